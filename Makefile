@@ -1,0 +1,35 @@
+# `make run` and `make test` each work alone on a fresh machine with Python ≥ 3.11 and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test check bench setup clean
+
+run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
+	@$(BIN)/ghapp up --sandbox
+
+test: setup         ## the whole suite, in parallel, without a network
+	$(BIN)/pytest -n auto --dist loadgroup
+
+check: setup        ## format, lint, types, architecture
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup        ## the README's figures, as ratios in one run
+	$(BIN)/python -m bench
+
+setup: $(STAMP)     ## just the environment
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "ghapp needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (once) …"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[embedded,dev]'
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

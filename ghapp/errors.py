@@ -1,0 +1,66 @@
+"""Every error that crosses a module's edge.
+
+Each is raised once, where the foreign error was understood, and its message says what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class GhappError(Exception):
+    """Anything that `ghapp` says about itself; a message for people, without a traceback."""
+
+
+class ConfigurationError(GhappError):
+    """The environment or the TOML file says something that cannot be; names the key and what would be right."""
+
+
+class StoreUnavailableError(GhappError):
+    """Redis did not answer, or answered that it cannot keep anything just now."""
+
+
+class MalformedDeliveryError(GhappError):
+    """A webhook body that is no JSON, or lacks what its event always has."""
+
+
+class GitHubError(GhappError):
+    """GitHub gave no usable answer. None of these ever means that a runner is gone."""
+
+
+class GitHubUnavailableError(GitHubError):
+    """5xx, a time-out, a broken connection, or a body that is not what the API describes."""
+
+
+class RateLimitedError(GitHubError):
+    """GitHub, or our own budget, says: not now.
+
+    Attributes:
+        until: epoch seconds before which nobody should ask again.
+    """
+
+    def __init__(self, message: str, *, until: float) -> None:
+        super().__init__(message)
+        self.until = until
+
+
+class PermissionMissingError(GitHubError):
+    """403, or a 404 in its guise: the installation does not hold what the call needs.
+
+    Attributes:
+        accepted: GitHub's `x-accepted-github-permissions`, empty when it did not say.
+    """
+
+    def __init__(self, message: str, *, accepted: str = "") -> None:
+        super().__init__(message)
+        self.accepted = accepted
+
+
+class UnauthorizedError(GitHubError):
+    """401: the App's key, id, or a token is not (or not yet) valid."""
+
+
+class InstallationSuspendedError(GitHubError):
+    """The organization suspended the App: no token can be minted."""
+
+
+class InstallationGoneError(GitHubError):
+    """The App is not installed there any more (or GitHub says so): no token can be minted."""

@@ -1,0 +1,68 @@
+"""When to sweep next, from what is left of the budget.
+
+GitHub grants an installation a number of calls an hour (5,000 at least; 15,000 on Enterprise Cloud). A sweep of N
+runners costs ⌈N/100⌉ calls at most, and those whose page did not change cost nothing. At a share of 0.5 of 5,000,
+2,500 calls an hour:
+
+| runners | calls a sweep | an hour at 10 s | at 30 s | at 60 s | shortest interval if every page changes |
+| ------: | ------------: | --------------: | ------: | ------: | --------------------------------------: |
+|     100 |             1 |             360 |     120 |      60 |                                   1.4 s |
+|     300 |             3 |           1,080 |     360 |     180 |                                   4.3 s |
+|   1,000 |            10 |           3,600 |   1,200 |     600 |                                  14.4 s |
+|   4,100 |            41 |          14,760 |   4,920 |   2,460 |                                  59.0 s |
+|  10,000 |           100 |          36,000 |  12,000 |   6,000 |                                 144.0 s |
+
+So the default of 60 s is kept up to 4,100 runners an installation whatever they do; beyond that the interval
+stretches, and quiet pages win it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ACTING_SHARE = 0.9
+"""Confirmations and removals may spend up to this share of the hourly limit: they come before sweeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimits:
+    """The `[budget]` table: the share of an installation's hourly limit that sweeps pace themselves towards."""
+
+    share: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What GitHub last said of an installation's hourly limit.
+
+    Attributes:
+        limit: calls an hour.
+        used: calls spent since the last reset.
+        resets_in: seconds until the next reset; 0 when unknown or past.
+    """
+
+    limit: int = 5000
+    used: int = 0
+    resets_in: float = 0.0
+
+
+def next_sweep_in(interval: float, cost: int, allowance: Allowance, limits: BudgetLimits) -> float:
+    """Seconds from the beginning of one sweep to the next.
+
+    Args:
+        interval: the configured one, in seconds; never less than this.
+        cost: what the last sweep cost, in billable calls.
+        allowance: what is left until the reset.
+        limits: the share to keep under.
+
+    Returns:
+        The interval, stretched so that sweeps of this cost last until the reset; the time until the reset when
+        not even one more fits.
+    """
+    if cost <= 0 or allowance.resets_in <= 0:
+        return interval
+    left = int(allowance.limit * limits.share) - allowance.used
+    affordable = left // cost
+    if affordable <= 0:
+        return max(interval, allowance.resets_in)
+    return max(interval, allowance.resets_in / affordable)

@@ -1,0 +1,279 @@
+"""What was seen of one runner, by whom, and when.
+
+`Evidence` is a value: each `fold` function takes it, adds one observation, and returns the new one. Folding the
+same observation twice, or an older one late, changes nothing, so that a delivery may come twice and a crashed
+job may run again. All times are epoch seconds (float); None means never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+OVERTAKING_SECONDS = 120.0
+"""No sweep or confirmation lives longer than this; see `jobs`."""
+
+LIST_LAG_SECONDS = 300.0
+"""Lists were seen to be 50 s stale; six times that is safe."""
+
+
+class Registration(NamedTuple):
+    """GitHub's record of a runner, as a list or a GET shows it."""
+
+    id: int
+    name: str
+    os: str
+    online: bool
+    busy: bool
+    labels: tuple[str, ...]
+    """All labels, as GitHub spells them."""
+    custom_labels: tuple[str, ...]
+    """Those that the runner's owner chose; GitHub's own (`self-hosted`, os, architecture) are not among them."""
+    ephemeral: bool | None = None
+    """None where GitHub does not say (older GitHub Enterprise Servers)."""
+    group_id: int | None = None
+    version: str | None = None
+
+
+class Evidence(NamedTuple):
+    """All that is known of one runner. Fields are only ever appended: stored records are read by position."""
+
+    id: int
+    name: str
+    first_seen: float
+    """When anyone first told us of this runner."""
+    labels: tuple[str, ...] = ()
+    custom_labels: tuple[str, ...] = ()
+    os: str = ""
+    ephemeral: bool | None = None
+    group_id: int | None = None
+    version: str | None = None
+
+    registered: bool = False
+    """GitHub has shown us its registration at least once. Only such a runner can be lost."""
+    listed: bool = False
+    """It was in the installation's last complete list; its observation is then as old as that sweep."""
+    observed_at: float | None = None
+    """When GitHub last answered about this runner alone or in a list. Sweeps that change nothing leave it."""
+    online: bool = False
+    busy: bool = False
+    was_online: bool = False
+    """It has been online (or at work) at least once since it registered."""
+    offline_since: float | None = None
+
+    absent_since: float | None = None
+    """The first complete list that lacked it."""
+    absent_of: int | None = None
+    """How many runners that list had."""
+    missing_at: float | None = None
+    """The first GET that answered 404: the clock that `confirm_seconds` counts."""
+    confirmed_at: float | None = None
+    """The second GET that answered 404, with all the rest of the confirmation."""
+    back_at: float | None = None
+    """When it last came back from an absence."""
+
+    job_id: int | None = None
+    """The job it was last given, by a delivery or by GitHub's answer."""
+    job_started_at: float | None = None
+    job_ended_at: float | None = None
+    sighted_at: float | None = None
+    """When a delivery last showed it alive (by GitHub's clock)."""
+
+    retired_at: float | None = None
+    """A controller said that it removed this runner on purpose."""
+    reregistered_as: int | None = None
+    """The id of a later registration that bears its name: the same machine, configured anew."""
+
+    granted_at: float | None = None
+    """The plan let it be acted on."""
+    event_id: str | None = None
+    """The `id` of its replace event; the same over all retries."""
+    removed_at: float | None = None
+    replaced_at: float | None = None
+    """The request for its replacement was accepted."""
+
+    state: str = ""
+    """The state last recorded and told; what is true now is for `judge` to say."""
+    state_since: float | None = None
+
+    @property
+    def running_job(self) -> int | None:
+        """The job that it is running by all that deliveries told, else None."""
+        if self.job_id is None or (self.job_ended_at is not None):
+            return None
+        return self.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """An installation's last complete list, and what has come of looking since.
+
+    Attributes:
+        swept_at: when the last complete list was begun.
+        total: how many runners it had.
+        failing_since: since when no complete list could be had; None while all is well.
+        failure: why, as a `Failure` code; empty while all is well.
+    """
+
+    swept_at: float | None = None
+    total: int = 0
+    failing_since: float | None = None
+    failure: str = ""
+
+
+def observed_at(evidence: Evidence, survey: Survey) -> float | None:
+    """When this runner was last observed. Being in the last complete list is an observation of that time."""
+    if evidence.listed and survey.swept_at is not None:
+        return max(survey.swept_at, evidence.observed_at or 0.0)
+    return evidence.observed_at
+
+
+def _late(evidence: Evidence, at: float) -> bool:
+    """Whether an observation made at `at` was overtaken by a newer one while it was on its way.
+
+    Only within the life of a job: what is recorded for a remoter future was written by a clock that had jumped,
+    and must not silence what is seen now.
+    """
+    return evidence.observed_at is not None and at < evidence.observed_at <= at + OVERTAKING_SECONDS
+
+
+def _still_retired(evidence: Evidence, at: float) -> float | None:
+    """Lists lag behind a removal; a runner that is still there after that was not removed."""
+    if evidence.retired_at is None or at > evidence.retired_at + LIST_LAG_SECONDS:
+        return None
+    return evidence.retired_at
+
+
+def first_sight(runner_id: int, name: str, at: float) -> Evidence:
+    """A runner that nobody has told us of before."""
+    return Evidence(id=runner_id, name=name, first_seen=at)
+
+
+def registration_seen(evidence: Evidence | None, seen: Registration, at: float, *, listed: bool) -> Evidence:
+    """GitHub showed its registration, in a list (`listed`) or alone. Ends any absence.
+
+    Returns the very same object when nothing changed but the time of a listed runner: that time is the survey's.
+    """
+    if evidence is None:
+        evidence = first_sight(seen.id, seen.name, at)
+    if _late(evidence, at):
+        return evidence
+    unchanged = (
+        listed
+        and evidence.listed
+        and evidence.online == seen.online
+        and evidence.busy == seen.busy
+        and evidence.name == seen.name
+        and evidence.labels == seen.labels
+        and evidence.group_id == seen.group_id
+        and evidence.version == seen.version
+        and evidence.absent_since is None
+        and evidence.missing_at is None
+        and evidence.retired_at is None
+    )
+    if unchanged:
+        return evidence
+    was_absent = evidence.absent_since is not None or evidence.missing_at is not None
+    offline_since = None
+    if not seen.online:
+        offline_since = evidence.offline_since if evidence.offline_since is not None else at
+    return evidence._replace(
+        name=seen.name,
+        labels=seen.labels,
+        custom_labels=seen.custom_labels,
+        os=seen.os,
+        ephemeral=seen.ephemeral if seen.ephemeral is not None else evidence.ephemeral,
+        group_id=seen.group_id,
+        version=seen.version,
+        registered=True,
+        listed=listed or evidence.listed,
+        observed_at=at,
+        online=seen.online,
+        busy=seen.busy,
+        was_online=evidence.was_online or seen.online or seen.busy,
+        offline_since=offline_since,
+        absent_since=None,
+        absent_of=None,
+        missing_at=None,
+        confirmed_at=None,
+        back_at=at if was_absent else evidence.back_at,
+        retired_at=_still_retired(evidence, at),
+        reregistered_as=None,
+        granted_at=None if was_absent else evidence.granted_at,
+        event_id=None if was_absent else evidence.event_id,
+        removed_at=None if was_absent else evidence.removed_at,
+        replaced_at=None if was_absent else evidence.replaced_at,
+    )
+
+
+def unlisted(evidence: Evidence, at: float, total: int) -> Evidence:
+    """A complete list of `total` runners, begun at `at`, lacked it. A hint: no more than that.
+
+    A runner whose registration was never seen (hosted ones, and those of a repository) is in no such list.
+    """
+    if not evidence.registered or _late(evidence, at):
+        return evidence
+    if evidence.absent_since is not None:
+        return evidence._replace(listed=False, observed_at=at)
+    return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total)
+
+
+def get_missed(evidence: Evidence, at: float) -> Evidence:
+    """A GET answered 404. The first one only starts the clock."""
+    if not evidence.registered or _late(evidence, at):
+        return evidence
+    missing_at = evidence.missing_at if evidence.missing_at is not None else at
+    return evidence._replace(listed=False, observed_at=at, missing_at=missing_at)
+
+
+def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
+    """All that the confirmation asks for held, and the second GET answered 404."""
+    if evidence.missing_at is None or evidence.confirmed_at is not None:
+        return evidence
+    return evidence._replace(confirmed_at=at, observed_at=at)
+
+
+def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
+    """A delivery said that this runner took a job."""
+    if evidence.job_id == job_id and evidence.job_started_at is not None:
+        return evidence
+    if evidence.job_started_at is not None and at < evidence.job_started_at:
+        return evidence
+    ended = evidence.job_ended_at if evidence.job_id == job_id else None
+    return evidence._replace(
+        job_id=job_id,
+        job_started_at=at,
+        job_ended_at=ended,
+        was_online=True,
+        sighted_at=max(at, evidence.sighted_at or at),
+    )
+
+
+def job_ended(evidence: Evidence, job_id: int, at: float) -> Evidence:
+    """A delivery, or GitHub's own answer, said that this runner's job is over. May come before its start."""
+    if evidence.job_id == job_id:
+        if evidence.job_ended_at is not None:
+            return evidence
+        started_at = evidence.job_started_at
+    elif evidence.job_started_at is not None and at <= evidence.job_started_at:
+        return evidence  # an older job than the one it has now
+    else:
+        started_at = None
+    sighted_at = max(at, evidence.sighted_at or at)
+    return evidence._replace(
+        job_id=job_id, job_started_at=started_at, job_ended_at=at, was_online=True, sighted_at=sighted_at
+    )
+
+
+def reregistered(evidence: Evidence, as_id: int) -> Evidence:
+    """A later registration bears its name: the machine was configured anew and lost nothing."""
+    if not evidence.registered or as_id <= evidence.id:
+        return evidence
+    return evidence._replace(reregistered_as=as_id)
+
+
+def retired_by_controller(evidence: Evidence, at: float) -> Evidence:
+    """A controller said that it removed this runner on purpose."""
+    if evidence.retired_at is not None:
+        return evidence
+    return evidence._replace(retired_at=at, listed=False, observed_at=at)

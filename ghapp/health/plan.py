@@ -1,0 +1,87 @@
+"""What to remediate now, and what is deferred, and why.
+
+Every ceiling is here, and nothing that exceeds one is dropped silently: it is in `deferred` with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+Mode = Literal["act", "dry-run", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemediationLimits:
+    """The `[remediation]` table."""
+
+    mode: Mode = "act"
+    per_sweep: int = 25
+
+
+class Deferral(StrEnum):
+    """Why a lost runner is not remediated now."""
+
+    OFF = "RemediationOff"
+    PAUSED = "Paused"
+    FUSE_PROVING = "FuseProving"
+    FUSE_STOPPED = "FuseStopped"
+    PER_SWEEP = "PerSweepCeiling"
+
+
+class Candidate(NamedTuple):
+    """A runner that should be remediated, and since when it is lost (epoch seconds)."""
+
+    runner_id: int
+    pool: str
+    since: float
+
+
+class PoolLeave(NamedTuple):
+    """What a pool allows.
+
+    Attributes:
+        room: how many its fuse still lets through; None for no limit.
+        paused: whether a person paused it, or its org.
+    """
+
+    room: int | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Runner ids to remediate now, those lost for longest first; and the others with what holds them back."""
+
+    now: tuple[int, ...] = ()
+    deferred: Mapping[int, Deferral] = field(default_factory=dict)
+
+
+def plan(candidates: Iterable[Candidate], pools: Mapping[str, PoolLeave], limits: RemediationLimits) -> Plan:
+    """Choose among the lost. A pool that is not named has a closed fuse and is not paused."""
+    chosen: list[int] = []
+    deferred: dict[int, Deferral] = {}
+    left = {pool: leave.room for pool, leave in pools.items()}
+    unlimited = limits.per_sweep
+    for runner_id, pool, _ in sorted(
+        candidates, key=lambda candidate: (candidate.since, candidate.runner_id)
+    ):
+        leave = pools.get(pool, PoolLeave())
+        room = left.get(pool)
+        if limits.mode == "off":
+            deferred[runner_id] = Deferral.OFF
+        elif leave.paused:
+            deferred[runner_id] = Deferral.PAUSED
+        elif room is None and unlimited <= 0:
+            deferred[runner_id] = Deferral.PER_SWEEP
+        elif room is not None and room <= 0:
+            deferred[runner_id] = Deferral.FUSE_STOPPED if leave.room == 0 else Deferral.FUSE_PROVING
+        else:
+            chosen.append(runner_id)
+            if room is None:
+                unlimited -= 1
+            else:
+                left[pool] = room - 1
+    return Plan(tuple(chosen), deferred)

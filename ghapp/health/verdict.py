@@ -1,0 +1,172 @@
+"""What is true of a runner, judged from its evidence.
+
+`judge` is pure and total: every evidence has exactly one verdict at every time. It is the only place where a
+state is decided; readers call it with their own `now`, so that a state ages even while nobody writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ghapp.health.evidence import Evidence, Survey, observed_at
+
+JOB_LEASE_SECONDS = 600.0
+"""GitHub gives up a job whose runner has been silent for this long, so no delivery can vouch for it after that."""
+
+
+class State(StrEnum):
+    """The seven states of the contract."""
+
+    HEALTHY = "healthy"
+    STARTING = "starting"
+    OFFLINE = "offline"
+    SUSPECT = "suspect"
+    INVALIDATED = "invalidated"
+    RETIRED = "retired"
+    UNKNOWN = "unknown"
+
+
+class Reason(StrEnum):
+    """Why a runner is in its state: constants, never free text."""
+
+    ONLINE = "Online"
+    BUSY = "Busy"
+    OFFLINE_BRIEFLY = "OfflineBriefly"
+    BACK_FROM_ABSENCE = "BackFromAbsence"
+    WITHIN_STARTUP_GRACE = "WithinStartupGrace"
+    OFFLINE_TOO_LONG = "OfflineTooLong"
+    AWAITING_CONFIRMATION = "AwaitingConfirmation"
+    REGISTRATION_INVALIDATED = "RegistrationInvalidated"
+    JOB_COMPLETED = "JobCompleted"
+    REMOVED_BY_CONTROLLER = "RemovedByController"
+    REREGISTERED = "Reregistered"
+    REPLACED_WHILE_OFFLINE = "ReplacedWhileOffline"
+    NEVER_OBSERVED = "NeverObserved"
+    OBSERVATION_STALE = "ObservationStale"
+    # Why an installation gives no reliable answer; also the codes of `Survey.failure`.
+    GITHUB_UNAVAILABLE = "GitHubUnavailable"
+    RATE_LIMITED = "RateLimited"
+    BUDGET_SPENT = "BudgetSpent"
+    UNAUTHORIZED = "Unauthorized"
+    PERMISSION_MISSING = "PermissionMissing"
+    INSTALLATION_SUSPENDED = "InstallationSuspended"
+    INSTALLATION_GONE = "InstallationGone"
+    LIST_INCOMPLETE = "ListIncomplete"
+    LIST_EMPTY = "ListEmpty"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The `[evidence]` table: least and most times of the judgement, in seconds."""
+
+    confirm_seconds: float = 30.0
+    startup_seconds: float = 120.0
+    offline_seconds: float = 300.0
+    stale_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A runner's state, why, since when, and from how old an observation (epoch seconds)."""
+
+    state: State
+    reason: Reason
+    since: float | None
+    observed_at: float | None
+    stale: bool
+
+
+def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits) -> Verdict:
+    """What is true of a runner at `now`, and why.
+
+    In this order: what ended for good stays so however old it is; then an old observation answers nothing; then
+    absence, which needs a confirmation; then presence.
+    """
+    if evidence is None:
+        return Verdict(State.UNKNOWN, Reason.NEVER_OBSERVED, None, None, stale=True)
+    observed = _last_word(evidence, survey)
+    stale = observed is None or now - observed > limits.stale_seconds
+
+    def verdict(state: State, reason: Reason, since: float | None) -> Verdict:
+        return Verdict(state, reason, since, observed, stale)
+
+    if evidence.retired_at is not None:
+        return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, evidence.retired_at)
+    if not evidence.registered:
+        return verdict(*_only_heard_of(evidence, stale=stale))
+    if is_absent(evidence):
+        if evidence.reregistered_as is not None:
+            return verdict(State.RETIRED, Reason.REREGISTERED, gone_since(evidence))
+        if is_spent(evidence):
+            return verdict(State.RETIRED, Reason.JOB_COMPLETED, evidence.job_ended_at or gone_since(evidence))
+        if evidence.removed_at is not None and evidence.confirmed_at is None:
+            return verdict(State.RETIRED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at)
+        if evidence.confirmed_at is not None:
+            return verdict(State.INVALIDATED, Reason.REGISTRATION_INVALIDATED, evidence.confirmed_at)
+    if stale:
+        return verdict(State.UNKNOWN, why_stale(survey), observed)
+    young = now - evidence.first_seen < limits.startup_seconds
+    if young and (is_absent(evidence) or not evidence.was_online):
+        return verdict(State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen)
+    if is_absent(evidence):
+        return verdict(State.SUSPECT, Reason.AWAITING_CONFIRMATION, gone_since(evidence))
+    return verdict(*_present(evidence, now, limits))
+
+
+def is_absent(evidence: Evidence) -> bool:
+    """Whether the last that GitHub said of it is that it is not there."""
+    return evidence.absent_since is not None or evidence.missing_at is not None
+
+
+def gone_since(evidence: Evidence) -> float:
+    """The first time that GitHub said it was not there. Only for an absent one."""
+    times = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
+    return min(times)
+
+
+def is_spent(evidence: Evidence) -> bool:
+    """Whether an absent runner is gone because its one job is over.
+
+    An ephemeral runner that was given a job can never take another, whatever became of the job. Where GitHub
+    does not say whether it is ephemeral, the job must have ended after GitHub last showed it.
+    """
+    if evidence.ephemeral is None:
+        ended = evidence.job_ended_at
+        return ended is not None and evidence.absent_since is not None and evidence.running_job is None
+    return evidence.ephemeral and (evidence.job_id is not None or evidence.busy)
+
+
+def why_stale(survey: Survey) -> Reason:
+    """The reason for `unknown`: what keeps us from looking, where that is known."""
+    if survey.failing_since is not None and survey.failure:
+        return Reason(survey.failure)
+    return Reason.OBSERVATION_STALE
+
+
+def _last_word(evidence: Evidence, survey: Survey) -> float | None:
+    times = [at for at in (observed_at(evidence, survey), evidence.sighted_at) if at is not None]
+    return max(times, default=None)
+
+
+def _only_heard_of(evidence: Evidence, *, stale: bool) -> tuple[State, Reason, float | None]:
+    """A runner known from deliveries alone: hosted, of a repository, or younger than the last sweep."""
+    if evidence.running_job is not None and not stale:
+        return State.HEALTHY, Reason.BUSY, evidence.job_started_at
+    return State.UNKNOWN, Reason.NEVER_OBSERVED, evidence.first_seen
+
+
+def _present(evidence: Evidence, now: float, limits: Limits) -> tuple[State, Reason, float | None]:
+    if evidence.offline_since is None:
+        if evidence.busy or evidence.running_job is not None:
+            return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
+        if evidence.back_at is not None and now - evidence.back_at <= limits.stale_seconds:
+            return State.HEALTHY, Reason.BACK_FROM_ABSENCE, evidence.back_at
+        return State.HEALTHY, Reason.ONLINE, evidence.observed_at
+    offline_for = now - evidence.offline_since
+    at_work = evidence.busy or evidence.running_job is not None
+    if at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
+        return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
+    if offline_for <= limits.offline_seconds:
+        return State.HEALTHY, Reason.OFFLINE_BRIEFLY, evidence.offline_since
+    return State.OFFLINE, Reason.OFFLINE_TOO_LONG, evidence.offline_since
