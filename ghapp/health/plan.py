@@ -65,9 +65,7 @@ def plan(candidates: Iterable[Candidate], pools: Mapping[str, PoolLeave], limits
     deferred: dict[int, Deferral] = {}
     left = {pool: leave.room for pool, leave in pools.items()}
     unlimited = limits.per_sweep
-    for runner_id, pool, _ in sorted(
-        candidates, key=lambda candidate: (candidate.since, candidate.runner_id)
-    ):
+    for runner_id, pool, _ in sorted(candidates, key=lambda candidate: (candidate.since, candidate.runner_id)):
         leave = pools.get(pool, PoolLeave())
         room = left.get(pool)
         if limits.mode == "off":

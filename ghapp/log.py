@@ -1,0 +1,75 @@
+"""Logging: structlog, one event a line, JSON for machines and colours for people.
+
+Events are short sentences in lower case; what they are about is bound as `delivery`, `installation`, `org`,
+`runner`, `job`. No line ever carries a secret, a token or a payload: `_redact` is the net below the rule.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+_SECRET = re.compile(
+    r"gh[a-z]_\w{10,}|github_pat_\w+|whsec_[\w+/=]+|ghapp_[\w-]{20,}|eyJ[\w-]+\.[\w-]+\.[\w-]+"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)",
+    re.DOTALL,
+)
+REDACTED = "[redacted]"
+
+
+def configure(log_format: Literal["json", "console"] | None) -> None:
+    """Set up logging for this process, to stderr. None: `console` on a terminal, else `json`."""
+    console = log_format == "console" or (log_format is None and sys.stderr.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    ending: list[Any] = (
+        [structlog.dev.ConsoleRenderer()]
+        if console
+        else [structlog.processors.format_exc_info, _redact, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[*shared, _redact, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    for chatty in ("httpx", "httpcore", "hishel", "rq", "uvicorn.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    """A logger for a module."""
+    bound: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return bound
+
+
+def redact(text: str) -> str:
+    """The text without anything that looks like a key, a token or a password."""
+    return _SECRET.sub(REDACTED, text)
+
+
+def _redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = redact(value)
+        elif isinstance(value, bytes):
+            event[key] = f"{len(value)} bytes"
+    return event

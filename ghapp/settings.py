@@ -1,0 +1,376 @@
+"""Configuration: secrets and addresses from the environment, policy from one TOML file.
+
+`Settings.read` is called by composition roots alone. Every refusal is a `ConfigurationError` of one line that
+names the key and says what would be right. The tables that the judgement reads are its own dataclasses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+from ghapp.errors import ConfigurationError
+from ghapp.health.cadence import BudgetLimits
+from ghapp.health.fuse import FuseLimits
+from ghapp.health.plan import RemediationLimits
+from ghapp.health.verdict import Limits
+
+T = TypeVar("T")
+
+FRACTIONS = {"share", "fraction"}
+COUNTS = {"concurrency", "floor", "first_batch", "per_sweep", "per_tick"}
+SECRETS = (
+    "GHAPP_APP_ID",
+    "GHAPP_PRIVATE_KEY",
+    "GHAPP_PRIVATE_KEY_FILE",
+    "GHAPP_WEBHOOK_SECRET",
+    "GHAPP_WEBHOOK_SECRET_FILE",
+)
+ADDRESSES = (
+    "GHAPP_CONFIG",
+    "GHAPP_REDIS_URL",
+    "GHAPP_STATE_DIR",
+    "GHAPP_GITHUB_API_URL",
+    "GHAPP_GITHUB_WEB_URL",
+    "GHAPP_LISTEN",
+    "GHAPP_PUBLIC_URL",
+    "GHAPP_LOG_FORMAT",
+    "GHAPP_LOKI_URL",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSettings:
+    """The `[sweep]` table: seconds between sweeps of one installation, and requests in flight for it."""
+
+    interval_seconds: float = 60.0
+    concurrency: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySettings:
+    """The `[deliveries]` table."""
+
+    redeliver_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSettings:
+    """The `[report]` table: `owner/repository` of the fleet's check run; None for no report."""
+
+    repository: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeakSettings:
+    """The `[leaks]` table. Read and checked already; acted on by a later release."""
+
+    owner_label: str = "ghapp.dev/owner"
+    grace_seconds: float = 300.0
+    per_tick: int = 25
+    mode: Literal["act", "dry-run", "off"] = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """One of `[[pools]]`: runners of `org` that bear all of `labels`, and how they are replaced."""
+
+    org: str
+    name: str
+    labels: tuple[str, ...] = ()
+    replacer: Literal["cloudevents", "arc", "pods", "none"] = "none"
+    url: str | None = None
+    secret_env: str | None = None
+    namespace: str | None = None
+    replace_offline_after_seconds: float | None = None
+    shard_label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Every table of one org."""
+
+    sweep: SweepSettings = field(default_factory=SweepSettings)
+    evidence: Limits = field(default_factory=Limits)
+    budget: BudgetLimits = field(default_factory=BudgetLimits)
+    fuse: FuseLimits = field(default_factory=FuseLimits)
+    remediation: RemediationLimits = field(default_factory=RemediationLimits)
+    deliveries: DeliverySettings = field(default_factory=DeliverySettings)
+    report: ReportSettings = field(default_factory=ReportSettings)
+    leaks: LeakSettings = field(default_factory=LeakSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class AppCredentials:
+    """What makes this process the App: its id (or client id), its PEM key, and its webhook secrets, newest first."""
+
+    app_id: str
+    private_key: str = field(repr=False)
+    webhook_secrets: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of the configuration, checked."""
+
+    redis_url: str | None
+    state_dir: Path
+    api_url: str
+    web_url: str
+    listen: tuple[str, int]
+    public_url: str | None
+    log_format: Literal["json", "console"] | None
+    loki_url: str | None
+    credentials: AppCredentials | None = field(repr=False)
+    policy: Policy = field(default_factory=Policy)
+    org_policies: Mapping[str, Policy] = field(default_factory=dict)
+    pools: tuple[PoolSettings, ...] = ()
+    pool_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The Standard Webhooks secrets that `secret_env` names, by that name."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> Settings:
+        """Read and check everything.
+
+        Raises:
+            ConfigurationError: for the first thing that is wrong.
+        """
+        known = {*SECRETS, *ADDRESSES}
+        for name in environ:
+            if name.startswith("GHAPP_") and name not in known:
+                raise ConfigurationError(f"{name}: unknown variable{_did_you_mean(name, known)}")
+        tables = read_toml(Path(environ["GHAPP_CONFIG"])) if environ.get("GHAPP_CONFIG") else {}
+        pools = tuple(_pool(row, index) for index, row in enumerate(_rows(tables, "pools")))
+        orgs = tables.pop("orgs", {})
+        tables.pop("pools", None)
+        policy = _policy(tables, Policy(), "")
+        state_dir = Path(environ.get("GHAPP_STATE_DIR") or _default_state_dir())
+        return cls(
+            redis_url=_redis_url(environ.get("GHAPP_REDIS_URL")),
+            state_dir=state_dir,
+            api_url=_http_url(environ, "GHAPP_GITHUB_API_URL", "https://api.github.com"),
+            web_url=_http_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
+            listen=_listen(environ.get("GHAPP_LISTEN") or "127.0.0.1:8000"),
+            public_url=_http_url(environ, "GHAPP_PUBLIC_URL", "") or None,
+            log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
+            loki_url=_http_url(environ, "GHAPP_LOKI_URL", "") or None,
+            credentials=read_credentials(environ),
+            policy=policy,
+            org_policies={
+                name.lower(): _policy(_table(rows, f"orgs.{name}"), policy, f"orgs.{name}.")
+                for name, rows in _table(orgs, "orgs").items()
+            },
+            pools=pools,
+            pool_secrets=_pool_secrets(pools, environ),
+        )
+
+    def of(self, org: str) -> Policy:
+        """The tables that hold for an org."""
+        return self.org_policies.get(org.lower(), self.policy)
+
+    def pools_of(self, org: str) -> tuple[PoolSettings, ...]:
+        """An org's configured pools, in the order in which they match."""
+        return tuple(pool for pool in self.pools if pool.org.lower() == org.lower())
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse the file that `GHAPP_CONFIG` names."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"GHAPP_CONFIG: {path} is not TOML: {error}") from None
+
+
+def read_credentials(environ: Mapping[str, str]) -> AppCredentials | None:
+    """The App's credentials, or None when none of them is set; half of them is an error."""
+    app_id = environ.get("GHAPP_APP_ID", "").strip()
+    private_key = _secret(environ, "GHAPP_PRIVATE_KEY").strip()
+    secrets = tuple(part.strip() for part in _secret(environ, "GHAPP_WEBHOOK_SECRET").split(",") if part.strip())
+    given = {"GHAPP_APP_ID": app_id, "GHAPP_PRIVATE_KEY": private_key, "GHAPP_WEBHOOK_SECRET": secrets}
+    if not any(given.values()):
+        return None
+    missing = [name for name, value in given.items() if not value]
+    if missing:
+        raise ConfigurationError(f"{missing[0]}: not set, though other App credentials are; set all three or none")
+    if "-----BEGIN" not in private_key or "PRIVATE KEY-----" not in private_key:
+        raise ConfigurationError(
+            "GHAPP_PRIVATE_KEY: not a PEM private key; give the .pem file that GitHub made for the App"
+        )
+    return AppCredentials(app_id, private_key + "\n", secrets)
+
+
+def _secret(environ: Mapping[str, str], name: str) -> str:
+    if environ.get(name) and environ.get(f"{name}_FILE"):
+        raise ConfigurationError(f"{name}: set together with {name}_FILE; set one of them")
+    file = environ.get(f"{name}_FILE")
+    if not file:
+        return environ.get(name, "").replace("\\n", "\n")
+    path = Path(file)
+    try:
+        mode = path.stat().st_mode
+        if mode & 0o007:
+            raise ConfigurationError(f"{name}_FILE: {path} can be read by everyone; chmod 600 it")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
+
+
+def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
+    known = {each.name for each in dataclasses.fields(Policy)}
+    for name in tables:
+        if name not in known:
+            everywhere = known if prefix else known | {"pools", "orgs"}
+            raise ConfigurationError(f"[{prefix}{name}]: unknown table{_did_you_mean(name, everywhere)}")
+    changes = {
+        name: _overlay(getattr(base, name), _table(rows, prefix + name), f"[{prefix}{name}]")
+        for name, rows in tables.items()
+    }
+    return dataclasses.replace(base, **changes)
+
+
+def _overlay(base: T, row: Mapping[str, Any], where: str) -> T:
+    return dataclasses.replace(base, **_checked(type(base), row, where))  # type: ignore[type-var]
+
+
+def _pool(row: Any, index: int) -> PoolSettings:
+    row = _table(row, "pools")
+    where = f"[[pools]] {row.get('name', index + 1)}"
+    values = _checked(PoolSettings, row, where)
+    for key in ("org", "name"):
+        if not values.get(key):
+            raise ConfigurationError(f"{where} {key}: missing")
+    pool = PoolSettings(**values)
+    if pool.replacer in ("arc", "pods"):
+        raise ConfigurationError(
+            f"{where} replacer: '{pool.replacer}' comes in a later release; use cloudevents or none"
+        )
+    if pool.replacer == "cloudevents" and not (pool.url and pool.secret_env):
+        raise ConfigurationError(f"{where}: replacer 'cloudevents' needs url and secret_env")
+    return pool
+
+
+def _pool_secrets(pools: tuple[PoolSettings, ...], environ: Mapping[str, str]) -> dict[str, str]:
+    secrets = {}
+    for pool in pools:
+        if pool.secret_env is None:
+            continue
+        secret = environ.get(pool.secret_env, "")
+        if not secret.startswith("whsec_"):
+            raise ConfigurationError(
+                f"[[pools]] {pool.name} secret_env: the variable {pool.secret_env} must hold a Standard Webhooks "
+                "secret, whsec_ and base64"
+            )
+        secrets[pool.secret_env] = secret
+    return secrets
+
+
+def _checked(shape: type[Any], row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    hints = typing.get_type_hints(shape)
+    for key in row:
+        if key not in hints:
+            raise ConfigurationError(f"{where} {key}: unknown key{_did_you_mean(key, hints)}")
+    return {key: _value(value, hints[key], key, f"{where} {key}") for key, value in row.items()}
+
+
+def _value(value: Any, hint: Any, key: str, where: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        hint = next(each for each in typing.get_args(hint) if each is not types.NoneType)
+        return _value(value, hint, key, where)
+    if origin is Literal:
+        choices = typing.get_args(hint)
+        return _require(value in choices, value, where, "one of " + ", ".join(choices))
+    if origin is tuple:
+        strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return tuple(_require(strings, value, where, "a list of strings"))
+    return _SCALARS[hint](value, key, where)
+
+
+def _number(value: Any, key: str, where: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key in FRACTIONS:
+        return float(_require(is_number and 0 < value <= 1, value, where, "a fraction above 0 and up to 1"))
+    return float(_require(is_number and value >= 1 and isfinite(value), value, where, "1 second or more"))
+
+
+def _count(value: Any, _key: str, where: str) -> int:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return int(_require(is_count and value >= 1, value, where, "a whole number of 1 or more"))
+
+
+def _string(value: Any, _key: str, where: str) -> str:
+    return str(_require(isinstance(value, str) and value != "", value, where, "a string"))
+
+
+_SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: _string}
+
+
+def _require(holds: bool, value: Any, where: str, right: str) -> Any:
+    if not holds:
+        raise ConfigurationError(f"{where}: {value!r} is not valid; it takes {right}")
+    return value
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"[{where}]: must be a table")
+    return value
+
+
+def _rows(tables: Mapping[str, Any], name: str) -> list[Any]:
+    rows = tables.get(name, [])
+    if not isinstance(rows, list):
+        raise ConfigurationError(f"[[{name}]]: must be an array of tables, written with two brackets")
+    return rows
+
+
+def _did_you_mean(name: str, known: typing.Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(names)}"
+
+
+def _default_state_dir() -> str:
+    from platformdirs import user_state_dir
+
+    return user_state_dir("ghapp", appauthor=False)
+
+
+def _redis_url(url: str | None) -> str | None:
+    if not url:
+        return None
+    if not url.startswith(("redis://", "rediss://", "redis+sentinel://", "unix://")):
+        raise ConfigurationError("GHAPP_REDIS_URL: must begin with redis://, rediss:// or redis+sentinel://")
+    return url
+
+
+def _http_url(environ: Mapping[str, str], name: str, default: str) -> str:
+    url = (environ.get(name) or default).rstrip("/")
+    if url and not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{name}: {url!r} is not valid; it takes an http:// or https:// address")
+    return url
+
+
+def _listen(value: str) -> tuple[str, int]:
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+        raise ConfigurationError(f"GHAPP_LISTEN: {value!r} is not valid; it takes host:port, like 0.0.0.0:8000")
+    return host.strip("[]"), int(port)
+
+
+def _log_format(value: str | None) -> Literal["json", "console"] | None:
+    if not value:
+        return None
+    if value not in ("json", "console"):
+        raise ConfigurationError(f"GHAPP_LOG_FORMAT: {value!r} is not valid; it takes json or console")
+    return "json" if value == "json" else "console"
