@@ -1,0 +1,107 @@
+"""What a sandbox is made of: organizations, their pools, the pace of the work.
+
+Everything has a default, so that `SandboxConfig()` is the organization `acme` with 300 runners at work. The same shape is
+read from JSON by `python -m ghapp.sandbox`; unknown keys are refused.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+#: Labels that GitHub itself gives to a Linux runner, and nobody can take away.
+READ_ONLY_LABELS = ("self-hosted", "linux", "x64")
+
+LEAST_PRIVILEGE = {
+    "organization_self_hosted_runners": "write",
+    "checks": "write",
+    "actions": "read",
+    "metadata": "read",
+}
+
+
+class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runners of one kind.
+
+    Attributes:
+        labels: custom labels; the pool's name when none are given.
+        ephemeral: whether a runner takes one job and leaves.
+        load: the share of the pool that is at work on average; near 1 jobs begin to queue.
+    """
+
+    name: str
+    size: int
+    labels: tuple[str, ...] = ()
+    ephemeral: bool = True
+    load: float = 0.35
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        """GitHub's own labels, then the custom ones."""
+        return READ_ONLY_LABELS + (self.labels or (self.name,))
+
+
+def pools_of(runners: int) -> tuple[PoolConfig, ...]:
+    """The default pools for an organization of so many runners: two ephemeral ones and a persistent, crowded one."""
+    gpu = runners // 10
+    large = runners * 7 // 30
+    return (
+        PoolConfig(name="linux-4vcpu", size=runners - large - gpu),
+        PoolConfig(name="linux-8vcpu", size=large),
+        PoolConfig(name="gpu", size=gpu, ephemeral=False, load=0.95),
+    )
+
+
+class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An organization; `installed` says whether the sandbox's App is already installed there."""
+
+    login: str = "acme"
+    pools: tuple[PoolConfig, ...] = pools_of(300)
+    repositories: tuple[str, ...] = ("api", "web", "infra", ".github")
+    installed: bool = True
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long things take, in seconds, as (shortest, longest); `speed` 10 makes all of it ten times as fast.
+
+    Attributes:
+        job: a job's run.
+        boot: from the wish for a runner to its registration, which is offline at first.
+        settle: from the registration to the moment the runner is online.
+    """
+
+    job: tuple[float, float] = (20.0, 120.0)
+    boot: tuple[float, float] = (2.0, 6.0)
+    settle: tuple[float, float] = (1.0, 3.0)
+    speed: float = 1.0
+
+
+class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole sandbox.
+
+    Attributes:
+        seed: decides names, jobs and durations; the same seed lives the same life.
+        quiet: no jobs at all.
+        ticking: whether the fleet lives by the wall clock; without it only `Control.step` moves it.
+        app: whether there is an App from the start; without one it has to come from the manifest flow.
+        webhook_url: where the App's deliveries go; none are sent without it.
+        webhook_secret: of the App's hook; a random one when empty.
+        controller_secret: `whsec_…`, what the stand-in for a runner controller expects; a random one when empty.
+        rate_limit: calls per installation and hour.
+        latency_seconds: added to each REST call.
+    """
+
+    orgs: tuple[OrgConfig, ...] = (OrgConfig(),)
+    pace: Pace = Pace()
+    seed: int = 1
+    quiet: bool = False
+    ticking: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+    app: bool = True
+    permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(LEAST_PRIVILEGE))
+    events: tuple[str, ...] = ("workflow_job",)
+    webhook_url: str = ""
+    webhook_secret: str = ""
+    controller_secret: str = ""
+    rate_limit: int = 5000
+    latency_seconds: float = 0.0

@@ -1,0 +1,44 @@
+"""A runner, seen from both sides at once: GitHub's registration and the process on its machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ghapp.sandbox.jobs import Job
+
+RUNNER_VERSION = "2.336.0"
+DEFAULT_GROUP_ID = 1
+DEFAULT_GROUP_NAME = "Default"
+
+
+@dataclass(slots=True, eq=False)
+class Runner:
+    """One runner.
+
+    Attributes:
+        online: what GitHub says of its connection.
+        alive: whether the process exists. It lives on when the registration is lost: that is the zombie.
+        held: busy without a job behind it, as runners in the wild sometimes are.
+        replaces: id of the runner whose replacement this is.
+    """
+
+    id: int
+    name: str
+    pool: str
+    labels: tuple[str, ...]
+    ephemeral: bool
+    online: bool = False
+    alive: bool = True
+    held: bool = False
+    job: Job | None = None
+    replaces: int | None = None
+
+    @property
+    def busy(self) -> bool:
+        """What GitHub's `busy` says."""
+        return self.held or self.job is not None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it would take a job now, were it registered."""
+        return self.online and self.alive and not self.busy

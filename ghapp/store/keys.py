@@ -1,0 +1,81 @@
+"""Every Redis key, in one place, so that a reader sees all that is kept, and a bound for each."""
+
+from __future__ import annotations
+
+INSTALLATIONS = "ghapp:installations"
+"""hash: installation id → Installation. One entry an organization."""
+
+DUE = "ghapp:due"
+"""sorted set: installation id → when its next sweep is due. One entry an installation."""
+
+INBOX = "ghapp:inbox"
+"""stream of deliveries; an entry goes when its effects are stored."""
+
+INBOX_ASKED = "ghapp:inbox:asked"
+"""set while a drain is on its way; expires by itself."""
+
+TOKENS = "ghapp:tokens"
+"""hash: SHA-256 of a bearer token → what it may. One entry a token."""
+
+COUNTERS = "ghapp:counters"
+"""hash: metric and labels → number. Bounded by the labels, which come from closed sets and pool names."""
+
+
+def seen(hour: int) -> str:
+    """set: GUIDs of deliveries whose effects were stored in that hour; expires after three days."""
+    return f"ghapp:seen:{hour}"
+
+
+def runners(installation: int) -> str:
+    """hash: runner id → Evidence. Entries go a day after their runner did."""
+    return f"ghapp:{installation}:runners"
+
+
+def names(installation: int) -> str:
+    """hash: runner name → runner id."""
+    return f"ghapp:{installation}:names"
+
+
+def survey(installation: int) -> str:
+    """string: the installation's Survey."""
+    return f"ghapp:{installation}:survey"
+
+
+def pages(installation: int) -> str:
+    """hash: page number → (token, etag, body). One entry a hundred runners; goes with its token."""
+    return f"ghapp:{installation}:pages"
+
+
+def jobs(installation: int) -> str:
+    """hash: job id → Job. Entries go when their job ends, or must have ended."""
+    return f"ghapp:{installation}:jobs"
+
+
+def fuses(installation: int) -> str:
+    """hash: pool → Fuse."""
+    return f"ghapp:{installation}:fuses"
+
+
+def pauses(installation: int) -> str:
+    """hash: pool, or * for the whole org → Pause."""
+    return f"ghapp:{installation}:pauses"
+
+
+def events(installation: int) -> str:
+    """Stream of CloudEvents, the last 10,000."""
+    return f"ghapp:{installation}:events"
+
+
+def budget(installation: int) -> str:
+    """hash: limit, used, reset, until. One an installation."""
+    return f"ghapp:{installation}:budget"
+
+
+def credential(installation: int) -> str:
+    """string: the sealed installation token; expires before GitHub's does."""
+    return f"ghapp:{installation}:credential"
+
+
+def claim(kind: str, of: str) -> str:
+    """string: who holds the exclusive right; expires."""
+    return f"ghapp:claim:{kind}:{of}"
