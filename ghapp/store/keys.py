@@ -14,6 +14,9 @@ INBOX = "ghapp:inbox"
 INBOX_ASKED = "ghapp:inbox:asked"
 """set while a drain is on its way; expires by itself."""
 
+OUTBOX = "ghapp:outbox"
+"""hash: event id → Outgoing: what a pool's url has not accepted yet."""
+
 TOKENS = "ghapp:tokens"
 """hash: SHA-256 of a bearer token → what it may. One entry a token."""
 
@@ -64,6 +67,11 @@ def pauses(installation: int) -> str:
 def events(installation: int) -> str:
     """Stream of CloudEvents, the last 10,000."""
     return f"ghapp:{installation}:events"
+
+
+def event(event_id: str) -> str:
+    """string: an event of this id was appended; expires after a week."""
+    return f"ghapp:event:{event_id}"
 
 
 def budget(installation: int) -> str:

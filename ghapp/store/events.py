@@ -1,0 +1,73 @@
+"""What happened, as CloudEvents: a bounded stream for those who listen, and the record of why we acted.
+
+An event is appended once, whoever retries: its id is marked in the same script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from redis.asyncio import Redis
+
+from ghapp.store import keys
+
+MOST = 10_000
+"""Events kept for each installation."""
+
+_APPEND = """
+if redis.call('SET', KEYS[1], '1', 'NX', 'EX', 604800) == false then return 0 end
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'e', ARGV[2])
+if ARGV[4] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[4]) end
+return 1
+"""
+
+
+class Outgoing(NamedTuple):
+    """An event that a pool's url is still to accept."""
+
+    installation: int
+    pool: str
+    event: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Outgoing).decode
+
+
+class Events:
+    """The events of all installations, and the outbox."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._append: Any = redis.register_script(_APPEND)
+
+    async def append(self, installation: int, event: Mapping[str, Any], send_to_pool: str | None) -> bool:
+        """Record an event, and put it in the outbox when its pool has a url; False when its id was there before."""
+        body = msgspec.json.encode(event)
+        outgoing = _encode(Outgoing(installation, send_to_pool, body)) if send_to_pool is not None else b""
+        event_id = str(event["id"])
+        fresh = await self._append(
+            keys=[keys.event(event_id), keys.events(installation), keys.OUTBOX], args=[event_id, body, MOST, outgoing]
+        )
+        return bool(fresh)
+
+    async def since(self, installation: int, last_id: str, most: int = 100) -> list[tuple[str, bytes]]:
+        """Events after a stream id (`0` for all that are kept): (stream id, CloudEvent as JSON)."""
+        rows: Any = await self._redis.xrange(keys.events(installation), min=f"({last_id}", count=most)
+        return [(entry_id.decode(), row[b"e"]) for entry_id, row in rows]
+
+    async def outgoing(self, event_id: str) -> Outgoing | None:
+        """What is still to be accepted under that id."""
+        row: Any = await self._redis.hget(keys.OUTBOX, event_id)
+        return _decode(row) if row is not None else None
+
+    async def accepted(self, event_id: str) -> None:
+        """The pool's url has it."""
+        await self._redis.hdel(keys.OUTBOX, event_id)
+
+    async def unsent(self) -> list[str]:
+        """Ids of all events that wait for their url."""
+        rows: Any = await self._redis.hkeys(keys.OUTBOX)
+        return [row.decode() for row in rows]

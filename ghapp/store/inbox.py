@@ -1,0 +1,137 @@
+"""Deliveries: durable before the 202, drained many at once, acknowledged when their effects are stored.
+
+`Inbox.keep` gathers what arrives while a write is under way into the next one, so that a burst costs one round
+trip a batch and not one a delivery. A GUID is marked as seen together with the acknowledgement: a delivery that
+failed on its way can therefore be sent again, and one whose effects are stored has no second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.store import keys
+
+GROUP = "drain"
+HOUR = 3600
+SEEN_SECONDS = 3 * 24 * HOUR
+"""GitHub keeps deliveries for three days; nothing older can be sent again."""
+
+ASKED_MILLISECONDS = 1000
+"""At most one drain a second is asked for; one that died is forgotten by then."""
+
+Ask = Callable[[], Awaitable[None]]
+
+
+class Entry(NamedTuple):
+    """One kept delivery: the stream's id, GitHub's GUID, the event's name, and its facts, encoded."""
+
+    id: bytes
+    guid: str
+    event: str
+    facts: bytes
+
+
+class Inbox:
+    """The stream of deliveries."""
+
+    def __init__(self, redis: Redis, ask_for_drain: Ask | None = None) -> None:
+        """`ask_for_drain` is called, at most once a second, after something was kept."""
+        self._redis = redis
+        self._ask = ask_for_drain
+        self._waiting: list[tuple[str, str, bytes, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def keep(self, guid: str, event: str, facts: bytes) -> None:
+        """Return when the delivery is in the stream.
+
+        Raises:
+            StoreUnavailableError: it is not, and GitHub should be told so.
+        """
+        kept = asyncio.get_running_loop().create_future()
+        self._waiting.append((guid, event, facts, kept))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+        await kept
+
+    async def take(self, consumer: str, most: int, block_milliseconds: int = 0) -> list[Entry]:
+        """The next entries for a consumer, and those a dead one left for over a minute. Each is given to one."""
+        try:
+            left: Any = await self._redis.xautoclaim(
+                keys.INBOX, GROUP, consumer, min_idle_time=60_000, start_id="0-0", count=most
+            )
+            rows = list(left[1])
+            if len(rows) < most:
+                block = None if rows or not block_milliseconds else block_milliseconds
+                read: Any = await self._redis.xreadgroup(
+                    GROUP, consumer, {keys.INBOX: ">"}, count=most - len(rows), block=block
+                )
+                rows += [row for _, stream in read or [] for row in stream]
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            await self._redis.xgroup_create(keys.INBOX, GROUP, id="0", mkstream=True)
+            return await self.take(consumer, most, block_milliseconds)
+        return [Entry(entry_id, row[b"g"].decode(), row[b"e"].decode(), row[b"f"]) for entry_id, row in rows if row]
+
+    async def unseen(self, entries: Sequence[Entry], now: float) -> list[Entry]:
+        """Those whose effects are not stored yet, one a GUID."""
+        hours = [int(now // HOUR) - back for back in range(SEEN_SECONDS // HOUR + 1)]
+        fresh = {entry.guid: entry for entry in entries}
+        if not fresh:
+            return []
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for hour in hours:
+                pipe.smismember(keys.seen(hour), list(fresh))
+            answers = await pipe.execute()
+        known = {guid for answer in answers for guid, member in zip(fresh, answer, strict=True) if member}
+        return [entry for guid, entry in fresh.items() if guid not in known]
+
+    async def done(self, entries: Sequence[Entry], now: float) -> None:
+        """Their effects are stored: mark them seen, and let them go."""
+        if not entries:
+            return
+        key = keys.seen(int(now // HOUR))
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(key, *{entry.guid for entry in entries})
+            pipe.expire(key, SEEN_SECONDS + HOUR)
+            pipe.xack(keys.INBOX, GROUP, *[entry.id for entry in entries])
+            pipe.xdel(keys.INBOX, *[entry.id for entry in entries])
+            await pipe.execute()
+
+    async def begin_drain(self) -> None:
+        """Whatever is kept from now on is for another drain to be asked for."""
+        await self._redis.delete(keys.INBOX_ASKED)
+
+    async def lag(self) -> int:
+        """How many deliveries wait."""
+        return int(await self._redis.xlen(keys.INBOX))
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                async with self._redis.pipeline(transaction=False) as pipe:
+                    for guid, event, facts, _ in batch:
+                        pipe.xadd(keys.INBOX, {"g": guid, "e": event, "f": facts})
+                    pipe.set(keys.INBOX_ASKED, b"1", nx=True, px=ASKED_MILLISECONDS)
+                    *_, first = await pipe.execute()
+            except (RedisError, OSError) as error:
+                self._refuse(batch, error)
+                continue
+            for *_, kept in batch:
+                if not kept.done():
+                    kept.set_result(None)
+            if first and self._ask is not None:
+                await self._ask()
+
+    @staticmethod
+    def _refuse(batch: list[tuple[str, str, bytes, asyncio.Future[None]]], error: Exception) -> None:
+        for *_, kept in batch:
+            if not kept.done():
+                kept.set_exception(StoreUnavailableError(f"the delivery could not be kept: {error}"))

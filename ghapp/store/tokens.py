@@ -1,0 +1,78 @@
+"""Bearer tokens of controllers: only their hashes are kept, so that whoever reads Redis holds none."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+from redis.asyncio import Redis
+
+from ghapp.store import keys
+
+Scope = Literal["read", "claim", "admin"]
+SCOPES: tuple[Scope, ...] = ("read", "claim", "admin")
+PREFIX = "ghapp_"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a token may do, and until when (epoch seconds; None: for ever). `id` names it without giving it away."""
+
+    id: str
+    name: str
+    orgs: tuple[str, ...]
+    scopes: tuple[Scope, ...]
+    created_at: float
+    expires_at: float | None = None
+
+    def may(self, scope: Scope, org: str, now: float) -> bool:
+        """Whether it opens that org at that scope; `admin` opens every scope, and every other one reads."""
+        alive = self.expires_at is None or now < self.expires_at
+        opens = scope in self.scopes or "admin" in self.scopes or scope == "read"
+        return alive and opens and org.lower() in (each.lower() for each in self.orgs)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Token).decode
+
+
+def digest(secret: str) -> bytes:
+    """What is kept of a token. It is random and long, so one fast hash is enough."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+class Tokens:
+    """All bearer tokens. Looking one up by its digest tells nothing by its timing: the digest is not the secret."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def create(
+        self, name: str, orgs: tuple[str, ...], scopes: tuple[Scope, ...], now: float, expires_at: float | None = None
+    ) -> tuple[str, Token]:
+        """Make a token; the secret is returned this once and never again."""
+        secret = PREFIX + secrets.token_urlsafe(32)
+        token = Token(secrets.token_hex(4), name, orgs, scopes, now, expires_at)
+        await self._redis.hset(keys.TOKENS, digest(secret).hex(), _encode(token))
+        return secret, token
+
+    async def find(self, secret: str) -> Token | None:
+        """What a presented secret may do; None when it is none of ours, or was revoked."""
+        row: Any = await self._redis.hget(keys.TOKENS, digest(secret).hex())
+        return _decode(row) if row is not None else None
+
+    async def all(self) -> list[Token]:
+        """Every token, oldest first."""
+        rows: Any = await self._redis.hvals(keys.TOKENS)
+        return sorted((_decode(row) for row in rows), key=lambda token: token.created_at)
+
+    async def revoke(self, token_id: str) -> bool:
+        """Take a token back at once; False when there is none of that id."""
+        rows: Any = await self._redis.hgetall(keys.TOKENS)
+        for key, row in rows.items():
+            if _decode(row).id == token_id:
+                return bool(await self._redis.hdel(keys.TOKENS, key))
+        return False
