@@ -29,9 +29,9 @@ class Token:
     expires_at: float | None = None
 
     def may(self, scope: Scope, org: str, now: float) -> bool:
-        """Whether it opens that org at that scope; `admin` opens every scope, and every other one reads."""
+        """Whether it opens that org at that scope; `admin` opens every scope."""
         alive = self.expires_at is None or now < self.expires_at
-        opens = scope in self.scopes or "admin" in self.scopes or scope == "read"
+        opens = scope in self.scopes or "admin" in self.scopes
         return alive and opens and org.lower() in (each.lower() for each in self.orgs)
 
 

@@ -1,0 +1,143 @@
+"""GitHub's JSON, as far as this App reads it, and our own types made of it. No I/O, and no githubkit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from ghapp.errors import GitHubUnavailableError
+from ghapp.health.evidence import Registration
+from ghapp.health.installation import Installation
+
+T = TypeVar("T")
+
+
+class _Label(msgspec.Struct):
+    name: str
+    type: str = "custom"
+
+
+class _Runner(msgspec.Struct):
+    id: int
+    name: str
+    os: str
+    status: str
+    busy: bool
+    labels: list[_Label]
+    ephemeral: bool | None = None
+    runner_group_id: int | None = None
+    version: str | None = None
+
+
+class _RunnerPage(msgspec.Struct):
+    total_count: int
+    runners: list[_Runner]
+
+
+class _Account(msgspec.Struct):
+    login: str
+    id: int
+
+
+class _Installation(msgspec.Struct):
+    id: int
+    account: _Account
+    permissions: dict[str, str]
+    suspended_at: str | None = None
+
+
+class _Token(msgspec.Struct):
+    token: str
+    expires_at: datetime
+
+
+class _Job(msgspec.Struct):
+    status: str
+
+
+class RunnerPage(NamedTuple):
+    """A page of the runner list: how many GitHub says there are in all, and those on this page."""
+
+    total: int
+    runners: list[Registration]
+
+
+class InstallationToken(NamedTuple):
+    """A token and when it ends (epoch seconds)."""
+
+    secret: str
+    expires_at: float
+
+
+_page = msgspec.json.Decoder(_RunnerPage)
+_runner = msgspec.json.Decoder(_Runner)
+_installation = msgspec.json.Decoder(_Installation)
+_installations = msgspec.json.Decoder(list[_Installation])
+_token = msgspec.json.Decoder(_Token)
+_job = msgspec.json.Decoder(_Job)
+
+
+def runner_page(body: bytes) -> RunnerPage:
+    """`GET /orgs/{org}/actions/runners`."""
+    page = _read(_page, body)
+    return RunnerPage(page.total_count, [_registration(runner) for runner in page.runners])
+
+
+def runner(body: bytes) -> Registration:
+    """`GET /orgs/{org}/actions/runners/{runner_id}`."""
+    return _registration(_read(_runner, body))
+
+
+def installation(body: bytes) -> Installation:
+    """`GET /app/installations/{installation_id}`."""
+    return _tenant(_read(_installation, body))
+
+
+def installations(body: bytes) -> list[Installation]:
+    """`GET /app/installations`, one page."""
+    return [_tenant(each) for each in _read(_installations, body)]
+
+
+def installation_token(body: bytes) -> InstallationToken:
+    """`POST /app/installations/{installation_id}/access_tokens`."""
+    token = _read(_token, body)
+    return InstallationToken(token.token, token.expires_at.timestamp())
+
+
+def job_is_over(body: bytes) -> bool:
+    """`GET /repos/{owner}/{repo}/actions/jobs/{job_id}`."""
+    return _read(_job, body).status == "completed"
+
+
+def _registration(runner: _Runner) -> Registration:
+    return Registration(
+        id=runner.id,
+        name=runner.name,
+        os=runner.os,
+        online=runner.status == "online",
+        busy=runner.busy,
+        labels=tuple(label.name for label in runner.labels),
+        custom_labels=tuple(label.name for label in runner.labels if label.type == "custom"),
+        ephemeral=runner.ephemeral,
+        group_id=runner.runner_group_id,
+        version=runner.version,
+    )
+
+
+def _tenant(each: _Installation) -> Installation:
+    return Installation(
+        id=each.id,
+        org=each.account.login,
+        account_id=each.account.id,
+        permissions=each.permissions,
+        suspended=each.suspended_at is not None,
+    )
+
+
+def _read(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise GitHubUnavailableError(f"GitHub's answer is not what its API describes: {error}") from None

@@ -1,0 +1,81 @@
+"""Installation tokens, shared by all processes and sealed: Redis alone is not enough to use them.
+
+The key is derived from the App's private key, which every process has that may use a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from redis.asyncio import Redis
+
+from ghapp.store import keys
+from ghapp.store.claims import Claims
+
+SPARE_SECONDS = 300.0
+"""A token that ends sooner is not given out: a sweep must not lose it half-way."""
+
+MINTING_SECONDS = 15.0
+NONCE_BYTES = 12
+
+
+class MintedToken(Protocol):
+    """A token as GitHub gives it; `expires_at` in epoch seconds."""
+
+    @property
+    def secret(self) -> str:
+        """What to send."""
+
+    @property
+    def expires_at(self) -> float:
+        """When it ends."""
+
+
+class Credentials:
+    """The tokens of all installations."""
+
+    def __init__(self, redis: Redis, private_key: str) -> None:
+        """`private_key` is the App's, as PEM."""
+        self._redis, self._claims = redis, Claims(redis)
+        derived = HKDF(SHA256(), length=32, salt=None, info=b"ghapp installation tokens").derive(private_key.encode())
+        self._seal = AESGCM(derived)
+
+    async def token(self, installation: int, mint: Callable[[], Awaitable[MintedToken]], now: float) -> str:
+        """The shared token, minted by one process for all when there is none that still holds."""
+        while True:
+            if (kept := await self._kept(installation)) is not None:
+                return kept
+            async with self._claims.hold("mint", installation, MINTING_SECONDS) as mine:
+                if mine:
+                    minted = await mint()
+                    await self._keep(installation, minted, now)
+                    return minted.secret
+            await asyncio.sleep(0.05)
+
+    async def forget(self, installation: int) -> None:
+        """GitHub no longer accepts it."""
+        await self._redis.delete(keys.credential(installation))
+
+    async def _kept(self, installation: int) -> str | None:
+        row: Any = await self._redis.get(keys.credential(installation))
+        if row is None:
+            return None
+        try:
+            return self._seal.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], str(installation).encode()).decode()
+        except InvalidTag:  # sealed with a key that has been changed since
+            return None
+
+    async def _keep(self, installation: int, minted: MintedToken, now: float) -> None:
+        lasts = int((minted.expires_at - now - SPARE_SECONDS) * 1000)
+        if lasts <= 0:
+            return
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = nonce + self._seal.encrypt(nonce, minted.secret.encode(), str(installation).encode())
+        await self._redis.set(keys.credential(installation), sealed, px=lasts)
