@@ -64,3 +64,7 @@ class InstallationSuspendedError(GitHubError):
 
 class InstallationGoneError(GitHubError):
     """The App is not installed there any more (or GitHub says so): no token can be minted."""
+
+
+class ReplacerUnavailableError(GhappError):
+    """A pool's controller did not accept an event; it is tried again, with the same id."""

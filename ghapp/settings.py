@@ -194,7 +194,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def read_credentials(environ: Mapping[str, str]) -> AppCredentials | None:
     """The App's credentials, or None when none of them is set; half of them is an error."""
     app_id = environ.get("GHAPP_APP_ID", "").strip()
-    private_key = _secret(environ, "GHAPP_PRIVATE_KEY").strip()
+    private_key = _secret(environ, "GHAPP_PRIVATE_KEY").replace("\\n", "\n").strip()
     secrets = tuple(part.strip() for part in _secret(environ, "GHAPP_WEBHOOK_SECRET").split(",") if part.strip())
     given = {"GHAPP_APP_ID": app_id, "GHAPP_PRIVATE_KEY": private_key, "GHAPP_WEBHOOK_SECRET": secrets}
     if not any(given.values()):
@@ -214,7 +214,7 @@ def _secret(environ: Mapping[str, str], name: str) -> str:
         raise ConfigurationError(f"{name}: set together with {name}_FILE; set one of them")
     file = environ.get(f"{name}_FILE")
     if not file:
-        return environ.get(name, "").replace("\\n", "\n")
+        return environ.get(name, "")
     path = Path(file)
     try:
         mode = path.stat().st_mode
@@ -223,6 +223,8 @@ def _secret(environ: Mapping[str, str], name: str) -> str:
         return path.read_text("utf-8")
     except OSError as error:
         raise ConfigurationError(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{name}_FILE: {path} is not text; a key must be PEM, not DER") from None
 
 
 def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
@@ -256,6 +258,8 @@ def _pool(row: Any, index: int) -> PoolSettings:
         )
     if pool.replacer == "cloudevents" and not (pool.url and pool.secret_env):
         raise ConfigurationError(f"{where}: replacer 'cloudevents' needs url and secret_env")
+    if pool.url is not None and not pool.url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{where} url: {pool.url!r} is not valid; it takes an http:// or https:// address")
     return pool
 
 
@@ -363,7 +367,7 @@ def _http_url(environ: Mapping[str, str], name: str, default: str) -> str:
 
 def _listen(value: str) -> tuple[str, int]:
     host, _, port = value.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+    if not host or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004
         raise ConfigurationError(f"GHAPP_LISTEN: {value!r} is not valid; it takes host:port, like 0.0.0.0:8000")
     return host.strip("[]"), int(port)
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from redis import Redis
     from rq import Queue
 
-QUEUES = ("urgent", "inbox", "sweep", "report")
-"""In the order in which a worker serves them: what heals before what looks before what tells."""
+QUEUES = ("urgent", "inbox", "sweep")
+"""In the order in which a worker serves them: what heals before what is told before what looks."""
 
 FAILURE_TTL_SECONDS = 3600
 
@@ -28,7 +28,6 @@ class Work(StrEnum):
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
     SWEEP = "jobs.sweep.sweep"
-    REPORT = "jobs.report.report"
 
 
 QUEUE_OF = {
@@ -38,7 +37,6 @@ QUEUE_OF = {
     Work.INBOX: "inbox",
     Work.INSTALLATIONS: "sweep",
     Work.SWEEP: "sweep",
-    Work.REPORT: "report",
 }
 
 TIMEOUT_SECONDS = 100
@@ -84,6 +82,31 @@ def ask(
     except DuplicateJobError:
         return False
     return True
+
+
+def promote_due(redis: Redis, now: float) -> int:
+    """Put work whose time has come into its queue; how many. For the clock: RQ's own scheduler takes a minute to
+    notice that another one died.
+    """
+    from rq.exceptions import NoSuchJobError
+    from rq.job import Job
+    from rq.registry import ScheduledJobRegistry
+    from rq.serializers import JSONSerializer
+
+    promoted = 0
+    for name in QUEUES:
+        desk = _queue(redis, name)
+        registry = ScheduledJobRegistry(queue=desk)
+        for job_id in registry.get_jobs_to_schedule(int(now)):
+            if not redis.zrem(registry.key, job_id):
+                continue  # another clock was faster
+            try:
+                job = Job.fetch(job_id, connection=redis, serializer=JSONSerializer)
+            except NoSuchJobError:
+                continue
+            desk._enqueue_job(job)  # noqa: SLF001 - what RQ's scheduler calls
+            promoted += 1
+    return promoted
 
 
 def _queue(redis: Redis, name: str) -> Queue:

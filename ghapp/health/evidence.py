@@ -144,6 +144,19 @@ def _still_retired(evidence: Evidence, at: float) -> float | None:
     return evidence.retired_at
 
 
+def _outlived_its_job(evidence: Evidence, seen: Registration, at: float) -> bool:
+    """Whether this sight proves it persistent, where GitHub does not say: online, long after its job was over."""
+    unsaid = seen.ephemeral is None and evidence.ephemeral is None
+    ended = evidence.job_ended_at
+    return unsaid and seen.online and ended is not None and at > ended + LIST_LAG_SECONDS
+
+
+def _is_ephemeral(evidence: Evidence, seen: Registration, at: float) -> bool | None:
+    if _outlived_its_job(evidence, seen, at):
+        return False
+    return seen.ephemeral if seen.ephemeral is not None else evidence.ephemeral
+
+
 def first_sight(runner_id: int, name: str, at: float) -> Evidence:
     """A runner that nobody has told us of before."""
     return Evidence(id=runner_id, name=name, first_seen=at)
@@ -170,6 +183,8 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         and evidence.absent_since is None
         and evidence.missing_at is None
         and evidence.retired_at is None
+        and evidence.reregistered_as is None
+        and not _outlived_its_job(evidence, seen, at)
     )
     if unchanged:
         return evidence
@@ -182,7 +197,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         labels=seen.labels,
         custom_labels=seen.custom_labels,
         os=seen.os,
-        ephemeral=seen.ephemeral if seen.ephemeral is not None else evidence.ephemeral,
+        ephemeral=_is_ephemeral(evidence, seen, at),
         group_id=seen.group_id,
         version=seen.version,
         registered=True,
@@ -230,14 +245,22 @@ def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
     """All that the confirmation asks for held, and the second GET answered 404."""
     if evidence.missing_at is None or evidence.confirmed_at is not None:
         return evidence
-    return evidence._replace(confirmed_at=at, observed_at=at)
+    if at <= evidence.missing_at:
+        return evidence  # that very answer again, or one from before the runner was last seen
+    return evidence._replace(confirmed_at=at, observed_at=evidence.observed_at if _late(evidence, at) else at)
+
+
+def _overtaken(evidence: Evidence, at: float) -> bool:
+    """Whether what a delivery says of a job at `at` is older than the job on record, of which one end may be lost."""
+    known = evidence.job_started_at if evidence.job_started_at is not None else evidence.job_ended_at
+    return known is not None and at < known
 
 
 def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
     """A delivery said that this runner took a job."""
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
-    if evidence.job_started_at is not None and at < evidence.job_started_at:
+    if evidence.job_id != job_id and _overtaken(evidence, at):
         return evidence
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
     return evidence._replace(
@@ -255,7 +278,7 @@ def job_ended(evidence: Evidence, job_id: int, at: float) -> Evidence:
         if evidence.job_ended_at is not None:
             return evidence
         started_at = evidence.job_started_at
-    elif evidence.job_started_at is not None and at <= evidence.job_started_at:
+    elif _overtaken(evidence, at) or at == evidence.job_started_at:
         return evidence  # an older job than the one it has now
     else:
         started_at = None
@@ -277,3 +300,41 @@ def retired_by_controller(evidence: Evidence, at: float) -> Evidence:
     if evidence.retired_at is not None:
         return evidence
     return evidence._replace(retired_at=at, listed=False, observed_at=at)
+
+
+def granted(evidence: Evidence, at: float, event_id: str) -> Evidence:
+    """The plan lets it be acted on. The first grant holds, and so does its event's id."""
+    if evidence.granted_at is not None:
+        return evidence
+    return evidence._replace(granted_at=at, event_id=event_id)
+
+
+def removed(evidence: Evidence, at: float) -> Evidence:
+    """Its registration is gone by our own DELETE, or was gone before it."""
+    return evidence if evidence.removed_at is not None else evidence._replace(removed_at=at, listed=False)
+
+
+def replaced(evidence: Evidence, at: float) -> Evidence:
+    """The request for its replacement was accepted."""
+    return evidence if evidence.replaced_at is not None else evidence._replace(replaced_at=at)
+
+
+def busy_after_all(evidence: Evidence, at: float) -> Evidence:
+    """GitHub refused to remove it, for it is running a job: it was never gone."""
+    return evidence._replace(
+        busy=True,
+        was_online=True,
+        observed_at=at,
+        absent_since=None,
+        absent_of=None,
+        missing_at=None,
+        confirmed_at=None,
+        back_at=at,
+        granted_at=None,
+        event_id=None,
+    )
+
+
+def called_off(evidence: Evidence) -> Evidence:
+    """The grant is taken back: what it was given for no longer holds."""
+    return evidence._replace(granted_at=None, event_id=None)

@@ -19,6 +19,9 @@ from math import ceil
 from ghapp.health.evidence import Evidence
 from ghapp.health.verdict import State, is_absent, is_spent
 
+FLOAT_NOISE = 1e-9
+"""0.07 × 100 is a little more than 7."""
+
 
 class Position(StrEnum):
     """Where a fuse stands."""
@@ -79,15 +82,15 @@ class Tally:
     """A pool, counted.
 
     Attributes:
-        lost: runners whose absence was confirmed within the window, and those about to be.
+        lost: runners whose absence was confirmed within the window and not yet healed, and those about to be.
         expected: how many there were before: those present and lost, less the replacements among them.
         waiting: confirmed lost and not yet granted.
         granted: let through since the fuse tripped.
         accepted: of those, replacements that were accepted (or called off).
         accepted_at: when the last of them was.
-        newcomers: runners first seen since it tripped that have been online.
+        newcomers: runners first seen after it tripped that have been online.
         departed: runners retired since; in a living pool each of them has a newcomer of its own.
-        returned: lost runners whose registration came back since.
+        returned: lost runners whose registration came back after.
     """
 
     lost: int = 0
@@ -104,22 +107,25 @@ class Tally:
 def tally(pool: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits: FuseLimits) -> Tally:
     """Count a pool's runners, each with its present state, for `turn`."""
     since = fuse.since if fuse.since is not None else now
-    window_start = max(now - limits.window_seconds, fuse.healed_at or 0.0)
+    window_start = now - limits.window_seconds
+    healed_at = fuse.healed_at or 0.0
     lost = present = waiting = granted = accepted = newcomers = departed = returned = replaced = 0
     accepted_at: float | None = None
     for evidence, state in pool:
         if state is State.INVALIDATED:
             waiting += evidence.granted_at is None
-            lost += (evidence.confirmed_at or 0.0) > window_start
-            replaced += (evidence.replaced_at or 0.0) > window_start
+            confirmed_at = evidence.confirmed_at or 0.0
+            # what waited when a fuse went out has not healed with it
+            lost += confirmed_at > window_start and (confirmed_at > healed_at or evidence.granted_at is None)
+            replaced += (evidence.replaced_at or 0.0) > max(window_start, healed_at)
         elif state is State.SUSPECT:
             lost += evidence.missing_at is not None
         elif state is State.RETIRED:
             departed += evidence.first_seen < since and _left_at(evidence) >= since
         elif evidence.registered and not is_absent(evidence):
             present += 1
-            newcomers += evidence.was_online and evidence.first_seen >= since
-            returned += evidence.back_at is not None and evidence.back_at >= since
+            newcomers += evidence.was_online and evidence.first_seen > since
+            returned += evidence.back_at is not None and evidence.back_at > since
         if evidence.granted_at is not None and evidence.granted_at >= since:
             granted += 1
             if evidence.replaced_at is not None:
@@ -166,14 +172,15 @@ def resume(fuse: Fuse, now: float, limits: FuseLimits) -> Fuse:
 
 def threshold(expected: int, limits: FuseLimits) -> int:
     """How many losses within the window trip the fuse of a pool of `expected` runners."""
-    return max(limits.floor, ceil(limits.fraction * expected))
+    return max(limits.floor, ceil(limits.fraction * expected - FLOAT_NOISE))
 
 
 def room(fuse: Fuse, pool: Tally) -> int | None:
     """How many more may be granted now; None for no limit of the fuse's."""
     match fuse.position:
         case Position.CLOSED:
-            return None
+            just_out = fuse.reason is FuseReason.REGISTRATIONS_RETURNED and pool.returned > 0
+            return 0 if just_out else None  # what still waits is on watch: it goes through proving, from the next turn
         case Position.PROVING:
             return max(0, fuse.allowed - pool.granted)
         case Position.STOPPED:
@@ -205,7 +212,7 @@ def _prove(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
         return Fuse(healed_at=now, reason=FuseReason.REGISTRATIONS_RETURNED)
     if pool.accepted < pool.granted:
         return fuse  # the proof begins when the batch's last request was accepted
-    all_online = pool.newcomers - pool.departed >= pool.accepted
+    all_online = pool.granted == 0 or pool.newcomers - pool.departed >= pool.accepted
     if pool.waiting == 0 and all_online:
         return Fuse(healed_at=now, reason=FuseReason.HEALED)
     if pool.granted < min(fuse.allowed, pool.granted + pool.waiting):

@@ -45,10 +45,12 @@ class PoolLeave(NamedTuple):
     Attributes:
         room: how many its fuse still lets through; None for no limit.
         paused: whether a person paused it, or its org.
+        stopped: whether its fuse is stopped; one that proves has no room either while a batch is under way.
     """
 
     room: int | None = None
     paused: bool = False
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def plan(candidates: Iterable[Candidate], pools: Mapping[str, PoolLeave], limits
         elif room is None and unlimited <= 0:
             deferred[runner_id] = Deferral.PER_SWEEP
         elif room is not None and room <= 0:
-            deferred[runner_id] = Deferral.FUSE_STOPPED if leave.room == 0 else Deferral.FUSE_PROVING
+            deferred[runner_id] = Deferral.FUSE_STOPPED if leave.stopped else Deferral.FUSE_PROVING
         else:
             chosen.append(runner_id)
             if room is None:

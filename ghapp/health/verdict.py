@@ -129,7 +129,7 @@ def is_spent(evidence: Evidence) -> bool:
     """Whether an absent runner is gone because its one job is over.
 
     An ephemeral runner that was given a job can never take another, whatever became of the job. Where GitHub
-    does not say whether it is ephemeral, the job must have ended after GitHub last showed it.
+    does not say whether it is ephemeral, a job must have ended; one that outlives its job is known to be persistent.
     """
     if evidence.ephemeral is None:
         ended = evidence.job_ended_at

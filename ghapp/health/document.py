@@ -1,0 +1,114 @@
+"""The health document: what is true of one runner, how we know, and whether a controller should act on it.
+
+The same document answers readers and is the `data` of every event about a runner. Times are RFC 3339 in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ghapp.health.evidence import Evidence, Survey, observed_at
+from ghapp.health.fuse import Position
+from ghapp.health.pools import PoolRule, pool_of, shard_of
+from ghapp.health.verdict import State, Verdict
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStanding:
+    """What a pool's fuse and its pauses say just now."""
+
+    fuse: Position = Position.CLOSED
+    paused: bool = False
+
+
+def timestamp(at: float) -> str:
+    """Epoch seconds as RFC 3339 in UTC, to the millisecond, and without one where it is whole."""
+    text = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z").replace(".000Z", "Z")
+
+
+def health_document(
+    org: str,
+    evidence: Evidence,
+    verdict: Verdict,
+    survey: Survey,
+    standing: PoolStanding,
+    rules: Sequence[PoolRule],
+    now: float,
+) -> Document:
+    """The document of a known runner as of `now`."""
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    rule = next((each for each in rules if each.name == pool), None)
+    observed = verdict.observed_at
+    return {
+        "org": org,
+        "runner_id": evidence.id,
+        "name": evidence.name,
+        "pool": pool,
+        "shard": shard_of(evidence.labels, rule),
+        "state": verdict.state.value,
+        "reason": verdict.reason.value,
+        "replace": should_replace(evidence, verdict, standing),
+        "observed_at": None if observed is None else timestamp(observed),
+        "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
+        "stale": verdict.stale,
+        "fuse": standing.fuse.value,
+        "paused": standing.paused,
+        "evidence": [
+            {"at": timestamp(at), "source": source, "said": said} for at, source, said in history(evidence, survey)
+        ],
+    }
+
+
+def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
+    """The document of a runner that nobody told us of."""
+    return {
+        "org": org,
+        "runner_id": runner_id,
+        "name": name,
+        "pool": None,
+        "shard": None,
+        "state": "unknown",
+        "reason": "NeverObserved",
+        "replace": False,
+        "observed_at": None,
+        "age_seconds": None,
+        "stale": True,
+        "fuse": "closed",
+        "paused": False,
+        "evidence": [],
+    }
+
+
+def should_replace(evidence: Evidence, verdict: Verdict, standing: PoolStanding) -> bool:
+    """Whether a controller should act now: lost, granted, not accepted yet, from a fresh look, and nobody objects."""
+    lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
+    open_grant = evidence.granted_at is not None and evidence.replaced_at is None
+    return lost and open_grant and not verdict.stale and not standing.paused and standing.fuse is not Position.STOPPED
+
+
+def history(evidence: Evidence, survey: Survey) -> list[tuple[float, str, str]]:
+    """The evidence in order of time: (epoch seconds, source, what was said)."""
+    facts: list[tuple[float | None, str, str]] = [
+        (evidence.first_seen, "list" if evidence.registered else "delivery", "first seen"),
+        (evidence.job_started_at, "delivery", f"took job {evidence.job_id}"),
+        (evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"),
+        (evidence.offline_since, "list", "offline"),
+        (evidence.absent_since, "list", f"absent from a complete list of {evidence.absent_of}"),
+        (evidence.missing_at, "get", "404"),
+        (evidence.confirmed_at, "get", "404 again, with a complete control list that lacks it"),
+        (evidence.back_at, "list", "registered again after an absence"),
+        (evidence.retired_at, "claim", "removed on purpose, by its controller"),
+        (evidence.granted_at, "claim", "remediation granted"),
+        (evidence.removed_at, "claim", "registration removed"),
+        (evidence.replaced_at, "claim", "replacement accepted"),
+    ]
+    if evidence.listed:
+        state = "busy" if evidence.busy else "online" if evidence.online else "offline"
+        facts.append((observed_at(evidence, survey), "list", f"{state} in a complete list of {survey.total}"))
+    return sorted((at, source, said) for at, source, said in facts if at is not None)

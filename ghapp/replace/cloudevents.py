@@ -1,0 +1,41 @@
+"""CloudEvents 1.0 to a pool's controller: structured JSON, signed by Standard Webhooks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import httpx
+from standardwebhooks import Webhook
+
+from ghapp.errors import ReplacerUnavailableError
+
+TIMEOUT_SECONDS = 10.0
+
+
+async def post(url: str, secret: str, event_id: str, event: bytes, now: float) -> None:
+    """Post one event; the same `event_id` each time, so that the receiver can tell a repetition.
+
+    Args:
+        url: of the controller.
+        secret: Standard Webhooks', `whsec_…`.
+        event_id: becomes `webhook-id`.
+        event: the CloudEvent as JSON.
+        now: epoch seconds, for the signature.
+
+    Raises:
+        ReplacerUnavailableError: anything but a 2xx.
+    """
+    at = datetime.fromtimestamp(now, UTC)
+    headers = {
+        "content-type": "application/cloudevents+json",
+        "webhook-id": event_id,
+        "webhook-timestamp": str(int(now)),
+        "webhook-signature": Webhook(secret).sign(event_id, at, event.decode()),
+    }
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
+            answer = await client.post(url, content=event, headers=headers)
+    except httpx.HTTPError as error:
+        raise ReplacerUnavailableError(f"the controller at {url} did not answer ({type(error).__name__})") from None
+    if not answer.is_success:
+        raise ReplacerUnavailableError(f"the controller at {url} answered {answer.status_code}")

@@ -1,0 +1,40 @@
+"""When each installation's next sweep is due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ghapp.store import keys
+
+_TAKE = """
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 100)
+for _, id in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[1] + ARGV[2], id) end
+return due
+"""
+
+
+class Schedule:
+    """The sweeps to come. Taking a due one gives it to one clock alone, and puts it off at once."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._take: Any = redis.register_script(_TAKE)
+
+    async def due_at(self, installation: int, at: float) -> None:
+        """The next sweep of an installation is due at `at` (epoch seconds)."""
+        await self._redis.zadd(keys.DUE, {str(installation): at})
+
+    async def enrol(self, installation: int, at: float) -> None:
+        """A new installation's first sweep is due at `at`; one that has a date keeps it."""
+        await self._redis.zadd(keys.DUE, {str(installation): at}, nx=True)
+
+    async def strike(self, installation: int) -> None:
+        """It is not swept any more."""
+        await self._redis.zrem(keys.DUE, str(installation))
+
+    async def take_due(self, now: float, put_off_seconds: float) -> list[int]:
+        """Those that are due; due again in `put_off_seconds` unless their sweep says otherwise."""
+        rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds])
+        return [int(row) for row in rows]

@@ -1,0 +1,97 @@
+"""Look at an installation's runners: the whole list, ten pages at once, unchanged ones for free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ghapp.errors import GitHubError
+from ghapp.github import wire
+from ghapp.github.api import PER_PAGE, Tenant
+from ghapp.health.evidence import Registration
+from ghapp.health.verdict import Reason
+from ghapp.store.pages import Page, Pages
+
+Progress = Callable[[int, int], None]
+"""Told after each page: pages done, pages in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One look at the list.
+
+    Attributes:
+        runners: whoever was listed, by id.
+        total: how many GitHub says there are.
+        calls: requests sent.
+        billable: those that count against the hourly limit.
+        flaw: why the list proves no absence; None when it is complete.
+    """
+
+    runners: dict[int, Registration] = field(default_factory=dict)
+    total: int = 0
+    calls: int = 0
+    billable: int = 0
+    flaw: Reason | None = None
+
+
+async def observe(
+    tenant: Tenant, pages: Pages, concurrency: int, progress: Progress = lambda _done, _of: None
+) -> Observation:
+    """List all runners, in at most ⌈N/100⌉ calls.
+
+    The first page says how many there are; the others follow, `concurrency` at once. The list is complete only
+    when all pages agree on the total and it is the number of different runners that arrived.
+    """
+    installation = tenant.installation.id
+    known = await pages.of(installation, tenant.token)
+    changed: dict[int, Page] = {}
+    slots = asyncio.Semaphore(concurrency)
+    done = 0
+
+    async def look(number: int) -> wire.RunnerPage:
+        before = known.get(number)
+        async with slots:
+            listing = await tenant.list_runners(number, before.etag if before else None)
+        if listing.body is None and before is not None:
+            return wire.runner_page(before.body)
+        body = listing.body or b""
+        page = wire.runner_page(body)
+        changed[number] = Page(listing.etag, body)
+        return page
+
+    first = await look(1)
+    last = max(1, -(-first.total // PER_PAGE))
+    done = 1
+    progress(done, last)
+
+    async def look_and_tell(number: int) -> wire.RunnerPage:
+        nonlocal done
+        page = await look(number)
+        done += 1
+        progress(done, last)
+        return page
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            others = [group.create_task(look_and_tell(number)) for number in range(2, last + 1)]
+    except* GitHubError as errors:
+        raise errors.exceptions[0] from None
+    listed = [first, *(task.result() for task in others)]
+    await pages.keep(installation, tenant.token, changed, last)
+    runners = {runner.id: runner for page in listed for runner in page.runners}
+    return Observation(
+        runners=runners,
+        total=first.total,
+        calls=last,
+        billable=len(changed),
+        flaw=flaw_of(listed, len(runners)),
+    )
+
+
+def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
+    """Why these pages are no complete list, or None: offset pages slip when the fleet changes under them."""
+    totals = {page.total for page in pages}
+    arrived = sum(len(page.runners) for page in pages)
+    return None if totals == {distinct} and arrived == distinct else Reason.LIST_INCOMPLETE

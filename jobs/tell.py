@@ -1,0 +1,128 @@
+"""Tell what happened, once each, as CloudEvents: to the org's stream, and to the url of the pool."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from ghapp.health.document import PoolStanding, health_document, timestamp
+from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.fuse import Fuse, FuseReason, Position, Tally
+from ghapp.health.installation import Installation
+from ghapp.health.news import news, told_state
+from ghapp.health.pools import pool_of
+from ghapp.health.verdict import judge
+from ghapp.log import logger
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.work import Work
+from jobs.house import House
+from jobs.notify import REPLACE
+
+log = logger(__name__)
+
+EVENTS = uuid.UUID("6f0f7d60-9d6c-4d4f-8f6e-3c1f5f2b7a10")
+"""Namespace of event ids that are made from what they tell, so that telling it again is the same event."""
+
+
+async def ask_for_replacement(house: House, installation: Installation, evidence: Evidence, now: float) -> None:
+    """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
+    survey = await house.runners.survey(installation.id)
+    data = await _document(house, installation, evidence, survey, now)
+    await _append(house, installation, evidence.event_id or "", REPLACE, evidence.name, data["pool"], data, now)
+
+
+async def tell_runners(
+    house: House, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
+) -> None:
+    """Tell of each runner whose trouble began or ended since it was last told."""
+    limits = house.settings.of(installation.org).evidence
+    for evidence in runners:
+        verdict = judge(evidence, survey, now, limits)
+        told = told_state(evidence, verdict)
+        if told == evidence.state:
+            continue
+        what = news(evidence, verdict)
+        if what is not None:
+            event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
+            data = await _document(house, installation, evidence, survey, now)
+            kind = f"ghapp.runner.{what}.v1"
+            await _append(house, installation, event_id, kind, evidence.name, data["pool"], data, now)
+
+        def fold(known: Evidence | None, told: str = told) -> Evidence | None:
+            return None if known is None else known._replace(state=told, state_since=now)
+
+        await house.runners.revise(installation.id, {evidence.id: fold})
+
+
+async def tell_fuse(
+    house: House, installation: Installation, pool: str, fuse: Fuse, counted: Tally, now: float
+) -> None:
+    """Tell that a fuse turned: tripped, stopped, or reset. A further batch is logged, and no news."""
+    log.warning(
+        "fuse turned",
+        installation=installation.id,
+        org=installation.org,
+        pool=pool,
+        fuse=fuse.position.value,
+        reason=fuse.reason.value,
+        lost=counted.lost,
+        expected=counted.expected,
+        batch=fuse.batch,
+    )
+    if fuse.reason is FuseReason.BATCH_ONLINE:
+        return
+    turned = {Position.CLOSED: "reset", Position.PROVING: "tripped", Position.STOPPED: "stopped"}[fuse.position]
+    data = {
+        "org": installation.org,
+        "pool": pool,
+        "fuse": fuse.position.value,
+        "lost": counted.lost,
+        "expected": counted.expected,
+        "batch": fuse.batch,
+        "replaced": counted.accepted,
+        "waiting": counted.waiting,
+        "since": None if fuse.since is None else timestamp(fuse.since),
+        "reason": fuse.reason.value,
+    }
+    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{pool}/{turned}/{now}"))
+    await _append(house, installation, event_id, f"ghapp.fuse.{turned}.v1", pool, pool, data, now)
+
+
+async def _document(
+    house: House, installation: Installation, evidence: Evidence, survey: Survey, now: float
+) -> dict[str, Any]:
+    rules = house.settings.pools_of(installation.org)
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    fuse = (await house.fuses.all(installation.id)).get(pool, Fuse())
+    pauses = await house.fuses.pauses(installation.id)
+    standing = PoolStanding(fuse.position, WHOLE_ORG in pauses or pool in pauses)
+    verdict = judge(evidence, survey, now, house.settings.of(installation.org).evidence)
+    return health_document(installation.org, evidence, verdict, survey, standing, rules, now)
+
+
+async def _append(
+    house: House,
+    installation: Installation,
+    event_id: str,
+    kind: str,
+    subject: str,
+    pool: str,
+    data: dict[str, Any],
+    now: float,
+) -> None:
+    event = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"/orgs/{installation.org}",
+        "type": kind,
+        "subject": subject,
+        "time": timestamp(now),
+        "datacontenttype": "application/json",
+        "data": data,
+    }
+    rule = next((each for each in house.settings.pools_of(installation.org) if each.name == pool), None)
+    has_url = rule is not None and rule.url is not None and rule.secret_env is not None
+    await house.events.append(installation.id, event, pool if has_url else None)
+    if has_url:
+        house.ask(Work.NOTIFY, event_id, key=f"notify-{event_id}")
