@@ -85,8 +85,11 @@ def ask(
 
 
 def promote_due(redis: Redis, now: float) -> int:
-    """Put work whose time has come into its queue; how many. For the clock: RQ's own scheduler takes a minute to
-    notice that another one died.
+    """Put work whose time has come into its queue; how many.
+
+    For the clock: RQ's own scheduler takes a minute to notice that another one died. What is lost by a crash
+    between the two steps is asked for again by the next sweep (confirmations), plan (remediations) or by the
+    clock itself (events).
     """
     from rq.exceptions import NoSuchJobError
     from rq.job import Job
@@ -96,7 +99,7 @@ def promote_due(redis: Redis, now: float) -> int:
     promoted = 0
     for name in QUEUES:
         desk = _queue(redis, name)
-        registry = ScheduledJobRegistry(queue=desk)
+        registry = ScheduledJobRegistry(queue=desk)  # type: ignore[no-untyped-call]
         for job_id in registry.get_jobs_to_schedule(int(now)):
             if not redis.zrem(registry.key, job_id):
                 continue  # another clock was faster

@@ -8,7 +8,7 @@ from functools import partial
 
 from ghapp.health import evidence as seen
 from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.fuse import Fuse, room, tally, turn
+from ghapp.health.fuse import Fuse, Position, room, tally, turn
 from ghapp.health.installation import Installation
 from ghapp.health.plan import Candidate, Plan, PoolLeave, plan
 from ghapp.health.pools import pool_of
@@ -85,7 +85,11 @@ async def _leaves(
                 continue
             await tell_fuse(house, installation, pool, after, counted, now)
             counted = tally(members, after, now, limits)
-        leaves[pool] = PoolLeave(room(after, counted), paused=WHOLE_ORG in pauses or pool in pauses)
+        leaves[pool] = PoolLeave(
+            room(after, counted),
+            paused=WHOLE_ORG in pauses or pool in pauses,
+            stopped=after.position is Position.STOPPED,
+        )
     return leaves
 
 

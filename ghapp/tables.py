@@ -1,0 +1,72 @@
+"""Tables for people: what the commands print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+COLOURS = {
+    "healthy": "green",
+    "starting": "cyan",
+    "offline": "yellow",
+    "suspect": "magenta",
+    "invalidated": "red",
+    "retired": "bright_black",
+    "unknown": "bright_black",
+}
+
+
+def sweeps_table(accounts: Iterable[Any]) -> Table:
+    """What each sweep found and cost."""
+    table = _table("org", "runners", "suspects", "calls", "billable", "ms", "flaw")
+    for each in accounts:
+        cells = (each.runners, each.suspects, each.calls, each.billable, round(each.milliseconds))
+        table.add_row(each.org, *(str(cell) for cell in cells), each.flaw or "none")
+    return table
+
+
+def runners_table(documents: Sequence[Mapping[str, Any]]) -> Table:
+    """The fleet, a line each."""
+    table = _table("org", "pool", "runner", "id", "state", "reason", "seen")
+    for each in documents:
+        age = "never" if each["age_seconds"] is None else f"{each['age_seconds']:.0f} s ago"
+        table.add_row(
+            each["org"], each["pool"], each["name"], str(each["runner_id"]), _state(each), each["reason"], age
+        )
+    table.caption = f"{len(documents)} runners"
+    return table
+
+
+def explanation(document: Mapping[str, Any]) -> RenderableType:
+    """One runner: what is true, and the evidence in order."""
+    head = Text(f"{document['org']}/{document['name']} ({document['runner_id']}) is ")
+    head.append(document["state"], COLOURS[document["state"]])
+    head.append(f": {document['reason']}; pool {document['pool']}, fuse {document['fuse']}")
+    head.append(", replace now" if document["replace"] else "")
+    table = _table("at", "source", "said")
+    for each in document["evidence"]:
+        table.add_row(each["at"], each["source"], each["said"])
+    return Group(head, table)
+
+
+def tokens_table(tokens: Iterable[Any]) -> Table:
+    """All tokens, without their secrets."""
+    table = _table("id", "name", "orgs", "scopes")
+    for each in tokens:
+        table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes))
+    return table
+
+
+def _state(document: Mapping[str, Any]) -> Text:
+    return Text(document["state"], COLOURS[document["state"]])
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    for column in columns:
+        table.add_column(column)
+    return table

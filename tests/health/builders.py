@@ -1,0 +1,77 @@
+"""Values to judge. Each builder defaults to the worst case: what a wrong rule would act on, or let act."""
+
+from ghapp.health.evidence import Evidence, Registration, Survey
+from ghapp.health.fuse import Fuse, Position, Tally
+
+NOW = 1_790_000_000.0
+"""A round time, far from the zero that `or` mistakes for never."""
+
+MICROSECOND = 1e-6
+LONG_AGO = NOW - 86_400.0
+
+
+def registration(**changes) -> Registration:
+    """GitHub's record of runner 1: offline, idle, persistent."""
+    worst = Registration(
+        id=1,
+        name="linux-1",
+        os="linux",
+        online=False,
+        busy=False,
+        labels=("self-hosted", "Linux", "X64", "linux-4vcpu"),
+        custom_labels=("linux-4vcpu",),
+        ephemeral=False,
+    )
+    return worst._replace(**changes)
+
+
+def lost(runner_id: int = 1, **changes) -> Evidence:
+    """A persistent runner that worked for a day; two 404s say it is gone, and nothing was done about it."""
+    worst = Evidence(
+        id=runner_id,
+        name=f"linux-{runner_id}",
+        first_seen=LONG_AGO,
+        labels=("self-hosted", "Linux", "X64", "linux-4vcpu"),
+        custom_labels=("linux-4vcpu",),
+        os="linux",
+        ephemeral=False,
+        registered=True,
+        observed_at=NOW,
+        was_online=True,
+        absent_since=NOW - 60,
+        absent_of=412,
+        missing_at=NOW - 30,
+        confirmed_at=NOW,
+    )
+    return worst._replace(**changes)
+
+
+def suspect(runner_id: int = 1, **changes) -> Evidence:
+    """The same, before the second 404."""
+    return lost(runner_id, confirmed_at=None)._replace(**changes)
+
+
+def present(runner_id: int = 1, **changes) -> Evidence:
+    """The same, when GitHub still showed it: offline for an hour, and idle."""
+    shown = lost(runner_id, absent_since=None, absent_of=None, missing_at=None, confirmed_at=None)
+    return shown._replace(listed=True, offline_since=NOW - 3600)._replace(**changes)
+
+
+def online(runner_id: int = 1, **changes) -> Evidence:
+    """An idle runner that works."""
+    return present(runner_id, online=True, offline_since=None)._replace(**changes)
+
+
+def survey(**changes) -> Survey:
+    """A complete list of this very moment, so that nothing is excused by age."""
+    return Survey(**{"swept_at": NOW, "total": 412, **changes})
+
+
+def proving(**changes) -> Fuse:
+    """A fuse that has just tripped, with the default first batch."""
+    return Fuse(**{"position": Position.PROVING, "since": NOW, "batch": 3, "allowed": 3, **changes})
+
+
+def mass_loss(**changes) -> Tally:
+    """A pool of 200, all of it lost and waiting."""
+    return Tally(**{"lost": 200, "expected": 200, "waiting": 200, **changes})

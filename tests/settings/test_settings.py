@@ -1,0 +1,326 @@
+"""Each wrong input gives one clear line that names the key and what would be right."""
+
+from pathlib import Path
+
+import pytest
+
+from ghapp.errors import ConfigurationError
+from ghapp.health.verdict import Limits
+from ghapp.settings import AppCredentials, Policy, Settings
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"
+CREDENTIALS = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": PEM, "GHAPP_WEBHOOK_SECRET": "s"}
+POOL = """
+[[pools]]
+org = "acme"
+name = "linux"
+replacer = "cloudevents"
+url = "http://controller:9000/events"
+secret_env = "CONTROLLER_SECRET"
+"""
+SECRET = {"CONTROLLER_SECRET": "whsec_c2VjcmV0"}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(toml="", **environ):
+        path = tmp_path / "ghapp.toml"
+        path.write_text(toml, "utf-8")
+        return Settings.read({"GHAPP_CONFIG": str(path), **environ})
+
+    return read
+
+
+def refusal(read, toml="", **environ):
+    with pytest.raises(ConfigurationError) as raised:
+        read(toml, **environ)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def test_nothing_set_is_the_contracts_defaults():
+    settings = Settings.read({})
+    assert settings.policy == Policy()
+    assert settings.listen == ("127.0.0.1", 8000)
+    assert (settings.api_url, settings.web_url) == ("https://api.github.com", "https://github.com")
+    nothing = (settings.redis_url, settings.credentials, settings.public_url, settings.log_format, settings.loki_url)
+    assert nothing == (None,) * 5
+
+
+def test_an_empty_variable_is_one_that_is_not_set():
+    names = ("GHAPP_CONFIG", "GHAPP_REDIS_URL", "GHAPP_LISTEN", "GHAPP_LOG_FORMAT", "GHAPP_APP_ID", "GHAPP_PUBLIC_URL")
+    assert Settings.read(dict.fromkeys(names, "")) == Settings.read({})
+
+
+def test_variables_of_others_are_none_of_our_business():
+    assert Settings.read({"PATH": "/bin", "GITHUB_TOKEN": "x"}) == Settings.read({})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("GHAPP_REDIS_URI", "x", "GHAPP_REDIS_URI: unknown variable; did you mean GHAPP_REDIS_URL?"),
+        ("GHAPP_REDIS_URL", "localhost:6379", "GHAPP_REDIS_URL: must begin with redis://"),
+        (
+            "GHAPP_GITHUB_API_URL",
+            "api.github.com",
+            "GHAPP_GITHUB_API_URL: 'api.github.com' is not valid; it takes an http",
+        ),
+        ("GHAPP_GITHUB_WEB_URL", "ftp://x", "GHAPP_GITHUB_WEB_URL: 'ftp://x' is not valid"),
+        ("GHAPP_PUBLIC_URL", "ghapp.acme.com", "GHAPP_PUBLIC_URL: 'ghapp.acme.com' is not valid"),
+        ("GHAPP_LOKI_URL", "https://", "GHAPP_LOKI_URL: 'https:' is not valid"),
+        ("GHAPP_LOG_FORMAT", "text", "GHAPP_LOG_FORMAT: 'text' is not valid; it takes json or console"),
+        ("GHAPP_LISTEN", "8000", "GHAPP_LISTEN: '8000' is not valid; it takes host:port"),
+        ("GHAPP_LISTEN", ":8000", "GHAPP_LISTEN: ':8000' is not valid"),
+        ("GHAPP_LISTEN", "localhost:", "GHAPP_LISTEN: 'localhost:' is not valid"),
+        ("GHAPP_LISTEN", "localhost:http", "GHAPP_LISTEN: 'localhost:http' is not valid"),
+        ("GHAPP_LISTEN", "localhost:-1", "GHAPP_LISTEN: 'localhost:-1' is not valid"),
+        ("GHAPP_LISTEN", "localhost:65536", "GHAPP_LISTEN: 'localhost:65536' is not valid"),
+        ("GHAPP_LISTEN", "localhost:²", "GHAPP_LISTEN: 'localhost:²' is not valid"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_name(read, name, value, said):
+    assert refusal(read, **{name: value}).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("value", "listen"),
+    [("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:65535", ("::1", 65535)), ("localhost:0", ("localhost", 0))],
+)
+def test_an_address_to_listen_on(read, value, listen):
+    assert read(GHAPP_LISTEN=value).listen == listen
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://r:6379/0", "rediss://r", "redis+sentinel://a:26379,b:26379/mymaster/0", "unix:///run/r.sock"]
+)
+def test_every_kind_of_redis_address_is_taken(read, url):
+    assert read(GHAPP_REDIS_URL=url).redis_url == url
+
+
+def test_a_slash_at_an_addresss_end_is_dropped(read):
+    assert read(GHAPP_PUBLIC_URL="https://ghapp.acme.com/").public_url == "https://ghapp.acme.com"
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"GHAPP_CONFIG: cannot read .*none\.toml: No such file"):
+        Settings.read({"GHAPP_CONFIG": str(tmp_path / "none.toml")})
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "ghapp.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match=r"GHAPP_CONFIG: .* is not TOML"):
+        Settings.read({"GHAPP_CONFIG": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("[sweep", "GHAPP_CONFIG: "),
+        ("a = ", "GHAPP_CONFIG: "),
+        ("[swep]\ninterval_seconds = 9", "[swep]: unknown table; did you mean sweep?"),
+        ("[[pool]]\norg = 'acme'", "[pool]: unknown table; did you mean pools?"),
+        ("[orgs.acme.swep]", "[orgs.acme.swep]: unknown table; did you mean sweep?"),
+        ("[[orgs.acme.pools]]", "[orgs.acme.pools]: unknown table; "),
+        ("sweep = 1", "[sweep]: must be a table"),
+        ("orgs = 1", "[orgs]: must be a table"),
+        ("[orgs]\nacme = 1", "[orgs.acme]: must be a table"),
+        ("[pools]\norg = 'acme'", "[[pools]]: must be an array of tables"),
+        ("pools = [1]", "[pools]: must be a table"),
+        ("[sweep]\nintervall_seconds = 9", "[sweep] intervall_seconds: unknown key; did you mean interval_seconds?"),
+        ("[report]\nzzz = 9", "[report] zzz: unknown key; known are repository"),
+        ("[orgs.acme.fuse]\nflor = 9", "[orgs.acme.fuse] flor: unknown key; did you mean floor?"),
+        ("[sweep]\ninterval_seconds = 0", "[sweep] interval_seconds: 0 is not valid; it takes 1 second or more"),
+        ("[sweep]\ninterval_seconds = 0.999999", "[sweep] interval_seconds: 0.999999 is not valid"),
+        ("[sweep]\ninterval_seconds = -1", "[sweep] interval_seconds: -1 is not valid"),
+        ("[sweep]\ninterval_seconds = nan", "[sweep] interval_seconds: nan is not valid"),
+        ("[sweep]\ninterval_seconds = inf", "[sweep] interval_seconds: inf is not valid"),
+        ("[sweep]\ninterval_seconds = true", "[sweep] interval_seconds: True is not valid"),
+        ("[sweep]\ninterval_seconds = '9'", "[sweep] interval_seconds: '9' is not valid"),
+        ("[orgs.acme.evidence]\nstale_seconds = 0", "[orgs.acme.evidence] stale_seconds: 0 is not valid"),
+        ("[sweep]\nconcurrency = 0", "[sweep] concurrency: 0 is not valid; it takes a whole number of 1 or more"),
+        ("[sweep]\nconcurrency = 1.5", "[sweep] concurrency: 1.5 is not valid"),
+        ("[fuse]\nfloor = true", "[fuse] floor: True is not valid"),
+        ("[fuse]\nfraction = 0", "[fuse] fraction: 0 is not valid; it takes a fraction above 0 and up to 1"),
+        ("[fuse]\nfraction = 1.000001", "[fuse] fraction: 1.000001 is not valid"),
+        ("[fuse]\nfraction = nan", "[fuse] fraction: nan is not valid"),
+        ("[budget]\nshare = -0.5", "[budget] share: -0.5 is not valid"),
+        ("[budget]\nshare = 50", "[budget] share: 50 is not valid"),
+        ("[remediation]\nmode = 'on'", "[remediation] mode: 'on' is not valid; it takes one of act, dry-run, off"),
+        ("[remediation]\nmode = []", "[remediation] mode: [] is not valid"),
+        ("[leaks]\nowner_label = ''", "[leaks] owner_label: '' is not valid; it takes a string"),
+        ("[report]\nrepository = 3", "[report] repository: 3 is not valid; it takes a string"),
+    ],
+)
+def test_a_wrong_table_is_refused_by_its_key(read, toml, said):
+    assert refusal(read, toml).startswith(said)
+
+
+@pytest.mark.parametrize("seconds", ["1", "1.0", "1.5", "86400"])
+def test_every_second_takes_1_or_more_and_fractions_too(read, seconds):
+    assert read(f"[sweep]\ninterval_seconds = {seconds}").policy.sweep.interval_seconds == float(seconds)
+
+
+@pytest.mark.parametrize("fraction", ["1", "1.0", "0.000001"])
+def test_fractions_go_up_to_1(read, fraction):
+    assert read(f"[fuse]\nfraction = {fraction}").policy.fuse.fraction == float(fraction)
+
+
+def pool(**changes):
+    row = {"org": "'acme'", "name": "'linux'", **changes}
+    return "[[pools]]\n" + "\n".join(f"{key} = {value}" for key, value in row.items() if value is not None)
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        (pool(org=None), "[[pools]] linux org: missing"),
+        (pool(name=None), "[[pools]] 1 name: missing"),
+        (pool(label="['x']"), "[[pools]] linux label: unknown key; did you mean labels?"),
+        (pool(labels="'x'"), "[[pools]] linux labels: 'x' is not valid; it takes a list of strings"),
+        (pool(labels="['x', 1]"), "[[pools]] linux labels: ['x', 1] is not valid"),
+        (pool(replacer="'arc'"), "[[pools]] linux replacer: 'arc' comes in a later release; use cloudevents or none"),
+        (pool(replacer="'pods'"), "[[pools]] linux replacer: 'pods' comes in a later release"),
+        (pool(replacer="'helm'"), "[[pools]] linux replacer: 'helm' is not valid; it takes one of cloudevents"),
+        (pool(replacer="'cloudevents'"), "[[pools]] linux: replacer 'cloudevents' needs url and secret_env"),
+        (pool(replacer="'cloudevents'", url="'http://c'"), "[[pools]] linux: replacer 'cloudevents' needs"),
+        (pool(url="'controller:9000'"), "[[pools]] linux url: 'controller:9000' is not valid; it takes an http"),
+        (pool(replace_offline_after_seconds="0"), "[[pools]] linux replace_offline_after_seconds: 0 is not valid"),
+        (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET must hold"),
+    ],
+)
+def test_a_wrong_pool_is_refused_by_its_name_and_key(read, toml, said):
+    assert refusal(read, toml).startswith(said)
+
+
+def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_told(read):
+    message = refusal(read, POOL, CONTROLLER_SECRET="hunter2")
+    assert message.startswith("[[pools]] linux secret_env: the variable CONTROLLER_SECRET must hold")
+    assert "hunter2" not in message
+
+
+def test_pools_are_read_in_order_and_found_by_org_in_any_case(read):
+    settings = read(POOL + pool(name="'mac'") + "\n" + pool(org="'other'"), **SECRET)
+    assert [each.name for each in settings.pools_of("ACME")] == ["linux", "mac"]
+    assert settings.pool_secrets == SECRET
+
+
+def test_an_org_inherits_the_tables_and_changes_only_what_it_names(read):
+    settings = read("[evidence]\nconfirm_seconds = 20\n[orgs.Acme.evidence]\nstale_seconds = 100\n")
+    assert settings.of("aCME").evidence == Limits(confirm_seconds=20.0, stale_seconds=100.0)
+    assert settings.of("other").evidence == Limits(confirm_seconds=20.0)
+
+
+def test_every_table_of_the_contract_is_taken(read):
+    toml = """
+    [sweep]
+    interval_seconds = 60
+    concurrency = 10
+    [evidence]
+    confirm_seconds = 30
+    startup_seconds = 120
+    offline_seconds = 300
+    stale_seconds = 300
+    [budget]
+    share = 0.5
+    [fuse]
+    fraction = 0.2
+    floor = 3
+    window_seconds = 600
+    first_batch = 3
+    prove_seconds = 300
+    cooldown_seconds = 300
+    [remediation]
+    mode = "act"
+    per_sweep = 25
+    [deliveries]
+    redeliver_seconds = 60
+    [leaks]
+    owner_label = "ghapp.dev/owner"
+    grace_seconds = 300
+    per_tick = 25
+    mode = "act"
+    """
+    assert read(toml).policy == Policy()
+
+
+# The App's credentials.
+
+
+def test_all_three_credentials_make_the_app(read):
+    settings = read(**{**CREDENTIALS, "GHAPP_WEBHOOK_SECRET": "new, old,"})
+    assert settings.credentials == AppCredentials("7", PEM + "\n", ("new", "old"))
+
+
+def test_a_key_in_one_line_has_its_line_ends_restored(read):
+    settings = read(**{**CREDENTIALS, "GHAPP_PRIVATE_KEY": PEM.replace("\n", "\\n")})
+    assert settings.credentials.private_key == PEM + "\n"
+
+
+def test_a_webhook_secret_is_taken_to_the_letter(read):
+    assert read(**{**CREDENTIALS, "GHAPP_WEBHOOK_SECRET": "a\\nb"}).credentials.webhook_secrets == ("a\\nb",)
+
+
+def test_secrets_are_not_shown(read):
+    shown = repr(read(POOL, **SECRET, **{**CREDENTIALS, "GHAPP_WEBHOOK_SECRET": "hunter2"}))
+    credentials = repr(read(**{**CREDENTIALS, "GHAPP_WEBHOOK_SECRET": "hunter2"}).credentials)
+    assert not [secret for secret in ("hunter2", "MIIE", "whsec_") if secret in shown + credentials]
+
+
+@pytest.mark.parametrize("missing", CREDENTIALS)
+def test_half_of_the_credentials_is_refused(read, missing):
+    given = {name: value for name, value in CREDENTIALS.items() if name != missing}
+    assert refusal(read, **given) == f"{missing}: not set, though other App credentials are; set all three or none"
+
+
+@pytest.mark.parametrize("secret", [",", " , "])
+def test_a_webhook_secret_of_commas_alone_is_none(read, secret):
+    assert refusal(read, **{**CREDENTIALS, "GHAPP_WEBHOOK_SECRET": secret}).startswith("GHAPP_WEBHOOK_SECRET: not set")
+
+
+@pytest.mark.parametrize("key", ["/run/key.pem", "MIIE", "-----BEGIN CERTIFICATE-----\nMIIE"])
+def test_a_key_that_is_no_pem_is_refused_and_not_told(read, key):
+    message = refusal(read, **{**CREDENTIALS, "GHAPP_PRIVATE_KEY": key})
+    assert message.startswith("GHAPP_PRIVATE_KEY: not a PEM private key; give the .pem file")
+    assert "MIIE" not in message
+
+
+@pytest.fixture
+def key_file(tmp_path) -> Path:
+    path = tmp_path / "key.pem"
+    path.write_text(PEM)
+    path.chmod(0o600)
+    return path
+
+
+def in_file(path):
+    return {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY_FILE": str(path), "GHAPP_WEBHOOK_SECRET": "s"}
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o640], ids=oct)
+def test_a_key_in_a_file_that_not_everyone_can_read(read, key_file, mode):
+    key_file.chmod(mode)
+    assert read(**in_file(key_file)).credentials.private_key == PEM + "\n"
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o644, 0o602, 0o601], ids=oct)
+def test_a_key_file_that_everyone_can_read_is_refused(read, key_file, mode):
+    key_file.chmod(mode)
+    message = refusal(read, **in_file(key_file))
+    assert message == f"GHAPP_PRIVATE_KEY_FILE: {key_file} can be read by everyone; chmod 600 it"
+
+
+def test_a_key_file_that_is_missing_is_refused(read, tmp_path):
+    assert refusal(read, **in_file(tmp_path / "none")).startswith("GHAPP_PRIVATE_KEY_FILE: cannot read ")
+
+
+def test_a_key_file_in_der_is_refused(read, key_file):
+    key_file.write_bytes(b"\x30\x82\x04\xff")
+    assert refusal(read, **in_file(key_file)).startswith("GHAPP_PRIVATE_KEY_FILE: ")
+
+
+def test_a_key_and_a_key_file_together_are_refused(read, key_file):
+    message = refusal(read, **CREDENTIALS, GHAPP_PRIVATE_KEY_FILE=str(key_file))
+    assert message == "GHAPP_PRIVATE_KEY: set together with GHAPP_PRIVATE_KEY_FILE; set one of them"
