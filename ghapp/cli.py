@@ -105,12 +105,9 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
         await installations_module.discover_installations(house)
         for installation in await _chosen(house.installations, org):
             with Progress(transient=True) as bar:
-                task = bar.add_task(f"{installation.org}: pages", total=None)
+                pages = partial(bar.update, bar.add_task(f"{installation.org}: pages", total=None))
                 account = await sweep_module.sweep_installation(
-                    house,
-                    installation.id,
-                    act=act,
-                    progress=lambda done, of: bar.update(task, completed=done, total=of),
+                    house, installation.id, act=act, progress=partial(_advance, pages)
                 )
             if account is None:
                 raise GhappError(f"{installation.org}: a sweep is under way elsewhere; try again in a moment")

@@ -70,7 +70,7 @@ class Evidence(NamedTuple):
     confirmed_at: float | None = None
     """The second GET that answered 404, with all the rest of the confirmation."""
     back_at: float | None = None
-    """When it last came back from an absence."""
+    """When it last came back after a GET had answered 404. Lists alone leave runners out and show them again."""
 
     job_id: int | None = None
     """The job it was last given, by a delivery or by GitHub's answer."""
@@ -211,7 +211,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         absent_of=None,
         missing_at=None,
         confirmed_at=None,
-        back_at=at if was_absent else evidence.back_at,
+        back_at=at if evidence.missing_at is not None else evidence.back_at,
         retired_at=_still_retired(evidence, at),
         reregistered_as=None,
         granted_at=None if was_absent else evidence.granted_at,

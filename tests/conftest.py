@@ -1,0 +1,25 @@
+"""One real Redis for each test process, empty before each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis
+
+from ghapp.embedded import embedded_redis
+from ghapp.store.connect import connect
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedded_redis(tmp_path_factory.mktemp("redis"), durable=False) as url:
+        yield url
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    client = connect(redis_url)
+    await client.flushdb()
+    yield client
+    await client.aclose()

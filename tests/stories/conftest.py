@@ -1,0 +1,90 @@
+"""A quiet sandbox, a real Redis, and a house whose clock the story moves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from ghapp.settings import Settings
+from jobs.house import House, open_house
+from jobs.installations import discover_installations
+
+POOL = "linux-4vcpu"
+
+
+@dataclass
+class Clock:
+    """Epoch seconds that only the story moves; from a little ago, so that no signature lies in the future."""
+
+    now: float = field(default_factory=lambda: time.time() - 400)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class Story:
+    sandbox: SandboxServer
+    settings: Settings
+    house: House
+    clock: Clock
+
+    @property
+    def installation(self) -> int:
+        return self.sandbox.installation_id()
+
+    def account(self) -> dict[str, object]:
+        return self.sandbox.control.account()
+
+
+OpenStory = Callable[..., "AsyncIterator[Story]"]
+
+
+@pytest.fixture
+def story(redis_url: str, redis: object, tmp_path: Path) -> Callable[..., object]:
+    """Opens a story: `async with story(runners=12) as it:`."""
+
+    @asynccontextmanager
+    async def open_story(runners: int = 12, config: str = "") -> AsyncIterator[Story]:
+        org = OrgConfig(pools=(PoolConfig(name=POOL, size=runners),))
+        with SandboxServer(SandboxConfig(orgs=(org,), quiet=True, ticking=False)) as sandbox:
+            policy = tmp_path / "ghapp.toml"
+            policy.write_text(
+                f"""
+                {config}
+                [[pools]]
+                org = "acme"
+                name = "{POOL}"
+                labels = ["{POOL}"]
+                replacer = "cloudevents"
+                url = "{sandbox.controller_url}"
+                secret_env = "CONTROLLER_SECRET"
+                """
+            )
+            settings = Settings.read(
+                {
+                    "GHAPP_CONFIG": str(policy),
+                    "GHAPP_REDIS_URL": redis_url,
+                    "GHAPP_GITHUB_API_URL": sandbox.api_url,
+                    "GHAPP_APP_ID": str(sandbox.app_id),
+                    "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
+                    "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
+                    "CONTROLLER_SECRET": sandbox.controller_secret,
+                }
+            )
+            clock = Clock()
+            async with open_house(settings, clock) as house:
+                await discover_installations(house)
+                yield Story(sandbox, settings, house, clock)
+
+    return open_story
