@@ -60,6 +60,22 @@ def _read() -> Settings:
 
 
 @main.command()
+@click.option("--sandbox", is_flag=True, help="With a simulated GitHub and a living fleet: no account is needed.")
+def up(*, sandbox: bool) -> None:
+    """Run everything on this machine, until Ctrl-C.
+
+    Example: ghapp up --sandbox
+    """
+    from ghapp.screen import show
+    from ghapp.up import up as run_all
+
+    try:
+        run_all(os.environ, sandbox=sandbox, show=show)
+    except KeyboardInterrupt:
+        click.echo("ended")
+
+
+@main.command()
 def worker() -> None:
     """Run RQ jobs: sweeps, confirmations, remediations, events.
 

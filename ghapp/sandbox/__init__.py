@@ -1,0 +1,6 @@
+"""A simulated GitHub with a living fleet, for trying ghapp and for its tests. It knows nothing of ghapp."""
+
+from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig, pools_of
+from ghapp.sandbox.server import SandboxServer
+
+__all__ = ["OrgConfig", "Pace", "PoolConfig", "SandboxConfig", "SandboxServer", "pools_of"]

@@ -1,7 +1,7 @@
 """What a sandbox is made of: organizations, their pools, the pace of the work.
 
-Everything has a default, so that `SandboxConfig()` is the organization `acme` with 300 runners at work. The same shape is
-read from JSON by `python -m ghapp.sandbox`; unknown keys are refused.
+Everything has a default, so that `SandboxConfig()` is the organization `acme` with 300 runners at work. The same
+shape is read from JSON by `python -m ghapp.sandbox`; unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -35,9 +35,14 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     load: float = 0.35
 
     @property
+    def custom_labels(self) -> tuple[str, ...]:
+        """The labels that tell this pool from others."""
+        return self.labels or (self.name,)
+
+    @property
     def all_labels(self) -> tuple[str, ...]:
         """GitHub's own labels, then the custom ones."""
-        return READ_ONLY_LABELS + (self.labels or (self.name,))
+        return READ_ONLY_LABELS + self.custom_labels
 
 
 def pools_of(runners: int) -> tuple[PoolConfig, ...]:

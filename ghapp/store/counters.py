@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from redis.asyncio import Redis
 
 from ghapp.store import keys
@@ -18,6 +20,11 @@ class Counters:
         pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
         field = f"{metric}{{{pairs}}}" if pairs else metric
         await self._redis.hincrbyfloat(keys.COUNTERS, field, amount)
+
+    async def all(self) -> dict[str, float]:
+        """Every series, as `name{label="value"}`."""
+        rows: Any = await self._redis.hgetall(keys.COUNTERS)
+        return {field.decode(): float(value) for field, value in rows.items()}
 
 
 def _escaped(value: str) -> str:

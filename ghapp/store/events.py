@@ -58,6 +58,11 @@ class Events:
         rows: Any = await self._redis.xrange(keys.events(installation), min=f"({last_id}", count=most)
         return [(entry_id.decode(), row[b"e"]) for entry_id, row in rows]
 
+    async def latest(self, installation: int, most: int) -> list[tuple[str, bytes]]:
+        """The last events, oldest first."""
+        rows: Any = await self._redis.xrevrange(keys.events(installation), count=most)
+        return [(entry_id.decode(), row[b"e"]) for entry_id, row in reversed(rows)]
+
     async def outgoing(self, event_id: str) -> Outgoing | None:
         """What is still to be accepted under that id."""
         row: Any = await self._redis.hget(keys.OUTBOX, event_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ghapp.sandbox.jobs import Job
+from ghapp.sandbox.fleet.jobs import Job
 
 RUNNER_VERSION = "2.336.0"
 DEFAULT_GROUP_ID = 1

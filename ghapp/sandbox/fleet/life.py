@@ -6,25 +6,27 @@ seed lives the same life however large the steps are.
 
 from __future__ import annotations
 
-import heapq
 import itertools
-import string
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from ghapp.sandbox.config import Pace, PoolConfig
-from ghapp.sandbox.jobs import Job, JobAction, Repository
-from ghapp.sandbox.runners import Runner
+from ghapp.sandbox.fleet.agenda import Agenda
+from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
+from ghapp.sandbox.fleet.roster import Roster
+from ghapp.sandbox.fleet.runners import Runner
 
-NAME_ALPHABET = string.ascii_lowercase + string.digits
 FAILING_SHARE = 0.06
 
-#: Runners and jobs that are over and still remembered.
-FORMER_KEPT = 20_000
+#: Jobs remembered after they are over.
 JOBS_KEPT = 5_000
+
+#: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's.
+FIRST_JOB_ID = 40_000_000_000
+FIRST_RUN_ID = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +59,12 @@ Deletion = Literal["deleted", "busy", "absent"]
 
 
 class Fleet:
-    """Runners, their jobs and their pools.
+    """Runners, their pools and the jobs they do.
 
     Attributes:
-        registered: what GitHub lists, by id.
-        zombies: runners whose registration was lost and whose process is still there, by id.
-        former: runners that are over, by id, the oldest forgotten first.
+        roster: the runners, registered or not.
         queue: jobs that wait for a runner, oldest first.
         jobs: recent jobs in any status, by id.
-        version: changes with everything that a list of runners would show.
     """
 
     def __init__(
@@ -80,35 +79,27 @@ class Fleet:
         quiet: bool,
     ) -> None:
         self.pools = {pool.name: pool for pool in pools}
-        self.repositories = list(repositories)
-        self.registered: dict[int, Runner] = {}
-        self.zombies: dict[int, Runner] = {}
-        self.former: dict[int, Runner] = {}
+        self.roster = Roster(rng, first_id)
         self.queue: list[Job] = []
         self.jobs: dict[int, Job] = {}
-        self.version = 0
         self.quiet = True
+        self._repositories = list(repositories)
         self._pace = pace
         self._rng = rng
-        self._runner_ids = itertools.count(first_id)
-        self._job_ids = itertools.count(40_000_000_000 + first_id)
-        self._names: set[str] = set()
+        self._agenda = Agenda()
+        self._job_numbers = itertools.count(first_id)
         self._idle: dict[frozenset[str], dict[int, Runner]] = {}
-        self._agenda: list[tuple[float, int, Callable[[float], None]]] = []
-        self._serial = itertools.count()
         self._season = 0
         self._happened: list[Happening] = []
         for pool in pools:
             for _ in range(pool.size):
-                self._settle(self.register(pool.name), now)
+                self._settle(now, runner=self.register(pool.name))
         self._happened.clear()
         self.set_quiet(quiet, now)
 
     def step(self, now: float) -> list[Happening]:
         """Lives until `now` (epoch seconds) and tells what happened since the last step."""
-        while self._agenda and self._agenda[0][0] <= now:
-            at, _, act = heapq.heappop(self._agenda)
-            act(at)
+        self._agenda.run_until(now)
         happened, self._happened = self._happened, []
         return happened
 
@@ -127,39 +118,29 @@ class Fleet:
     def register(self, pool_name: str, *, replaces: int | None = None) -> Runner:
         """A new registration of a pool's runner whose process has just started; GitHub shows it offline."""
         pool = self.pools[pool_name]
-        return self._enrol(
-            Runner(
-                id=next(self._runner_ids),
-                name=self._new_name(pool_name),
-                pool=pool_name,
-                labels=pool.all_labels,
-                ephemeral=pool.ephemeral,
-                replaces=replaces,
-            )
-        )
+        return self.roster.enrol(pool=pool_name, labels=pool.all_labels, ephemeral=pool.ephemeral, replaces=replaces)
 
     def register_jit(self, name: str, labels: tuple[str, ...]) -> Runner:
         """A just-in-time registration: nobody has started a process for it yet."""
-        self._names.add(name)
-        pool = next((p.name for p in self.pools.values() if set(p.labels or (p.name,)) <= set(labels)), "")
-        return self._enrol(
-            Runner(id=next(self._runner_ids), name=name, pool=pool, labels=labels, ephemeral=True, alive=False)
-        )
+        pool = next((p.name for p in self.pools.values() if set(p.custom_labels) <= set(labels)), "")
+        runner = self.roster.enrol(pool=pool, labels=labels, ephemeral=True, name=name)
+        runner.alive = False
+        return runner
 
     def boot(self, pool_name: str, now: float, *, replaces: int | None = None) -> None:
         """Wishes for a runner: it registers after the boot time, and is online a little later."""
-        self._at(
+        self._agenda.at(
             now + self._lasting(self._pace.boot),
             lambda at: self.come_online_soon(self.register(pool_name, replaces=replaces), at),
         )
 
     def come_online_soon(self, runner: Runner, now: float) -> None:
         """Lets a registered runner be online after the settling time."""
-        self._at(now + self._lasting(self._pace.settle), partial(self._settle, runner))
+        self._agenda.at(now + self._lasting(self._pace.settle), partial(self._settle, runner=runner))
 
     def delete(self, runner_id: int) -> Deletion:
         """GitHub's DELETE: refused for a busy runner; a process that still worked cleans up and ends."""
-        runner = self.registered.get(runner_id)
+        runner = self.roster.registered.get(runner_id)
         if runner is None:
             return "absent"
         if runner.busy:
@@ -167,35 +148,12 @@ class Fleet:
         self._end(runner)
         return "deleted"
 
-    def tear_down(self, runner_id: int) -> Runner | None:
+    def tear_down(self, runner: Runner) -> None:
         """What a controller does to a runner's machine; a registration that is left behind goes offline."""
-        runner = self.find(runner_id)
-        if runner is None:
-            return None
-        if runner.id in self.zombies:
+        if runner.id in self.roster.registered:
+            self.take_offline([runner], alive=False)
+        else:
             self._end(runner)
-        elif runner.id in self.registered:
-            runner.alive = False
-            self._go_offline(runner)
-        return runner
-
-    def find(self, runner_id: int) -> Runner | None:
-        """A runner that is or was, registered or not."""
-        for place in (self.registered, self.zombies, self.former):
-            if runner_id in place:
-                return place[runner_id]
-        return None
-
-    def named(self, name: str) -> Runner | None:
-        """The registered runner of that name."""
-        return next((r for r in self.registered.values() if r.name == name), None)
-
-    def choose(self, count: int, pool: str | None = None) -> list[Runner]:
-        """So many registered runners at random, idle ones first, of one pool or any."""
-        candidates = [r for r in self.registered.values() if pool is None or r.pool == pool]
-        self._rng.shuffle(candidates)
-        candidates.sort(key=lambda runner: not runner.waiting)
-        return candidates[:count]
 
     # What goes wrong
 
@@ -203,28 +161,26 @@ class Fleet:
         """Their registrations vanish; their processes know nothing of it."""
         for runner in runners:
             self._rest(runner)
-            self.zombies[runner.id] = self.registered.pop(runner.id)
-            self.version += 1
+            self.roster.lose(runner)
 
     def restore(self, runners: Iterable[Runner], now: float) -> None:
         """Lost registrations come back, under the same ids."""
         for runner in runners:
-            self.registered[runner.id] = self.zombies.pop(runner.id)
-            self.version += 1
+            self.roster.restore(runner)
             self._offer(runner, now)
 
     def take_offline(self, runners: Iterable[Runner], *, alive: bool) -> None:
         """Their connections drop; `alive` says whether there still is a process behind."""
         for runner in runners:
-            runner.alive = alive
-            self._go_offline(runner)
+            self._rest(runner)
+            runner.alive, runner.online = alive, False
+            self.roster.touch()
 
     def bring_online(self, runners: Iterable[Runner], now: float) -> None:
         """Their connections are back, and so are their processes."""
         for runner in runners:
-            runner.alive = True
-            runner.online = True
-            self.version += 1
+            runner.alive = runner.online = True
+            self.roster.touch()
             self._offer(runner, now)
 
     def hold(self, runners: Iterable[Runner], now: float, *, busy: bool) -> None:
@@ -232,25 +188,24 @@ class Fleet:
         for runner in runners:
             self._rest(runner)
             runner.held = busy
-            self.version += 1
+            self.roster.touch()
             self._offer(runner, now)
 
     # Jobs
 
     def submit(self, repository: Repository, labels: tuple[str, ...], now: float) -> Job:
-        """A job is queued; the first idle runner that bears all its labels takes it at once."""
-        job_id = next(self._job_ids)
+        """A job is queued; an idle runner that bears all its labels takes it at once."""
+        number = next(self._job_numbers)
         job = Job(
-            id=job_id,
-            run_id=job_id - 30_000_000_000,
+            id=FIRST_JOB_ID + number,
+            run_id=FIRST_RUN_ID + number,
             repository=repository,
             labels=labels,
             head_sha=repository.head_sha,
             created_at=now,
             duration=self._lasting(self._pace.job),
         )
-        self.jobs[job.id] = job
-        _forget_oldest(self.jobs, JOBS_KEPT)
+        self._remember(job)
         repository.record_run(job.run_id, now, job)
         self._tell("queued", job, now)
         runner = self._idle_runner_for(job)
@@ -262,12 +217,12 @@ class Fleet:
 
     def finish(self, job: Job, now: float, conclusion: str) -> None:
         """Ends a running job; an ephemeral runner leaves with it and its pool wishes for another."""
-        runner = self.find(job.runner_id) if job.runner_id is not None else None
+        runner = self.roster.find(job.runner_id) if job.runner_id is not None else None
         if job.status != "in_progress" or runner is None:
             return
         job.status, job.conclusion, job.completed_at = "completed", conclusion, now
         runner.job = None
-        self.version += 1
+        self.roster.touch()
         self._tell("completed", job, now)
         if not runner.ephemeral:
             self._offer(runner, now)
@@ -282,14 +237,14 @@ class Fleet:
         runner.job = job
         job.status, job.started_at = "in_progress", at
         job.runner_id, job.runner_name = runner.id, runner.name
-        self.version += 1
+        self.roster.touch()
         self._tell("in_progress", job, at)
         conclusion = "failure" if self._rng.random() < FAILING_SHARE else "success"
-        self._at(at + job.duration, lambda end: self.finish(job, end, conclusion))
+        self._agenda.at(at + job.duration, lambda end: self.finish(job, end, conclusion))
 
     def _offer(self, runner: Runner, at: float) -> None:
         """Gives a runner that became free the oldest job it can take, or lets it wait."""
-        if not runner.waiting or runner.id not in self.registered:
+        if not runner.waiting or runner.id not in self.roster.registered:
             return
         labels = frozenset(runner.labels)
         for job in self.queue:
@@ -309,63 +264,39 @@ class Fleet:
         shortest, longest = self._pace.job
         per_second = pool.load * pool.size * self._pace.speed / ((shortest + longest) / 2)
         if per_second > 0:
-            self._at(at + self._rng.expovariate(per_second), partial(self._arrive, pool=pool, season=self._season))
+            gap = self._rng.expovariate(per_second)
+            self._agenda.at(at + gap, partial(self._arrive, pool=pool, season=self._season))
 
     def _arrive(self, at: float, *, pool: PoolConfig, season: int) -> None:
         # An arrival expected before the fleet was last quieted belongs to a season that is over.
         if season == self._season:
-            self.submit(self._rng.choice(self.repositories), pool.all_labels, at)
+            self.submit(self._rng.choice(self._repositories), pool.all_labels, at)
             self._expect_arrival(pool, at)
 
-    def _settle(self, runner: Runner, at: float) -> None:
-        if runner.id in self.registered and not runner.online:
-            runner.online = True
-            self.version += 1
+    def _settle(self, at: float, *, runner: Runner) -> None:
+        if not runner.alive or runner.online:
+            return
+        runner.online = True
+        if runner.id in self.roster.registered:
+            self.roster.touch()
             self._happened.append(RunnerOnline(runner, at))
             self._offer(runner, at)
 
-    def _enrol(self, runner: Runner) -> Runner:
-        self.registered[runner.id] = runner
-        self.version += 1
-        return runner
-
     def _end(self, runner: Runner) -> None:
-        """The process and whatever registration there was are gone."""
         self._rest(runner)
-        runner.alive = runner.online = False
-        if self.registered.pop(runner.id, None) is not None:
-            self.version += 1
-        self.zombies.pop(runner.id, None)
-        self._names.discard(runner.name)
-        self.former[runner.id] = runner
-        _forget_oldest(self.former, FORMER_KEPT)
-
-    def _go_offline(self, runner: Runner) -> None:
-        self._rest(runner)
-        runner.online = False
-        self.version += 1
+        self.roster.end(runner)
 
     def _rest(self, runner: Runner) -> None:
         """Takes a runner out of those that wait for jobs."""
         self._idle.get(frozenset(runner.labels), {}).pop(runner.id, None)
 
+    def _remember(self, job: Job) -> None:
+        self.jobs[job.id] = job
+        if len(self.jobs) > JOBS_KEPT:
+            del self.jobs[next(iter(self.jobs))]
+
     def _tell(self, action: JobAction, job: Job, at: float) -> None:
         self._happened.append(JobMoved(action, replace(job), at))
 
-    def _at(self, when: float, act: Callable[[float], None]) -> None:
-        heapq.heappush(self._agenda, (when, next(self._serial), act))
-
     def _lasting(self, span: tuple[float, float]) -> float:
         return self._rng.uniform(*span) / self._pace.speed
-
-    def _new_name(self, pool: str) -> str:
-        while True:
-            name = f"{pool}-{''.join(self._rng.choices(NAME_ALPHABET, k=5))}"
-            if name not in self._names:
-                self._names.add(name)
-                return name
-
-
-def _forget_oldest(kept: dict[int, Any], most: int) -> None:
-    while len(kept) > most:
-        del kept[next(iter(kept))]

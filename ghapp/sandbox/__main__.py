@@ -1,0 +1,54 @@
+"""The sandbox as a process: `python -m ghapp.sandbox --config sandbox.json --port 9100`.
+
+Prints one JSON line when it is ready (`SandboxServer.describe`), and ends on SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+
+from ghapp.sandbox.config import SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+
+
+def main() -> int:
+    """Runs until it is told to end; exit code 2 for a configuration that cannot be."""
+    parser = argparse.ArgumentParser(prog="python -m ghapp.sandbox", description=__doc__)
+    parser.add_argument("--config", help="JSON file in the shape of SandboxConfig; - reads it from stdin")
+    parser.add_argument("--host", help="address to listen at")
+    parser.add_argument("--port", type=int, help="port to listen at; 0 takes any")
+    parser.add_argument("--webhook-url", help="where deliveries go")
+    options = parser.parse_args()
+    overrides = {"host": options.host, "port": options.port, "webhook_url": options.webhook_url}
+    try:
+        config = _config(options.config)
+    except (OSError, msgspec.DecodeError) as error:
+        sys.stderr.write(f"{options.config}: {error}\n")
+        return 2
+    config = msgspec.structs.replace(config, **{k: v for k, v in overrides.items() if v is not None})
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    with SandboxServer(config) as sandbox:
+        sys.stdout.write(json.dumps(sandbox.describe()) + "\n")
+        sys.stdout.flush()
+        stopped.wait()
+    return 0
+
+
+def _config(path: str | None) -> SandboxConfig:
+    if path is None:
+        return SandboxConfig()
+    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    return msgspec.json.decode(text, type=SandboxConfig)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

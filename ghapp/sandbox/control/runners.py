@@ -1,0 +1,83 @@
+"""What happens to runners.
+
+Where runners are to be named, it is either by `ids` or by a `count`, chosen at random and idle ones first, of a `pool`
+or of any; the answer is the list of ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ghapp.sandbox.control.levers import Levers, NoSuchThingError, known, lever
+
+
+class RunnerLevers(Levers):
+    """Registrations and connections, gained and lost."""
+
+    @lever
+    def lose(self, org: str, *, ids: Sequence[int] = (), count: int = 0, pool: str | None = None) -> list[int]:
+        """Registrations vanish while their processes live on; the moment is kept in the account."""
+        place = self._org(org)
+        runners = self._registered(place, ids, count, pool)
+        place.fleet.lose(runners)
+        for runner in runners:
+            self.world.account.lost(place.login, runner, self.world.now())
+        return [runner.id for runner in runners]
+
+    @lever
+    def restore(self, org: str, *, ids: Sequence[int] = ()) -> list[int]:
+        """Lost registrations come back, all of them or these."""
+        place = self._org(org)
+        zombies = place.fleet.roster.zombies
+        runners = [known(zombies, runner_id) for runner_id in ids] if ids else list(zombies.values())
+        place.fleet.restore(runners, self.world.now())
+        for runner in runners:
+            self.world.account.restored(place.login, runner, self.world.now())
+        return [runner.id for runner in runners]
+
+    @lever
+    def register(self, org: str, *, pool: str, count: int = 1) -> list[int]:
+        """New runners, offline at first and online after the settling time."""
+        fleet = self._org(org).fleet
+        if pool not in fleet.pools:
+            raise NoSuchThingError(f"no pool {pool!r}; there are {', '.join(fleet.pools)}")
+        runners = [fleet.register(pool) for _ in range(count)]
+        for runner in runners:
+            fleet.come_online_soon(runner, self.world.now())
+        return [runner.id for runner in runners]
+
+    @lever
+    def take_offline(
+        self,
+        org: str,
+        *,
+        ids: Sequence[int] = (),
+        count: int = 0,
+        pool: str | None = None,
+        alive: bool = True,
+    ) -> list[int]:
+        """Connections drop; `alive` says whether the processes are still there."""
+        place = self._org(org)
+        runners = self._registered(place, ids, count, pool)
+        place.fleet.take_offline(runners, alive=alive)
+        return [runner.id for runner in runners]
+
+    @lever
+    def bring_online(self, org: str, *, ids: Sequence[int] = ()) -> list[int]:
+        """Connections are back: of these runners, or of all that are offline."""
+        place = self._org(org)
+        registered = place.fleet.roster.registered
+        offline = [runner.id for runner in registered.values() if not runner.online]
+        runners = [known(registered, runner_id) for runner_id in ids or offline]
+        place.fleet.bring_online(runners, self.world.now())
+        return [runner.id for runner in runners]
+
+    @lever
+    def busy(
+        self, org: str, *, ids: Sequence[int] = (), count: int = 0, pool: str | None = None, busy: bool = True
+    ) -> list[int]:
+        """Runners are busy with no job behind it, or are let go of."""
+        place = self._org(org)
+        runners = self._registered(place, ids, count, pool)
+        place.fleet.hold(runners, self.world.now(), busy=busy)
+        return [runner.id for runner in runners]

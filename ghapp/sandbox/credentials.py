@@ -1,0 +1,67 @@
+"""Who is calling: an App by its JWT, or an installation by its token."""
+
+from __future__ import annotations
+
+import time
+from http import HTTPStatus
+
+import jwt
+
+from ghapp.sandbox.apps import App, Registry, Token
+from ghapp.sandbox.rest.answers import Refusal
+
+LONGEST_JWT_SECONDS = 600
+
+
+def bearer(authorization: str) -> str:
+    """The credential of an `Authorization` header, whether it says `Bearer` or, as of old, `token`.
+
+    Raises:
+        Refusal: 401, there is none.
+    """
+    scheme, _, value = authorization.partition(" ")
+    if scheme.lower() not in {"bearer", "token"} or not value:
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "Requires authentication")
+    return value.strip()
+
+
+def calling_app(registry: Registry, encoded: str) -> App:
+    """The App that signed this JWT. Judged by the wall clock, which the caller's library has, too.
+
+    Raises:
+        Refusal: 401, with GitHub's reasons.
+    """
+    try:
+        claims = jwt.decode(encoded, options={"verify_signature": False})
+        app = registry.app_issuing(str(claims.get("iss")))
+        if app is None:
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "Integration not found")
+        claims = jwt.decode(
+            encoded,
+            app.public_key_pem,
+            algorithms=["RS256"],
+            options={"require": ["iat", "exp", "iss"], "verify_iss": False},
+        )
+    except jwt.ExpiredSignatureError as error:
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "'Expiration time' claim ('exp') is in the past") from error
+    except jwt.ImmatureSignatureError as error:
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "'Issued at' claim ('iat') is in the future") from error
+    except jwt.PyJWTError as error:
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "A JSON web token could not be decoded") from error
+    if claims["exp"] > time.time() + LONGEST_JWT_SECONDS:
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "'Expiration time' claim ('exp') is too far in the future")
+    return app
+
+
+def calling_token(registry: Registry, value: str, now: float) -> Token:
+    """The installation token that this is.
+
+    Raises:
+        Refusal: 401 for one that is unknown or has expired, 403 while its installation is suspended.
+    """
+    token = registry.token(value, now)
+    if token is None:
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "Bad credentials")
+    if token.installation.suspended_at is not None:
+        raise Refusal(HTTPStatus.FORBIDDEN, "This installation has been suspended")
+    return token

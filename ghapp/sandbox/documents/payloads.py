@@ -1,0 +1,68 @@
+"""What webhook deliveries say of an event; their envelope (organization, sender, installation) is added on sending."""
+
+from __future__ import annotations
+
+from ghapp.sandbox.documents.accounts import Document, rfc3339
+from ghapp.sandbox.documents.work import check_suite_id, commit_document, job_document
+from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
+
+
+def workflow_job(action: JobAction, job: Job, url: str) -> Document:
+    """A job was queued, taken or finished."""
+    return {"action": action, "workflow_job": job_document(job, url)}
+
+
+def check_suite_requested(repository: Repository, app: Document, url: str, now: float) -> Document:
+    """The head of the default branch has moved, and Apps are asked to check it."""
+    suite_url = f"{url}/repos/{repository.full_name}/check-suites/{check_suite_id(repository, repository.head_sha)}"
+    suite = _check_suite(repository, repository.head_sha, app, url, now) | {
+        "status": "queued",
+        "conclusion": None,
+        "latest_check_runs_count": 0,
+        "check_runs_url": f"{suite_url}/check-runs",
+        "head_commit": commit_document(repository.head_sha, now),
+    }
+    return {"action": "requested", "check_suite": suite}
+
+
+def check_run_event(
+    check_run: Document, repository: Repository, url: str, now: float, *, identifier: str | None = None
+) -> Document:
+    """Somebody pressed one of a check run's buttons, the one of this `identifier`, or asked for the check run again."""
+    suite = _check_suite(repository, check_run["head_sha"], check_run["app"], url, now)
+    suite |= {"status": check_run["status"], "conclusion": check_run["conclusion"]}
+    asked = check_run | {"check_suite": suite}
+    if identifier is None:
+        return {"action": "rerequested", "check_run": asked}
+    return {"action": "requested_action", "check_run": asked, "requested_action": {"identifier": identifier}}
+
+
+def _check_suite(repository: Repository, sha: str, app: Document, url: str, now: float) -> Document:
+    suite_id = check_suite_id(repository, sha)
+    return {
+        "id": suite_id,
+        "node_id": f"CS_{suite_id}",
+        "head_branch": repository.default_branch,
+        "head_sha": sha,
+        "url": f"{url}/repos/{repository.full_name}/check-suites/{suite_id}",
+        "before": repository.before_sha,
+        "after": sha,
+        "pull_requests": [],
+        "app": app,
+        "created_at": rfc3339(now),
+        "updated_at": rfc3339(now),
+    }
+
+
+def repository_names(repositories: list[Repository]) -> list[Document]:
+    """Repositories in the shortest form, as installation events list them."""
+    return [
+        {
+            "id": repository.id,
+            "node_id": f"R_{repository.id}",
+            "name": repository.name,
+            "full_name": repository.full_name,
+            "private": True,
+        }
+        for repository in repositories
+    ]

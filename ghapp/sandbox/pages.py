@@ -1,0 +1,199 @@
+"""GitHub's web side of the manifest flow: register an App from a manifest, install it on an organization."""
+
+from __future__ import annotations
+
+import html
+import json
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ghapp.sandbox.world import SENDER, World
+
+
+class HookAttributes(msgspec.Struct):
+    """`hook_attributes` of a manifest."""
+
+    url: str
+    active: bool = True
+
+
+class Manifest(msgspec.Struct):
+    """What an App's manifest must and may say; unknown keys are let through, as GitHub does."""
+
+    name: str
+    url: str
+    redirect_url: str
+    hook_attributes: HookAttributes
+    default_permissions: dict[str, str] = {}
+    default_events: list[str] = []
+    setup_url: str = ""
+    description: str = ""
+    public: bool = False
+
+    def mistakes(self) -> list[str]:
+        """What is wrong with the values, in words; empty when nothing is."""
+        addresses = {
+            "url": self.url,
+            "redirect_url": self.redirect_url,
+            "hook_attributes.url": self.hook_attributes.url,
+            "setup_url": self.setup_url or self.url,
+        }
+        wrong = [f"{key} must be a URL" for key, value in addresses.items() if not _is_url(value)]
+        if not self.name.strip():
+            wrong.append("name can't be blank")
+        wrong += [
+            f"default_permissions.{permission} must be read, write or admin"
+            for permission, level in self.default_permissions.items()
+            if level not in {"read", "write", "admin"}
+        ]
+        return wrong
+
+
+class Pages:
+    """The pages, on a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def routes(self) -> list[Route]:
+        """All routes."""
+        return [
+            Route("/settings/apps/new", self.review, methods=["POST"]),
+            Route("/organizations/{org}/settings/apps/new", self.review, methods=["POST"]),
+            Route("/settings/apps", self.create, methods=["POST"]),
+            Route("/organizations/{org}/settings/apps", self.create, methods=["POST"]),
+            Route("/apps/{slug}", self.app, methods=["GET"]),
+            Route("/apps/{slug}/installations/new", self.choose, methods=["GET"]),
+            Route("/apps/{slug}/installations", self.install, methods=["POST"]),
+            Route("/organizations/{org}/settings/installations/{installation_id:int}", self.installed),
+        ]
+
+    async def review(self, request: Request) -> Response:
+        """Shows what is asked for, with one button."""
+        owner = self._owner(request)
+        if owner is None:
+            return _page("Page not found", "<p>There is no such organization.</p>", HTTPStatus.NOT_FOUND)
+        form = await _form_of(request)
+        text = form.get("manifest", "")
+        manifest = read_manifest(text)
+        if isinstance(manifest, list):
+            said = "".join(f"<li>{html.escape(mistake)}</li>" for mistake in manifest)
+            return _page("Invalid GitHub App configuration", f"<ul>{said}</ul>", HTTPStatus.UNPROCESSABLE_ENTITY)
+        permissions = "".join(
+            f"<li>{html.escape(name)}: {html.escape(level)}</li>"
+            for name, level in manifest.default_permissions.items()
+        )
+        target = request.url.path.removesuffix("/new")
+        button = _form(
+            target,
+            f"Create GitHub App for {owner}",
+            {"manifest": text, "state": request.query_params.get("state", "")},
+        )
+        return _page(f"Create {manifest.name}", f"<ul>{permissions}</ul>{button}")
+
+    async def create(self, request: Request) -> Response:
+        """The button was pressed: back to where the manifest says, with a code and the state."""
+        form = await _form_of(request)
+        text = form.get("manifest", "")
+        manifest, owner = read_manifest(text), self._owner(request)
+        if isinstance(manifest, list) or owner is None:
+            return _page("Invalid GitHub App configuration", "", HTTPStatus.UNPROCESSABLE_ENTITY)
+        code = self._world.registry.promise(json.loads(text), owner, self._world.now())
+        answer = {"code": code} | ({"state": form["state"]} if form.get("state") else {})
+        return RedirectResponse(_with_query(manifest.redirect_url, answer), HTTPStatus.FOUND)
+
+    async def app(self, request: Request) -> Response:
+        """The App's public page."""
+        app = self._world.registry.app_named(request.path_params["slug"])
+        if app is None:
+            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
+        return _page(app.name, f'<a href="/apps/{app.slug}/installations/new">Install</a>')
+
+    async def choose(self, request: Request) -> Response:
+        """Where to install it: a button for each organization."""
+        app = self._world.registry.app_named(request.path_params["slug"])
+        if app is None:
+            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
+        target = f"/apps/{app.slug}/installations"
+        state = request.query_params.get("state", "")
+        buttons = [
+            _form(target, f"Install on {org.login}", {"org": org.login, "state": state})
+            for org in self._world.orgs.values()
+        ]
+        return _page(f"Install {app.name}", "".join(buttons))
+
+    async def install(self, request: Request) -> Response:
+        """Installs it, tells the App, and goes on to its setup URL when it has one."""
+        app = self._world.registry.app_named(request.path_params["slug"])
+        form = await _form_of(request)
+        org = self._world.organization(form.get("org", ""))
+        if app is None or org is None:
+            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
+        new = self._world.registry.installation_on(org.login, app) is None
+        installation = self._world.registry.install(app, org.login, self._world.now())
+        if new:
+            self._world.announce_installation(installation, "created")
+        if not app.setup_url:
+            own = self._world.installation_document(installation)["html_url"]
+            return RedirectResponse(own, HTTPStatus.FOUND)
+        answer = {"installation_id": str(installation.id), "setup_action": "install"}
+        if form.get("state"):
+            answer["state"] = form["state"]
+        return RedirectResponse(_with_query(app.setup_url, answer), HTTPStatus.FOUND)
+
+    async def installed(self, request: Request) -> Response:
+        """An installation's settings page."""
+        installation = self._world.registry.installations.get(request.path_params["installation_id"])
+        if installation is None:
+            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
+        return _page(f"{installation.app.name} is installed on {installation.org}", "")
+
+    def _owner(self, request: Request) -> str | None:
+        """Whom a new App will belong to: the organization in the path, else the person who is signed in."""
+        login = request.path_params.get("org")
+        if login is None:
+            return SENDER[0]
+        org = self._world.organization(login)
+        return None if org is None else org.login
+
+
+def read_manifest(text: str) -> Manifest | list[str]:
+    """The manifest in a form field, or what is wrong with it."""
+    try:
+        manifest = msgspec.json.decode(text, type=Manifest)
+    except msgspec.DecodeError as error:
+        return [str(error)]
+    return manifest.mistakes() or manifest
+
+
+async def _form_of(request: Request) -> dict[str, str]:
+    """The fields of a URL-encoded form, as a browser posts it."""
+    return dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True))
+
+
+def _is_url(text: str) -> bool:
+    parts = urlsplit(text)
+    return parts.scheme in {"http", "https"} and bool(parts.netloc)
+
+
+def _with_query(url: str, query: dict[str, str]) -> str:
+    return f"{url}{'&' if urlsplit(url).query else '?'}{urlencode(query)}"
+
+
+def _form(target: str, label: str, fields: dict[str, Any]) -> str:
+    hidden = "".join(
+        f'<input type="hidden" name="{html.escape(name)}" value="{html.escape(value)}">'
+        for name, value in fields.items()
+    )
+    return f'<form method="post" action="{html.escape(target)}">{hidden}<button>{html.escape(label)}</button></form>'
+
+
+def _page(title: str, content: str, status: int = HTTPStatus.OK) -> Response:
+    head = f"<!doctype html><meta charset=utf-8><title>{html.escape(title)}</title>"
+    return HTMLResponse(f"{head}<h1>{html.escape(title)}</h1>{content}", status)

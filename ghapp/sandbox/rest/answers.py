@@ -1,0 +1,93 @@
+"""What answers look like: JSON, refusals in GitHub's shape, pages with their `Link` header."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import Response
+
+JSON = "application/json; charset=utf-8"
+DOCUMENTATION_URL = "https://docs.github.com/rest"
+DEFAULT_PAGE = 30
+LARGEST_PAGE = 100
+
+Item = TypeVar("Item")
+
+
+class Refusal(Exception):  # noqa: N818 -- it is GitHub's answer, not our mistake
+    """An answer that is an error."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = headers or {}
+
+    def response(self) -> Response:
+        """The error as GitHub writes it."""
+        document = {"message": self.message, "documentation_url": DOCUMENTATION_URL, "status": str(int(self.status))}
+        return json_response(document, self.status, self.headers)
+
+
+def not_found() -> Refusal:
+    """404, which says nothing of why."""
+    return Refusal(HTTPStatus.NOT_FOUND, "Not Found")
+
+
+def unprocessable(message: str) -> Refusal:
+    """422."""
+    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, message)
+
+
+def json_response(document: Any, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
+    """A document as JSON."""
+    return Response(msgspec.json.encode(document), status, headers, JSON)
+
+
+def no_content() -> Response:
+    """204."""
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The part of a list that was asked for; pages count from 1."""
+
+    page: int
+    size: int
+
+    @classmethod
+    def asked(cls, query: Mapping[str, str]) -> Window:
+        """From `page` and `per_page`; what makes no sense is taken for the default, as on GitHub."""
+        return cls(
+            page=max(1, _number(query.get("page"), 1)),
+            size=min(LARGEST_PAGE, _number(query.get("per_page"), DEFAULT_PAGE) or DEFAULT_PAGE),
+        )
+
+    def cut(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The items on this page."""
+        return items[(self.page - 1) * self.size : self.page * self.size]
+
+    def link(self, url: str, query: Mapping[str, str], total: int) -> dict[str, str]:
+        """The `Link` header of this page of a list at `url`; none when everything is on it."""
+        last = max(1, -(-total // self.size))
+        pages: dict[str, int] = {}
+        if self.page > 1:
+            pages |= {"prev": self.page - 1}
+        if self.page < last:
+            pages |= {"next": self.page + 1, "last": last}
+        if self.page > 1:
+            pages |= {"first": 1}
+        links = [
+            f'<{url}?{urlencode({**query, "page": number})}>; rel="{relation}"' for relation, number in pages.items()
+        ]
+        return {"Link": ", ".join(links)} if links else {}
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else default

@@ -1,0 +1,95 @@
+"""Repositories, workflow runs and jobs, and what is left of the rate limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from ghapp.sandbox.documents.work import job_document, run_document
+from ghapp.sandbox.fleet.jobs import Job
+from ghapp.sandbox.rest.answers import Window, json_response, not_found
+from ghapp.sandbox.rest.operation import Call, Operation
+
+ACTIONS = ("actions", "read")
+METADATA = ("metadata", "read")
+
+#: Other budgets that GitHub names, and that this App never spends.
+_OTHER_LIMITS = {"search": 30, "graphql": 5000, "integration_manifest": 5000, "actions_runner_registration": 10_000}
+
+
+def list_repositories(call: Call) -> Response:
+    """The repositories that the installation sees."""
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    seen = [r for r in call.org.repositories.values() if call.installation.sees(r.name)]
+    document = {
+        "total_count": len(seen),
+        "repository_selection": call.installation.selection,
+        "repositories": [call.org.repository_document(r) for r in window.cut(seen)],
+    }
+    return json_response(document, headers=window.link(f"{call.base}/installation/repositories", query, len(seen)))
+
+
+def get_repository(call: Call) -> Response:
+    """One repository."""
+    return json_response(call.org.repository_document(call.repository))
+
+
+def list_runs(call: Call) -> Response:
+    """Workflow runs, newest first, of a `branch` or all, with a `status` or a `head_sha` or any."""
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    repository = call.repository
+    owner = call.org.repository_document(repository)
+    found = [run_document(run, repository, owner, call.world.url) for run in repository.runs]
+    for parameter, key in (("branch", "head_branch"), ("status", "status"), ("head_sha", "head_sha")):
+        if wanted := query.get(parameter):
+            found = [run for run in found if wanted in {run[key], run["conclusion"] if key == "status" else None}]
+    url = f"{call.base}/repositories/{repository.id}/actions/runs"
+    document = {"total_count": len(found), "workflow_runs": window.cut(found)}
+    return json_response(document, headers=window.link(url, query, len(found)))
+
+
+def list_run_jobs(call: Call) -> Response:
+    """The jobs of a run."""
+    run_id = call.number("run_id")
+    run = next((run for run in call.repository.runs if run.id == run_id), None)
+    if run is None:
+        raise not_found()
+    jobs: list[Any] = [] if run.job is None else [job_document(run.job, call.world.url)]
+    return json_response({"total_count": len(jobs), "jobs": jobs})
+
+
+def get_job(call: Call) -> Response:
+    """One job."""
+    return json_response(job_document(job_in_path(call, "job_id"), call.world.url))
+
+
+def job_in_path(call: Call, name: str) -> Job:
+    """The job whose id is this path parameter, if it belongs to the path's repository; else 404."""
+    job = call.org.fleet.jobs.get(call.number(name))
+    if job is None or job.repository is not call.repository:
+        raise not_found()
+    return job
+
+
+def get_rate_limit(call: Call) -> Response:
+    """What is left; asking costs nothing."""
+    meter = call.world.limits.meter(call.installation.id, call.now)
+    core = {"limit": meter.limit, "used": meter.used, "remaining": meter.remaining, "reset": meter.reset}
+    others = {
+        name: {"limit": limit, "used": 0, "remaining": limit, "reset": meter.reset}
+        for name, limit in _OTHER_LIMITS.items()
+    }
+    return json_response({"resources": {"core": core, **others}, "rate": core})
+
+
+OPERATIONS = [
+    Operation("GET", "/installation/repositories", list_repositories),
+    Operation("GET", "/repos/{owner}/{repo}", get_repository, needs=METADATA),
+    Operation("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, needs=ACTIONS),
+    Operation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", list_run_jobs, needs=ACTIONS),
+    Operation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}", get_job, needs=ACTIONS),
+    Operation("GET", "/rate_limit", get_rate_limit, counted=False),
+]

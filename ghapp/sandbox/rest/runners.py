@@ -1,0 +1,133 @@
+"""Self-hosted runners: list, one, delete, just-in-time registration, groups."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from http import HTTPStatus
+
+import msgspec
+from starlette.responses import Response
+
+from ghapp.sandbox.config import READ_ONLY_LABELS
+from ghapp.sandbox.documents.work import runner_document
+from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
+from ghapp.sandbox.rest.answers import JSON, Refusal, Window, json_response, no_content, not_found, unprocessable
+from ghapp.sandbox.rest.operation import Call, Operation
+
+READ = ("organization_self_hosted_runners", "read")
+WRITE = ("organization_self_hosted_runners", "write")
+ADMINISTRATION_READ = ("administration", "read")
+ADMINISTRATION_WRITE = ("administration", "write")
+
+
+class JitRequest(msgspec.Struct):
+    """Body of generate-jitconfig."""
+
+    name: str
+    runner_group_id: int
+    labels: list[str]
+    work_folder: str = "_work"
+
+
+def list_runners(call: Call) -> Response:
+    """A page of runners; its ETag is good for the token that asked, and no other."""
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    body, digest, total = call.org.pages.page(query.get("name", ""), window.page, window.size)
+    etag = f'W/"{hashlib.sha256((digest + call.token.value).encode()).hexdigest()}"'
+    headers = {"ETag": etag, "Cache-Control": "private, max-age=60, s-maxage=60"}
+    headers |= window.link(f"{call.base}/organizations/{call.org.id}/actions/runners", query, total)
+    if call.request.headers.get("if-none-match") == etag:
+        return Response(None, HTTPStatus.NOT_MODIFIED, headers)
+    return Response(body, HTTPStatus.OK, headers, JSON)
+
+
+def get_runner(call: Call) -> Response:
+    """One registration; 404 when there is none."""
+    runner = call.org.fleet.roster.registered.get(call.number("runner_id"))
+    if runner is None:
+        raise not_found()
+    return json_response(runner_document(runner))
+
+
+def delete_runner(call: Call) -> Response:
+    """Takes a registration away: 204; 404 when there is none; 422 while it is busy."""
+    runner_id = call.number("runner_id")
+    deletion = call.world.delete_runner(call.org, runner_id)
+    if deletion == "absent":
+        raise not_found()
+    if deletion == "busy":
+        runner = call.org.fleet.roster.registered[runner_id]
+        raise unprocessable(f"Runner {runner.name} is currently running a job and cannot be deleted.")
+    return no_content()
+
+
+def generate_jitconfig(call: Call) -> Response:
+    """Registers a runner that somebody will start."""
+    asked = call.json(JitRequest)
+    if not asked.labels:
+        raise unprocessable("Labels must not be empty")
+    if any(runner.name == asked.name for runner in call.org.fleet.roster.registered.values()):
+        raise Refusal(HTTPStatus.CONFLICT, "Already exists - A runner with the name already exists.")
+    labels = tuple(dict.fromkeys((*READ_ONLY_LABELS, *asked.labels)))
+    runner = call.org.fleet.register_jit(asked.name, labels)
+    settings = base64.b64encode(f"{call.org.login}/{runner.id}".encode()).decode()
+    return json_response({"runner": runner_document(runner), "encoded_jit_config": settings}, HTTPStatus.CREATED)
+
+
+def list_groups(call: Call) -> Response:
+    """The one group that there is."""
+    group = {
+        "id": DEFAULT_GROUP_ID,
+        "name": DEFAULT_GROUP_NAME,
+        "visibility": "all",
+        "default": True,
+        "runners_url": f"{call.base}/orgs/{call.org.login}/actions/runner-groups/{DEFAULT_GROUP_ID}/runners",
+        "inherited": False,
+        "allows_public_repositories": False,
+        "restricted_to_workflows": False,
+        "selected_workflows": [],
+        "workflow_restrictions_read_only": False,
+    }
+    return json_response({"total_count": 1, "runner_groups": [group]})
+
+
+def list_group_runners(call: Call) -> Response:
+    """All runners are in the one group."""
+    if call.number("runner_group_id") != DEFAULT_GROUP_ID:
+        raise not_found()
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    body, _, total = call.org.pages.page("", window.page, window.size)
+    url = f"{call.base}/organizations/{call.org.id}/actions/runner-groups/{DEFAULT_GROUP_ID}/runners"
+    return Response(body, HTTPStatus.OK, window.link(url, query, total), JSON)
+
+
+def list_repository_runners(call: Call) -> Response:
+    """No runner is registered to a repository here."""
+    del call
+    return json_response({"total_count": 0, "runners": []})
+
+
+def no_repository_runner(call: Call) -> Response:
+    """404: an organization's runner is not to be had at a repository."""
+    del call
+    raise not_found()
+
+
+_RUNNERS = "/orgs/{org}/actions/runners"
+_GROUPS = "/orgs/{org}/actions/runner-groups"
+_REPOSITORY_RUNNERS = "/repos/{owner}/{repo}/actions/runners"
+
+OPERATIONS = [
+    Operation("GET", _RUNNERS, list_runners, needs=READ),
+    Operation("GET", f"{_RUNNERS}/{{runner_id}}", get_runner, needs=READ),
+    Operation("DELETE", f"{_RUNNERS}/{{runner_id}}", delete_runner, needs=WRITE),
+    Operation("POST", f"{_RUNNERS}/generate-jitconfig", generate_jitconfig, needs=WRITE),
+    Operation("GET", _GROUPS, list_groups, needs=READ),
+    Operation("GET", f"{_GROUPS}/{{runner_group_id}}/runners", list_group_runners, needs=READ),
+    Operation("GET", _REPOSITORY_RUNNERS, list_repository_runners, needs=ADMINISTRATION_READ),
+    Operation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_READ),
+    Operation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),
+]

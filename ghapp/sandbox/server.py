@@ -1,0 +1,237 @@
+"""The sandbox as a running server: on a loopback port, in a thread of its own.
+
+```python
+with SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox:
+    lost = sandbox.control.lose("acme", count=3)
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ghapp.sandbox import controller
+from ghapp.sandbox.apps import App
+from ghapp.sandbox.config import SandboxConfig
+from ghapp.sandbox.control import Control
+from ghapp.sandbox.control.http import routes as control_routes
+from ghapp.sandbox.controller import Controller
+from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.pages import Pages
+from ghapp.sandbox.rest.answers import Refusal
+from ghapp.sandbox.rest.operation import PREFIX_KEY
+from ghapp.sandbox.rest.routes import routes as rest_routes
+from ghapp.sandbox.world import World
+
+#: Where a GitHub Enterprise Server has its REST API; here it is to be had at both places.
+ENTERPRISE_PREFIX = "/api/v3"
+TICK_SECONDS = 0.1
+START_SECONDS = 10
+STOP_SECONDS = 5
+
+
+class SandboxServer:
+    """A simulated GitHub that is served while the context lasts; sync and async code may use it alike.
+
+    Attributes:
+        url: its root: REST base, REST base with `/api/v3`, and the web pages.
+        world: what it holds; to be read by tests, and changed through `control`.
+        control: its levers, callable from any thread.
+        controller: the stand-in for a runner controller, at `controller_url`.
+    """
+
+    def __init__(self, config: SandboxConfig | None = None) -> None:
+        self.config = config or SandboxConfig()
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind((self.config.host, self.config.port))
+        self.url = f"http://{self.config.host}:{self._socket.getsockname()[1]}"
+        self.world = World(self.config, self.url)
+        self.controller = Controller(self.world)
+        self.control = Control(self.world, self.controller)
+        self._ready = threading.Event()
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self._application(),
+                access_log=False,
+                log_level="critical",
+                lifespan="on",
+            )
+        )
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="sandbox", daemon=True)
+
+    @property
+    def api_url(self) -> str:
+        """The REST base as of a GitHub Enterprise Server."""
+        return self.url + ENTERPRISE_PREFIX
+
+    @property
+    def controller_url(self) -> str:
+        """Where the controller takes CloudEvents."""
+        return self.url + controller.PATH
+
+    @property
+    def controller_secret(self) -> str:
+        """`whsec_…`, with which they are to be signed."""
+        return self.controller.secret
+
+    @property
+    def app(self) -> App:
+        """The first App; LookupError while there is none."""
+        for app in self.world.registry.apps.values():
+            return app
+        raise LookupError("this sandbox has no App yet: config.app is false, and nobody has come by the manifest flow")
+
+    @property
+    def app_id(self) -> int:
+        """The first App's id."""
+        return self.app.id
+
+    @property
+    def client_id(self) -> str:
+        """The first App's client id."""
+        return self.app.client_id
+
+    @property
+    def private_key_pem(self) -> str:
+        """The first App's key."""
+        return self.app.private_key_pem
+
+    @property
+    def webhook_secret(self) -> str:
+        """What the first App's deliveries are signed with."""
+        return self.app.hook.secret
+
+    @property
+    def fleet(self) -> Fleet:
+        """The first organization's fleet."""
+        return next(iter(self.world.orgs.values())).fleet
+
+    def installation_id(self, org: str = "acme") -> int:
+        """The id of an App's installation there; LookupError when there is none."""
+        for installation in self.world.registry.installations.values():
+            if installation.org == org:
+                return installation.id
+        raise LookupError(f"no App is installed on {org!r}")
+
+    def describe(self) -> dict[str, Any]:
+        """What a client needs to know of it, secrets and all; what the process prints when it is ready."""
+        app = next(iter(self.world.registry.apps.values()), None)
+        document: dict[str, Any] = {
+            "url": self.url,
+            "api_url": self.api_url,
+            "controller_url": self.controller_url,
+            "controller_secret": self.controller_secret,
+            "organizations": [org.login for org in self.world.orgs.values()],
+            "installations": {i.org: i.id for i in self.world.registry.installations.values()},
+        }
+        if app is not None:
+            document |= {
+                "app_id": app.id,
+                "client_id": app.client_id,
+                "slug": app.slug,
+                "private_key": app.private_key_pem,
+                "webhook_url": app.hook.url,
+                "webhook_secret": app.hook.secret,
+            }
+        return document
+
+    def start(self) -> None:
+        """Serves from now on; `with` calls it."""
+        self._thread.start()
+        if not self._ready.wait(START_SECONDS):
+            raise RuntimeError(f"the sandbox did not start within {START_SECONDS} s")
+
+    def stop(self) -> None:
+        """Ends at once; what is being answered is broken off."""
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(STOP_SECONDS)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def _application(self) -> ASGIApp:
+        application = Starlette(
+            routes=[
+                *rest_routes(),
+                *Pages(self.world).routes(),
+                *control_routes(self.control, self.describe),
+                Route(controller.PATH, self.controller.__call__, methods=["POST"]),
+            ],
+            exception_handlers={HTTPException: _refuse},
+            lifespan=self._living,
+        )
+        application.state.world = self.world
+        return _Unprefixed(application)
+
+    @contextlib.asynccontextmanager
+    async def _living(self, app: Starlette) -> AsyncIterator[None]:
+        """The fleets live and deliveries go out while the server runs."""
+        del app
+        self.control.attach()
+        tasks = [asyncio.create_task(self.world.deliveries.run())]
+        if self.config.ticking:
+            tasks.append(asyncio.create_task(self._tick()))
+        self._ready.set()
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tick(self) -> None:
+        while True:
+            self.world.tick()
+            await asyncio.sleep(TICK_SECONDS)
+
+
+class _Unprefixed:
+    """Takes `/api/v3` off a path and notes that it was there, so that links can bear it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(f"{ENTERPRISE_PREFIX}/"):
+            path = scope["path"].removeprefix(ENTERPRISE_PREFIX)
+            scope = {**scope, "path": path, PREFIX_KEY: ENTERPRISE_PREFIX}
+        await self._app(scope, receive, send)
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """What no route answers, in GitHub's shape."""
+    del request
+    if not isinstance(error, HTTPException):
+        raise error
+    return Refusal(error.status_code, error.detail).response()
