@@ -5,8 +5,10 @@ Everything travels as JSON: pickle would be code execution for whoever can write
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime
 from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,6 +46,13 @@ TIMEOUT_SECONDS = 100
 
 BACKOFF_SECONDS = (1, 5, 15, 60, 300, 900, 3600)
 
+_CLEAR_FAILED = """
+if redis.call('HGET', KEYS[1], 'status') == 'failed' then
+    redis.call('DEL', KEYS[1])
+    redis.call('ZREM', KEYS[2], ARGV[1])
+end
+"""
+
 
 def ask(
     redis: Redis, work: Work, *args: int | str, key: str | None = None, after_seconds: float = 0.0, retry: bool = True
@@ -65,20 +74,25 @@ def ask(
     from rq.exceptions import DuplicateJobError
 
     desk = _queue(redis, QUEUE_OF[work])
-    options = {
-        "job_id": key,
-        "unique": key is not None,
-        "job_timeout": TIMEOUT_SECONDS,
-        "result_ttl": 0,  # a finished job must not block its key
-        "failure_ttl": FAILURE_TTL_SECONDS,
-        "retry": Retry(max=len(BACKOFF_SECONDS), interval=list(BACKOFF_SECONDS)) if retry else None,
-    }
+    if key is not None:
+        _clear_failed(redis, desk, key)
+    job = desk.create_job(
+        work.value,
+        args=args,
+        job_id=key,
+        timeout=TIMEOUT_SECONDS,
+        result_ttl=0,  # a finished job must not block its key
+        failure_ttl=FAILURE_TTL_SECONDS,
+        retry=Retry(max=len(BACKOFF_SECONDS), interval=list(BACKOFF_SECONDS)) if retry else None,
+    )
     try:
-        if after_seconds > 0:
-            due = datetime.now(UTC) + timedelta(seconds=after_seconds)
-            desk.enqueue_at(due, work.value, *args, **options)
+        if after_seconds > 0:  # not `enqueue_at`: that one takes `unique` and does not heed it
+            due = datetime.fromtimestamp(
+                ceil(time.time() + after_seconds), UTC
+            )  # RQ cuts to whole seconds: never too early
+            desk.schedule_job(job, due, unique=key is not None)
         else:
-            desk.enqueue(work.value, *args, **options)
+            desk.enqueue_job(job, unique=key is not None)
     except DuplicateJobError:
         return False
     return True
@@ -87,10 +101,10 @@ def ask(
 def promote_due(redis: Redis, now: float) -> int:
     """Put work whose time has come into its queue; how many.
 
-    For the clock: RQ's own scheduler takes a minute to notice that another one died. What is lost by a crash
-    between the two steps is asked for again by the next sweep (confirmations), plan (remediations) or by the
-    clock itself (events).
+    For the clock: RQ's own scheduler takes a minute to notice that another one died. It moves in one transaction:
+    a job that is in neither place would keep its key for ever.
     """
+    from redis import WatchError
     from rq.exceptions import NoSuchJobError
     from rq.job import Job
     from rq.registry import ScheduledJobRegistry
@@ -101,15 +115,30 @@ def promote_due(redis: Redis, now: float) -> int:
         desk = _queue(redis, name)
         registry = ScheduledJobRegistry(queue=desk)  # type: ignore[no-untyped-call]
         for job_id in registry.get_jobs_to_schedule(int(now)):
-            if not redis.zrem(registry.key, job_id):
-                continue  # another clock was faster
             try:
-                job = Job.fetch(job_id, connection=redis, serializer=JSONSerializer)
-            except NoSuchJobError:
+                with redis.pipeline() as pipe:
+                    pipe.watch(registry.key, Job.key_for(job_id))
+                    job = Job.fetch(job_id, connection=redis, serializer=JSONSerializer)
+                    if pipe.zscore(registry.key, job_id) is None:
+                        continue  # another clock was faster
+                    pipe.multi()  # type: ignore[no-untyped-call]
+                    pipe.zrem(registry.key, job_id)
+                    desk._enqueue_job(job, pipeline=pipe)  # noqa: SLF001 - what RQ's scheduler calls
+                    pipe.execute()
+            except WatchError:  # somebody else moved something; the next tick looks again
                 continue
-            desk._enqueue_job(job)  # noqa: SLF001 - what RQ's scheduler calls
+            except NoSuchJobError:
+                redis.zrem(registry.key, job_id)
+                continue
             promoted += 1
     return promoted
+
+
+def _clear_failed(redis: Redis, desk: Queue, key: str) -> None:
+    """A failed job neither waits nor runs; RQ would let it block its key until `failure_ttl` is over."""
+    from rq.job import Job
+
+    redis.eval(_CLEAR_FAILED, 2, Job.key_for(key), desk.failed_job_registry.key, key)
 
 
 def _queue(redis: Redis, name: str) -> Queue:

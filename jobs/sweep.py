@@ -43,7 +43,10 @@ FAILURES: dict[type[GitHubError], Reason] = {
 
 @dataclass(frozen=True, slots=True)
 class SweepAccount:
-    """What a sweep found and what it cost: calls, of them billable, and milliseconds. `flaw` is empty when complete."""
+    """What a sweep found and what it cost: calls, of them billable, and milliseconds. `flaw` is empty when complete.
+
+    `pages` are the billable calls of the list alone: what the next sweep will cost, too. Suspects are asked for once.
+    """
 
     org: str
     runners: int
@@ -51,6 +54,7 @@ class SweepAccount:
     calls: int
     billable: int
     milliseconds: float
+    pages: int = 0
     flaw: str = ""
 
 
@@ -84,7 +88,7 @@ async def sweep_installation(
                 "sweep failed", installation=installation_id, org=installation.org, reason=reason, why=str(error)
             )
             await house.runners.save_survey(installation_id, _failed(survey, reason, began))
-            account = SweepAccount(installation.org, 0, 0, 0, 0, (house.clock() - began) * 1000, reason)
+            account = SweepAccount(installation.org, 0, 0, 0, 0, (house.clock() - began) * 1000, flaw=reason)
         await _count(house, installation, account, began)
     if act:
         await decide(house, installation)
@@ -111,7 +115,13 @@ async def _record(house: House, tenant: Tenant, observation: Observation, survey
     await _forget(house, installation.id, records, after, at, limits)
     missing = sum(answer is None for answer in looked.values())
     if missing:
-        house.ask(Work.CONFIRM, installation.id, key=f"confirm-{installation.id}", after_seconds=limits.confirm_seconds)
+        due = at + limits.confirm_seconds
+        house.ask(
+            Work.CONFIRM,
+            installation.id,
+            key=f"confirm-{installation.id}-{int(due)}",
+            after_seconds=limits.confirm_seconds,
+        )
     return SweepAccount(
         org=installation.org,
         runners=len(observation.runners),
@@ -119,6 +129,7 @@ async def _record(house: House, tenant: Tenant, observation: Observation, survey
         calls=observation.calls + len(looked),
         billable=observation.billable + len(looked),
         milliseconds=(house.clock() - began) * 1000,
+        pages=observation.billable,
         flaw=flaw or "",
     )
 
@@ -207,7 +218,7 @@ async def _count(house: House, installation: Installation, account: SweepAccount
     await house.counters.add("ghapp_sweep_seconds_total", account.milliseconds / 1000, org=org)
     policy = house.settings.of(org)
     allowance = await house.budget.left(installation.id, house.clock())
-    wait = next_sweep_in(policy.sweep.interval_seconds, account.billable, allowance, policy.budget)
+    wait = next_sweep_in(policy.sweep.interval_seconds, account.pages, allowance, policy.budget)
     await house.schedule.due_at(installation.id, began + wait)
 
 
