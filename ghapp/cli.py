@@ -61,7 +61,8 @@ def _read() -> Settings:
 
 @main.command()
 @click.option("--sandbox", is_flag=True, help="With a simulated GitHub and a living fleet: no account is needed.")
-def up(*, sandbox: bool) -> None:
+@click.option("--port", type=click.IntRange(1, 65535), help="Of the web role; else as GHAPP_LISTEN says.")
+def up(*, sandbox: bool, port: int | None) -> None:
     """Run everything on this machine, until Ctrl-C.
 
     Example: ghapp up --sandbox
@@ -70,9 +71,21 @@ def up(*, sandbox: bool) -> None:
     from ghapp.up import up as run_all
 
     try:
-        run_all(os.environ, sandbox=sandbox, show=show)
+        listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
+        run_all({**os.environ, **listen}, sandbox=sandbox, show=show)
     except KeyboardInterrupt:
         click.echo("ended")
+
+
+@main.command()
+def web() -> None:
+    """Serve HTTP: the webhook, and whether we are alive and ready.
+
+    Example: GHAPP_REDIS_URL=redis://redis:6379/0 GHAPP_LISTEN=0.0.0.0:8000 ghapp web
+    """
+    from ghapp.web.app import serve
+
+    serve(_read())
 
 
 @main.command()

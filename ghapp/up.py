@@ -20,7 +20,7 @@ from ghapp.embedded import embedded_redis
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.settings import Settings
 
-ROLES = ("worker", "worker", "clock")
+ROLES = ("web", "worker", "worker", "clock")
 STOP_SECONDS = 10.0
 SANDBOX_START_SECONDS = 20.0
 
@@ -79,7 +79,8 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         bench = None
         if sandbox:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghapp-")))
-            bench = stack.enter_context(_sandbox(folder))
+            host, port = Settings.read(environ).listen
+            bench = stack.enter_context(_sandbox(folder, f"http://{host}:{port}/webhook"))
             environ |= _sandbox_environment(bench.description, folder)
         settings = Settings.read(environ)
         if settings.credentials is None:
@@ -141,11 +142,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _sandbox(folder: Path) -> Iterator[Sandbox]:
+def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
     ready = folder / "sandbox.json"
     with ready.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ghapp.sandbox", "--port", "0"], stdout=out, start_new_session=True
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
+            [sys.executable, "-m", "ghapp.sandbox", "--port", "0", "--webhook-url", webhook_url],
+            stdout=out,
+            start_new_session=True,
         )
     try:
         ends = time.monotonic() + SANDBOX_START_SECONDS

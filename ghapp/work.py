@@ -117,11 +117,11 @@ def promote_due(redis: Redis, now: float) -> int:
         for job_id in registry.get_jobs_to_schedule(int(now)):
             try:
                 with redis.pipeline() as pipe:
-                    pipe.watch(registry.key, Job.key_for(job_id))
+                    pipe.watch(registry.key, Job.key_for(job_id))  # type: ignore[no-untyped-call]
                     job = Job.fetch(job_id, connection=redis, serializer=JSONSerializer)
                     if pipe.zscore(registry.key, job_id) is None:
                         continue  # another clock was faster
-                    pipe.multi()  # type: ignore[no-untyped-call]
+                    pipe.multi()
                     pipe.zrem(registry.key, job_id)
                     desk._enqueue_job(job, pipeline=pipe)  # noqa: SLF001 - what RQ's scheduler calls
                     pipe.execute()

@@ -19,6 +19,7 @@ from ghapp.store.claims import Claims
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.counters import Counters
 from ghapp.store.credentials import Credentials
+from ghapp.store.demand import Demand
 from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses
 from ghapp.store.inbox import Inbox
@@ -49,6 +50,7 @@ class House:
     schedule: Schedule
     inbox: Inbox
     counters: Counters
+    demand: Demand
 
     def ask(self, what: work.Work, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
         """Ask for more work; see `work.ask`."""
@@ -88,6 +90,7 @@ async def open_house(settings: Settings, clock: Clock = time.time) -> AsyncItera
                 schedule=Schedule(redis),
                 inbox=Inbox(redis),
                 counters=Counters(redis),
+                demand=Demand(redis),
             )
     finally:
         await redis.aclose()

@@ -7,6 +7,7 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 import jobs.confirm
+import jobs.inbox
 import jobs.installations
 import jobs.notify
 import jobs.remediate

@@ -40,6 +40,7 @@ from ghapp.sandbox.world import World
 #: Where a GitHub Enterprise Server has its REST API; here it is to be had at both places.
 ENTERPRISE_PREFIX = "/api/v3"
 TICK_SECONDS = 0.1
+BACKLOG = 2048
 START_SECONDS = 10
 STOP_SECONDS = 5
 
@@ -59,6 +60,8 @@ class SandboxServer:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind((self.config.host, self.config.port))
+        # From here on connections wait for the server instead of being refused by it.
+        self._socket.listen(BACKLOG)
         self.url = f"http://{self.config.host}:{self._socket.getsockname()[1]}"
         self.world = World(self.config, self.url)
         self.controller = Controller(self.world)

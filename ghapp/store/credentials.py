@@ -54,6 +54,8 @@ class Credentials:
                 return kept
             async with self._claims.hold("mint", installation, MINTING_SECONDS) as mine:
                 if mine:
+                    if (kept := await self._kept(installation)) is not None:  # minted between our look and our claim
+                        return kept
                     minted = await mint()
                     await self._keep(installation, minted, now)
                     return minted.secret

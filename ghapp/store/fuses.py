@@ -49,8 +49,10 @@ class Fuses:
 
     async def save(self, installation: int, pool: str, before: Fuse | None, after: Fuse) -> bool:
         """Record a turn; False when the fuse is not what it was, and nothing was recorded."""
-        known = _encode(before) if before is not None else b""
-        return bool(await self._save(keys=[keys.fuses(installation)], args=[pool, known, _encode(after)]))
+        row: Any = await self._redis.hget(keys.fuses(installation), pool)
+        if (_decode_fuse(row) if row is not None else None) != before:  # as values: an older version wrote fewer fields
+            return False
+        return bool(await self._save(keys=[keys.fuses(installation)], args=[pool, row or b"", _encode(after)]))
 
     async def pauses(self, installation: int) -> dict[str, Pause]:
         """Every pause, by pool; `WHOLE_ORG` for the org's."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
@@ -128,7 +129,8 @@ class Inbox:
                 if not kept.done():
                     kept.set_result(None)
             if first and self._ask is not None:
-                await self._ask()
+                with suppress(RedisError, OSError, StoreUnavailableError):  # it is kept; the next one asks again
+                    await self._ask()
 
     @staticmethod
     def _refuse(batch: list[tuple[str, str, bytes, asyncio.Future[None]]], error: Exception) -> None:

@@ -54,6 +54,11 @@ def jobs(installation: int) -> str:
     return f"ghapp:{installation}:jobs"
 
 
+def over(installation: int) -> str:
+    """Prefix of strings: a job of this id is over; each expires after an hour."""
+    return f"ghapp:{installation}:over"
+
+
 def fuses(installation: int) -> str:
     """hash: pool → Fuse."""
     return f"ghapp:{installation}:fuses"

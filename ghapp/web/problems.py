@@ -1,0 +1,16 @@
+"""Errors as RFC 9457 problem documents."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+from starlette.responses import Response
+
+TYPE = "application/problem+json"
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """A problem document; `detail` says what is wrong and what would be right."""
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return Response(msgspec.json.encode(body), status, headers, TYPE)

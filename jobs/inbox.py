@@ -1,0 +1,120 @@
+"""Drain the inbox: many deliveries at once become sightings of runners and jobs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
+from ghapp.health import evidence as seen
+from ghapp.health.demand import Job
+from ghapp.health.evidence import Evidence
+from ghapp.log import logger
+from ghapp.store.inbox import Entry
+from ghapp.store.runners import Fold
+from ghapp.work import Work
+from jobs.house import House, furnished, open_house
+
+log = logger(__name__)
+
+MOST = 500
+LINGER_MILLISECONDS = 200
+"""How long a drain waits for stragglers, so that a steady stream does not begin a job for each."""
+
+
+async def drain() -> None:
+    """The job: take all that is there."""
+    async with open_house(furnished()) as house:
+        await drain_inbox(house)
+
+
+async def drain_inbox(house: House) -> int:
+    """Take entries until none is left; how many had an effect.
+
+    An entry goes when its effects are stored. All effects are folds over times, so that an entry taken twice, or
+    after a later one, changes nothing.
+    """
+    consumer = f"{socket.gethostname()}-{os.getpid()}"
+    await house.inbox.begin_drain()
+    drained = 0
+    while entries := await house.inbox.take(consumer, MOST, LINGER_MILLISECONDS):
+        fresh = await house.inbox.unseen(entries, house.clock())
+        await _take_effect(house, fresh)
+        await house.inbox.done(entries, house.clock())
+        drained += len(fresh)
+    if drained:
+        log.info("drained", deliveries=drained)
+    return drained
+
+
+async def _take_effect(house: House, entries: Sequence[Entry]) -> None:
+    deliveries = [(entry.event, decode(entry.facts)) for entry in entries]
+    by_installation: dict[int, list[WorkflowJob]] = defaultdict(list)
+    jobs: dict[int, list[Job]] = defaultdict(list)
+    for event, delivery in deliveries:
+        installation = delivery.installation
+        if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
+            by_installation[installation.id].append(delivery.workflow_job)
+            jobs[installation.id].append(_job(delivery, house.clock()))
+    if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
+        house.ask(Work.INSTALLATIONS)
+    for installation_id, told in by_installation.items():
+        await house.runners.revise(installation_id, _folds(told, house.clock()))
+        await house.demand.tell(installation_id, jobs[installation_id])
+    for event, delivery in deliveries:
+        await house.counters.add("ghapp_deliveries_total", event=_known(event), action=delivery.action or "")
+
+
+def _folds(told: Sequence[WorkflowJob], now: float) -> dict[int, Fold]:
+    """For each runner, all that these jobs say of it, in one fold."""
+    by_runner: dict[int, list[WorkflowJob]] = defaultdict(list)
+    for job in told:
+        if job.runner_id and job.runner_name and job.runner_group_name != HOSTED_GROUP:
+            by_runner[job.runner_id].append(job)
+
+    def fold_of(jobs: Sequence[WorkflowJob]) -> Fold:
+        def fold(evidence: Evidence | None) -> Evidence | None:
+            for job in jobs:
+                evidence = _sighted(evidence, job, now)
+            return evidence
+
+        return fold
+
+    return {runner_id: fold_of(jobs) for runner_id, jobs in by_runner.items()}
+
+
+def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidence:
+    known = evidence or seen.first_sight(job.runner_id or 0, job.runner_name or "", now)
+    if job.status == "in_progress":
+        return seen.job_started(known, job.id, _epoch(job.started_at, now))
+    if job.status == "completed":
+        return seen.job_ended(known, job.id, _epoch(job.completed_at, now))
+    return known
+
+
+def _job(delivery: Delivery, now: float) -> Job:
+    told = delivery.workflow_job
+    assert told is not None  # noqa: S101 - the caller has looked
+    running = told.status == "in_progress"
+    return Job(
+        id=told.id,
+        status="over" if told.status == "completed" else "running" if running else "queued",
+        labels=told.labels,
+        repository=delivery.repository.full_name if delivery.repository is not None else "",
+        queued_at=_epoch(told.created_at, now),
+        runner_id=told.runner_id,
+        runner_name=told.runner_name,
+        started_at=_epoch(told.started_at, now) if running else None,
+    )
+
+
+def _epoch(at: datetime | None, otherwise: float) -> float:
+    return at.timestamp() if at is not None else otherwise
+
+
+def _known(event: str) -> str:
+    """A stranger must not make series: events that we do not use are counted as one."""
+    return event if event in KNOWN else "other"
