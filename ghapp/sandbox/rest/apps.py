@@ -159,8 +159,9 @@ def _own_installation(call: Call) -> Installation:
 
 def _hook_document(call: Call) -> dict[str, Any]:
     hook = call.app.hook
-    document = {"content_type": hook.content_type, "insecure_ssl": "0", "url": hook.url}
-    return document | ({"secret": "********"} if hook.secret else {})
+    optional = {"url": hook.url, "secret": "********" if hook.secret else ""}
+    present = {key: value for key, value in optional.items() if value}
+    return {"content_type": hook.content_type, "insecure_ssl": "0", **present}
 
 
 def _outcome(delivery: Delivery) -> str:

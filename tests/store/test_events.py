@@ -1,0 +1,62 @@
+"""Events are appended once, whoever retries, and wait in the outbox until they are accepted."""
+
+import asyncio
+import json
+
+from ghapp.store import keys
+from ghapp.store.events import Events, Outgoing
+
+ORG = 7
+
+
+def event(event_id="e1"):
+    return {"id": event_id, "type": "runner.lost"}
+
+
+async def test_an_event_is_appended_once_by_however_many(redis):
+    fresh = await asyncio.gather(*(Events(redis).append(ORG, event(), "linux") for _ in range(10)))
+    assert sorted(fresh) == [False] * 9 + [True]
+    ((_, body),) = await Events(redis).since(ORG, "0")
+    assert json.loads(body) == event()
+
+
+async def test_an_event_of_a_pool_with_a_url_waits_in_the_outbox_until_it_is_accepted(redis):
+    events = Events(redis)
+    await events.append(ORG, event(), "linux")
+    assert await events.unsent() == ["e1"]
+    outgoing = await events.outgoing("e1")
+    assert (type(outgoing), outgoing.installation, outgoing.pool) == (Outgoing, ORG, "linux")
+    assert json.loads(outgoing.event) == event()
+    await events.accepted("e1")
+    assert (await events.unsent(), await events.outgoing("e1")) == ([], None)
+
+
+async def test_an_accepted_event_is_not_sent_again_by_a_retry(redis):
+    events = Events(redis)
+    await events.append(ORG, event(), "linux")
+    await events.accepted("e1")
+    assert await events.append(ORG, event(), "linux") is False
+    assert await events.unsent() == []
+
+
+async def test_an_event_without_a_url_is_recorded_and_not_sent(redis):
+    events = Events(redis)
+    assert await events.append(ORG, event(), None) is True
+    assert await events.unsent() == []
+    assert len(await events.since(ORG, "0")) == 1
+
+
+async def test_since_goes_on_after_the_last_one_seen(redis):
+    events = Events(redis)
+    for each in range(5):
+        await events.append(ORG, event(f"e{each}"), None)
+    first = await events.since(ORG, "0", most=2)
+    rest = await events.since(ORG, first[-1][0])
+    assert [json.loads(body)["id"] for _, body in first + rest] == ["e0", "e1", "e2", "e3", "e4"]
+    assert await events.since(ORG, rest[-1][0]) == []
+    assert await events.since(ORG + 1, "0") == []
+
+
+async def test_an_id_is_remembered_for_a_week(redis):
+    await Events(redis).append(ORG, event(), None)
+    assert 604_790 < await redis.ttl(keys.event("e1")) <= 604_800

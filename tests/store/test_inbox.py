@@ -1,0 +1,178 @@
+"""Deliveries: kept before they are answered, drained by one, and never lost on the way."""
+
+import asyncio
+
+import pytest
+from redis.exceptions import ConnectionError as NoConnectionError
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.store import keys
+from ghapp.store.connect import connect
+from ghapp.store.inbox import ASKED_MILLISECONDS, GROUP, HOUR, SEEN_SECONDS, Inbox
+
+NOW = 1_790_000_000.0
+
+
+async def test_a_delivery_is_in_the_stream_when_keep_returns(redis, redis_url):
+    await Inbox(redis).keep("guid", "workflow_job", b"\x00facts")
+    another = connect(redis_url)
+    ((_, row),) = await another.xrange(keys.INBOX)
+    await another.aclose()
+    assert row == {b"g": b"guid", b"e": b"workflow_job", b"f": b"\x00facts"}
+
+
+async def test_a_burst_is_one_write(redis):
+    inbox = Inbox(redis)
+    await redis.config_resetstat()
+    await asyncio.gather(*(inbox.keep(f"guid-{each}", "ping", b"") for each in range(200)))
+    stats = await redis.info("commandstats")
+    assert (stats["cmdstat_xadd"]["calls"], stats["cmdstat_set"]["calls"]) == (200, 1)
+    assert await inbox.lag() == 200
+
+
+async def test_what_arrives_while_a_write_is_under_way_is_the_next_one(redis):
+    arrived = asyncio.Event()
+    inbox = Inbox(redis, arrived.wait)
+    await inbox.keep("first", "ping", b"")
+    late = [asyncio.create_task(inbox.keep(f"late-{each}", "ping", b"")) for each in range(3)]
+    await asyncio.sleep(0)
+    await redis.config_resetstat()
+    arrived.set()
+    await asyncio.gather(*late)
+    stats = await redis.info("commandstats")
+    assert (stats["cmdstat_xadd"]["calls"], stats["cmdstat_set"]["calls"]) == (3, 1)
+
+
+async def test_a_redis_that_is_away_refuses_every_delivery_of_the_batch(tmp_path):
+    away = connect(f"unix://{tmp_path}/nobody.sock")
+    inbox = Inbox(away)
+    answers = await asyncio.gather(*(inbox.keep(str(each), "ping", b"") for each in range(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [StoreUnavailableError] * 3
+
+
+async def test_a_full_redis_refuses_and_keeps_again_when_there_is_room(redis):
+    inbox = Inbox(redis)
+    await redis.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(StoreUnavailableError):
+            await inbox.keep("guid", "ping", b"")
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert await inbox.lag() == 0
+    await inbox.keep("guid", "ping", b"")
+    assert await inbox.lag() == 1
+
+
+async def test_a_drain_is_asked_for_once_until_one_begins(redis):
+    asked = []
+
+    async def ask():
+        asked.append(True)
+
+    inbox, replica = Inbox(redis, ask), Inbox(redis, ask)
+    for each in (inbox, inbox, replica):
+        await each.keep("guid", "ping", b"")
+    assert len(asked) == 1
+    assert 0 < await redis.pttl(keys.INBOX_ASKED) <= ASKED_MILLISECONDS
+    await inbox.begin_drain()
+    await replica.keep("guid", "ping", b"")
+    assert len(asked) == 2
+
+
+async def test_a_drain_that_cannot_be_asked_for_leaves_nobody_waiting(redis):
+    asking, failing = asyncio.Event(), asyncio.Event()
+
+    async def ask():
+        asking.set()
+        await failing.wait()
+        raise NoConnectionError
+
+    inbox = Inbox(redis, ask)
+    await inbox.keep("first", "ping", b"")
+    await asking.wait()
+    second = asyncio.create_task(inbox.keep("second", "ping", b""))
+    await asyncio.sleep(0)
+    failing.set()
+    await asyncio.wait_for(second, 2)
+    assert await inbox.lag() == 2
+
+
+async def kept(inbox, *guids):
+    for guid in guids:
+        await inbox.keep(guid, "ping", guid.encode())
+
+
+async def test_each_delivery_is_given_to_one_consumer_in_order(redis):
+    inbox = Inbox(redis)
+    await kept(inbox, "a", "b", "c")
+    assert [it.guid for it in await inbox.take("one", 2)] == ["a", "b"]
+    assert [(it.guid, it.event, it.facts) for it in await inbox.take("two", 2)] == [("c", "ping", b"c")]
+    assert await inbox.take("one", 2) == []
+
+
+async def test_an_inbox_that_never_was_is_empty(redis):
+    assert await Inbox(redis).take("one", 10) == []
+    assert await Inbox(redis).lag() == 0
+
+
+@pytest.mark.parametrize(("idle", "taken"), [(50_000, []), (60_000, ["a"])])
+async def test_what_a_consumer_left_for_a_minute_is_given_to_another(redis, idle, taken):
+    inbox = Inbox(redis)
+    await kept(inbox, "a")
+    (entry,) = await inbox.take("dead", 10)
+    await redis.xclaim(keys.INBOX, GROUP, "dead", 0, [entry.id], idle=idle)
+    assert [it.guid for it in await inbox.take("living", 10)] == taken
+
+
+async def test_what_was_left_and_then_deleted_is_passed_over(redis):
+    inbox = Inbox(redis)
+    await kept(inbox, "a", "b")
+    entry, _ = await inbox.take("dead", 10)
+    await redis.xclaim(keys.INBOX, GROUP, "dead", 0, [entry.id], idle=60_000)
+    await redis.xdel(keys.INBOX, entry.id)
+    assert await inbox.take("living", 10) == []
+
+
+async def test_a_repeated_guid_has_no_second_effect(redis):
+    inbox = Inbox(redis)
+    await kept(inbox, "a", "a", "b")
+    entries = await inbox.take("one", 10)
+    fresh = await inbox.unseen(entries, NOW)
+    assert [it.guid for it in fresh] == ["a", "b"]
+    await inbox.done(entries, NOW)
+    await kept(inbox, "a", "c")
+    assert [it.guid for it in await inbox.unseen(await inbox.take("one", 10), NOW)] == ["c"]
+
+
+async def test_what_was_taken_but_not_done_is_still_unseen(redis):
+    inbox = Inbox(redis)
+    await kept(inbox, "a")
+    entries = await inbox.take("one", 10)
+    assert await inbox.unseen(entries, NOW) == await inbox.unseen(entries, NOW) == entries
+    assert await inbox.lag() == 1
+
+
+async def test_what_is_done_leaves_the_stream_and_nobody_owes_it(redis):
+    inbox = Inbox(redis)
+    await kept(inbox, "a", "b")
+    entries = await inbox.take("one", 1)
+    await inbox.done(entries, NOW)
+    assert await inbox.lag() == 1
+    assert (await redis.xpending(keys.INBOX, GROUP))["pending"] == 0
+
+
+@pytest.mark.parametrize(("later", "seen"), [(0, True), (SEEN_SECONDS, True), (SEEN_SECONDS + HOUR, False)])
+async def test_a_guid_is_known_for_three_days(redis, later, seen):
+    inbox = Inbox(redis)
+    await kept(inbox, "a")
+    entries = await inbox.take("one", 1)
+    await inbox.done(entries, NOW)
+    assert (await inbox.unseen(entries, NOW + later) == []) is seen
+    assert SEEN_SECONDS < await redis.ttl(keys.seen(int(NOW // HOUR))) <= SEEN_SECONDS + HOUR
+
+
+async def test_nothing_taken_is_nothing_to_do(redis):
+    inbox = Inbox(redis)
+    assert await inbox.unseen([], NOW) == []
+    await inbox.done([], NOW)
+    assert await redis.keys() == []

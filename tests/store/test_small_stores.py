@@ -1,0 +1,216 @@
+"""Pages, fuses, schedule, budget, installations and counters."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.health.cadence import Allowance
+from ghapp.health.fuse import Fuse, FuseReason, Position
+from ghapp.health.installation import Installation
+from ghapp.store import keys
+from ghapp.store.budget import Budget
+from ghapp.store.connect import _sentinel, connect, understood
+from ghapp.store.counters import Counters
+from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
+from ghapp.store.installations import Installations
+from ghapp.store.pages import Page, Pages
+from ghapp.store.schedule import Schedule
+
+ORG = 7
+NOW = 1_790_000_000.25
+
+
+def pages(*numbers):
+    return {number: Page(f'W/"{number}"', b'{"runners": []}' * number) for number in numbers}
+
+
+async def test_pages_come_back_as_github_sent_them(redis):
+    await Pages(redis).keep(ORG, "token", pages(1, 2), last=2)
+    assert await Pages(redis).of(ORG, "token") == pages(1, 2)
+    assert await Pages(redis).of(ORG + 1, "token") == {}
+
+
+async def test_another_token_s_pages_are_not_seen(redis):
+    await Pages(redis).keep(ORG, "token", pages(1, 2), last=2)
+    assert await Pages(redis).of(ORG, "next token") == {}
+    await Pages(redis).keep(ORG, "next token", pages(1), last=2)
+    assert await Pages(redis).of(ORG, "next token") == pages(1)
+
+
+async def test_unchanged_pages_stay_and_those_behind_the_last_go(redis):
+    await Pages(redis).keep(ORG, "token", pages(1, 2, 3, 10), last=10)
+    await Pages(redis).keep(ORG, "token", {1: Page("new", b"1")}, last=2)
+    assert await Pages(redis).of(ORG, "token") == {1: Page("new", b"1"), **pages(2)}
+    assert await redis.hlen(keys.pages(ORG)) == 2
+
+
+async def test_pages_are_forgotten_when_nothing_changed_too(redis):
+    await Pages(redis).keep(ORG, "token", pages(1, 2), last=2)
+    await Pages(redis).keep(ORG, "token", {}, last=1)
+    assert await Pages(redis).of(ORG, "token") == pages(1)
+
+
+PROVING = Fuse(Position.PROVING, since=NOW, batch=3, allowed=3, reason=FuseReason.MASS_LOSS)
+STOPPED = Fuse(Position.STOPPED, since=NOW, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
+
+
+async def test_a_fuse_turns_for_whoever_saw_it_as_it_is(redis):
+    fuses = Fuses(redis)
+    assert await fuses.save(ORG, "linux", None, PROVING) is True
+    assert await fuses.save(ORG, "linux", PROVING, STOPPED) is True
+    assert await fuses.all(ORG) == {"linux": STOPPED}
+
+
+@pytest.mark.parametrize("before", [None, Fuse(), STOPPED])
+async def test_a_fuse_that_is_not_what_it_was_stays_as_it_is(redis, before):
+    fuses = Fuses(redis)
+    await fuses.save(ORG, "linux", None, PROVING)
+    assert await fuses.save(ORG, "linux", before, Fuse()) is False
+    assert await fuses.all(ORG) == {"linux": PROVING}
+
+
+async def test_of_two_turns_at_once_one_holds(redis):
+    fuses = Fuses(redis)
+    for _ in range(20):
+        await redis.delete(keys.fuses(ORG))
+        held = await asyncio.gather(*(Fuses(redis).save(ORG, "linux", None, each) for each in (PROVING, STOPPED)))
+        assert sorted(held) == [False, True]
+        assert await fuses.all(ORG) == {"linux": PROVING if held[0] else STOPPED}
+
+
+async def test_a_fuse_from_before_fields_were_added_still_turns(redis):
+    await redis.hset(keys.fuses(ORG), "linux", msgspec.msgpack.encode({"position": "proving", "since": NOW}))
+    fuses = Fuses(redis)
+    before = (await fuses.all(ORG))["linux"]
+    assert before == Fuse(Position.PROVING, since=NOW)
+    assert await fuses.save(ORG, "linux", before, STOPPED) is True
+    assert await fuses.all(ORG) == {"linux": STOPPED}
+
+
+async def test_a_pause_is_kept_with_its_reason_until_it_ends(redis):
+    fuses, pause = Fuses(redis), Pause("octocat", "maintenance", NOW)
+    await fuses.pause(ORG, WHOLE_ORG, pause)
+    assert await fuses.pauses(ORG) == {WHOLE_ORG: pause}
+    assert [await fuses.unpause(ORG, WHOLE_ORG) for _ in range(2)] == [True, False]
+    assert await fuses.pauses(ORG) == {}
+
+
+async def test_a_due_sweep_is_given_to_one_clock(redis):
+    for installation in range(50):
+        await Schedule(redis).due_at(installation, NOW)
+    taken = await asyncio.gather(*(Schedule(redis).take_due(NOW, 120.5) for _ in range(10)))
+    assert sorted(each for share in taken for each in share) == list(range(50))
+    assert await redis.zscore(keys.DUE, "7") == NOW + 120.5
+
+
+@pytest.mark.parametrize(("now", "due"), [(NOW - 0.001, []), (NOW, [ORG]), (NOW + 1, [ORG])])
+async def test_a_sweep_is_due_at_its_time_and_not_before(redis, now, due):
+    await Schedule(redis).due_at(ORG, NOW)
+    assert await Schedule(redis).take_due(now, 120) == due
+
+
+async def test_a_sweep_that_says_nothing_is_due_again_after_it_was_put_off(redis):
+    schedule = Schedule(redis)
+    await schedule.due_at(ORG, NOW)
+    taken = [await schedule.take_due(at, 120) for at in (NOW, NOW + 119.999, NOW + 120)]
+    assert taken == [[ORG], [], [ORG]]
+
+
+async def test_what_is_enrolled_again_keeps_its_date_and_what_is_struck_has_none(redis):
+    schedule = Schedule(redis)
+    await schedule.enrol(ORG, NOW + 60)
+    await schedule.enrol(ORG, NOW)
+    assert await schedule.take_due(NOW + 59, 120) == []
+    await schedule.strike(ORG)
+    assert await schedule.take_due(NOW + 9999, 120) == []
+
+
+def headers(used, reset=1_790_000_100, limit=5000):
+    return {"x-ratelimit-limit": str(limit), "x-ratelimit-used": str(used), "x-ratelimit-reset": str(reset)}
+
+
+@pytest.mark.parametrize("order", [(9, 10, 99), (99, 10, 9), (10, 99, 9)])
+async def test_within_one_hour_the_largest_use_is_the_latest(redis, order):
+    for used in order:
+        await Budget(redis).hear(ORG, headers(used))
+    assert await Budget(redis).left(ORG, 1_790_000_000.0) == Allowance(limit=5000, used=99, resets_in=100.0)
+
+
+async def test_a_new_hour_begins_anew_and_the_last_one_is_not_heard_any_more(redis):
+    budget = Budget(redis)
+    for said in (headers(4000), headers(1, 1_790_003_700, 15_000), headers(4001)):
+        await budget.hear(ORG, said)
+    assert await budget.left(ORG, 1_790_000_100.0) == Allowance(limit=15_000, used=1, resets_in=3600.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "used", "left"), [(1_790_000_099.5, 99, 0.5), (1_790_000_100.0, 0, 0.0), (1_790_000_101.0, 0, 0.0)]
+)
+async def test_a_budget_is_full_again_when_its_hour_is_over(redis, now, used, left):
+    await Budget(redis).hear(ORG, headers(99))
+    assert await Budget(redis).left(ORG, now) == Allowance(limit=5000, used=used, resets_in=left)
+
+
+@pytest.mark.parametrize("said", [{}, {"x-ratelimit-used": "1"}, {**headers(1), "x-ratelimit-reset": "soon"}])
+async def test_answers_without_a_budget_say_nothing(redis, said):
+    await Budget(redis).hear(ORG, said)
+    assert await Budget(redis).left(ORG, NOW) == Allowance()
+    assert await redis.keys() == []
+
+
+ACME = Installation(7, "Acme", 70, {"checks": "write"}, suspended=True)
+OTHER = Installation(10, "other", 100)
+
+
+async def test_installations_are_found_by_id_and_by_login(redis):
+    installations = Installations(redis)
+    for each in (OTHER, ACME):
+        await installations.put(each)
+    assert await installations.all() == [ACME, OTHER]
+    assert (await installations.one(7), await installations.one(8)) == (ACME, None)
+    assert (await installations.of("aCME"), await installations.of("acm")) == (ACME, None)
+
+
+async def test_a_complete_list_of_installations_drops_the_others(redis):
+    installations = Installations(redis)
+    await installations.put(ACME)
+    await installations.replace_all([OTHER])
+    assert await installations.all() == [OTHER]
+    await installations.remove(10)
+    assert await installations.all() == []
+    await installations.put(ACME)
+    await installations.replace_all([])
+    assert await installations.all() == []
+
+
+async def test_counters_add_up_over_processes_whatever_the_order_of_labels(redis):
+    await Counters(redis).add("lost", pool="a", org='"b"\\\n')
+    await Counters(redis).add("lost", 2.5, org='"b"\\\n', pool="a")
+    await Counters(redis).add("swept")
+    assert await redis.hgetall(keys.COUNTERS) == {b'lost{org="\\"b\\"\\\\\\n",pool="a"}': b"3.5", b"swept": b"1"}
+
+
+async def test_a_redis_that_is_away_is_our_own_error(tmp_path):
+    with pytest.raises(StoreUnavailableError, match="GHAPP_REDIS_URL"):
+        async with understood():
+            await connect(f"unix://{tmp_path}/nobody.sock").ping()
+
+
+def test_a_sentinel_url_names_hosts_service_and_database():
+    assert _sentinel("redis+sentinel://me:secret@one:1,two/main/3") == (
+        [("one", 1), ("two", 26379)],
+        "main",
+        3,
+        {"username": "me", "password": "secret"},
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis+sentinel://one", "redis+sentinel:///main", "redis+sentinel://one:x/main", "redis+sentinel://one/main/x"],
+)
+def test_a_sentinel_url_that_cannot_be_is_refused(url):
+    with pytest.raises(ConfigurationError, match="GHAPP_REDIS_URL"):
+        connect(url)
