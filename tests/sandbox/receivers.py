@@ -1,0 +1,68 @@
+"""A webhook receiver on a real port."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+import msgspec
+
+PATIENCE_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Received:
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def event(self) -> str:
+        return self.headers["x-github-event"]
+
+    @property
+    def payload(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+@dataclass
+class Receiver:
+    """Keeps what comes; answers `status`."""
+
+    status: int = 202
+    received: list[Received] = field(default_factory=list)
+    _arrived: threading.Condition = field(default_factory=threading.Condition)
+
+    def __enter__(self) -> Self:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                # Answered before it is told of, so that the sender's log is not far behind the test.
+                self.send_response(receiver.status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+                with receiver._arrived:
+                    receiver.received.append(Received(headers, body))
+                    receiver._arrived.notify_all()
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def wait(self, count: int) -> list[Received]:
+        """The deliveries, once there are so many."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: len(self.received) >= count, PATIENCE_SECONDS), self.received
+            return list(self.received)

@@ -1,0 +1,274 @@
+"""Every answer of the sandbox, each operation and each status, against GitHub's own description of it.
+
+What the sandbox holds for the calls below: an organization with runners of both kinds, one of them at work; a job that has
+failed with an annotation, one that runs and one that waits; a check run; a delivery that succeeded and one that failed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer
+from ghapp.sandbox.rest.routes import OPERATIONS
+from tests.sandbox.clients import app_client, installation_client
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.openapi import description, mistakes, statuses
+from tests.sandbox.receivers import Receiver
+from tests.sandbox.test_deliveries import logged
+
+RUNNERS = "/orgs/{org}/actions/runners"
+GROUPS = "/orgs/{org}/actions/runner-groups"
+REPO = "/repos/{owner}/{repo}"
+TOKENS = "/app/installations/{installation_id}/access_tokens"
+JIT = {"name": "fresh", "runner_group_id": 1, "labels": ["gpu"]}
+OUTPUT = {
+    "title": "1 lost",
+    "summary": "one is lost",
+    "annotations": [
+        {"path": "a.yml", "start_line": 1, "end_line": 1, "annotation_level": "warning", "message": "look"}
+    ],
+}
+PERMISSIONS = {
+    "organization_self_hosted_runners": "write",
+    "administration": "write",
+    "checks": "write",
+    "actions": "read",
+    "metadata": "read",
+}
+
+
+@dataclass
+class Stage:
+    """A sandbox in which something of everything has happened, and the ids of it."""
+
+    sandbox: SandboxServer
+    app: httpx.Client
+    acme: httpx.Client
+    ids: dict[str, Any] = field(default_factory=dict)
+
+    def call(
+        self, method: str, template: str, *, nobody: bool = False, query: str = "", **options: Any
+    ) -> httpx.Response:
+        path = template.format(**(self.ids | options.pop("ids", {}))) + query
+        if nobody:
+            return httpx.request(method, self.sandbox.url + path, **options)
+        caller = self.app if template.startswith(("/app", "/orgs/{org}/installation")) else self.acme
+        return caller.request(method, path, **options)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    config = SandboxConfig(orgs=(OrgConfig(pools=SMALL),), quiet=True, ticking=False, permissions=PERMISSIONS)
+    with (
+        SandboxServer(config) as sandbox,
+        Receiver() as hook,
+        app_client(sandbox) as app,
+        installation_client(sandbox) as acme,
+    ):
+        control = sandbox.control
+        control.webhook(url=hook.url)
+        control.head("acme", repository="api")
+        hook.wait(1)
+        hook.status = 500
+        control.head("acme", repository="api")
+        hook.wait(2)
+        control.webhook(url="")
+        failed, _ = logged(app, 2)
+        lost, _ = control.queue("acme", labels=["linux-4vcpu"], count=2)
+        control.queue("acme", labels=["windows"])
+        control.finish("acme", job_id=lost, lost=True)
+        (busy,) = control.busy("acme", count=1, pool="gpu")
+        head = sandbox.world.orgs["acme"].repositories["api"].head_sha
+        posted = acme.post("/repos/acme/api/check-runs", json={"name": "n", "head_sha": head, "output": OUTPUT}).json()
+        ids = {
+            "org": "acme",
+            "owner": "acme",
+            "repo": "api",
+            "ref": "main",
+            "runner_id": busy,
+            "runner_group_id": 1,
+            "installation_id": sandbox.installation_id(),
+            "delivery_id": failed["id"],
+            "job_id": lost,
+            "run_id": sandbox.fleet.jobs[lost].run_id,
+            "check_run_id": posted["id"],
+        }
+        acme.post("/orgs/acme/actions/runners/generate-jitconfig", json=JIT | {"name": "taken"})
+        yield Stage(sandbox, app, acme, ids)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call and the status it must have."""
+
+    method: str
+    template: str
+    status: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.template} {self.status}"
+
+
+def case(method: str, template: str, status: int, **options: Any) -> Case:
+    return Case(method, template, status, options)
+
+
+def absent(**ids: Any) -> dict[str, Any]:
+    return {"ids": ids}
+
+
+CASES = [
+    case("GET", "/app", 200),
+    case("GET", "/app", 401, nobody=True),
+    case("GET", "/app/installations", 200),
+    case("GET", "/app/installations/{installation_id}", 200),
+    case("GET", "/app/installations/{installation_id}", 404, **absent(installation_id=1)),
+    case("POST", TOKENS, 201),
+    case("POST", TOKENS, 201, json={"permissions": {"checks": "read"}}),
+    case("POST", TOKENS, 401, nobody=True),
+    case("POST", TOKENS, 404, **absent(installation_id=1)),
+    case("POST", TOKENS, 422, json={"permissions": {"checks": "admin"}}),
+    case("POST", TOKENS, 400, content=b"{"),
+    case("GET", "/orgs/{org}/installation", 200),
+    case("GET", "/orgs/{org}/installation", 404, **absent(org="nobody")),
+    case("POST", "/app-manifests/{code}/conversions", 404, **absent(code="unknown")),
+    case("GET", "/app/hook/config", 200),
+    case("PATCH", "/app/hook/config", 200, json={"content_type": "json"}),
+    case("GET", "/app/hook/deliveries", 200),
+    case("GET", "/app/hook/deliveries", 400, query="?cursor=x"),
+    case("GET", "/app/hook/deliveries", 422, query="?status=x"),
+    case("GET", "/app/hook/deliveries/{delivery_id}", 200),
+    case("GET", "/app/hook/deliveries/{delivery_id}", 404, **absent(delivery_id=1)),
+    case("POST", "/app/hook/deliveries/{delivery_id}/attempts", 202),
+    case("POST", "/app/hook/deliveries/{delivery_id}/attempts", 404, **absent(delivery_id=1)),
+    case("GET", "/installation/repositories", 200),
+    case("GET", "/installation/repositories", 401, nobody=True),
+    case("GET", "/rate_limit", 200),
+    case("GET", RUNNERS, 200),
+    case("GET", RUNNERS, 401, nobody=True),
+    case("GET", RUNNERS, 404, **absent(org="nobody")),
+    case("GET", f"{RUNNERS}/{{runner_id}}", 200),
+    case("GET", f"{RUNNERS}/{{runner_id}}", 404, **absent(runner_id=1)),
+    case("DELETE", f"{RUNNERS}/{{runner_id}}", 422),
+    case("DELETE", f"{RUNNERS}/{{runner_id}}", 204, **absent(runner_id=1010)),
+    case("DELETE", f"{RUNNERS}/{{runner_id}}", 404, **absent(runner_id=1)),
+    case("POST", f"{RUNNERS}/generate-jitconfig", 201, json=JIT),
+    case("POST", f"{RUNNERS}/generate-jitconfig", 409, json=JIT | {"name": "taken"}),
+    case("POST", f"{RUNNERS}/generate-jitconfig", 422, json=JIT | {"labels": []}),
+    case("GET", GROUPS, 200),
+    case("GET", f"{GROUPS}/{{runner_group_id}}/runners", 200),
+    case("GET", f"{GROUPS}/{{runner_group_id}}/runners", 404, **absent(runner_group_id=9)),
+    case("GET", f"{REPO}/actions/runners", 200),
+    case("GET", f"{REPO}/actions/runners/{{runner_id}}", 404),
+    case("DELETE", f"{REPO}/actions/runners/{{runner_id}}", 404),
+    case("GET", REPO, 200),
+    case("GET", REPO, 404, **absent(repo="nothing")),
+    case("GET", f"{REPO}/actions/runs", 200),
+    case("GET", f"{REPO}/actions/runs", 200, query="?branch=main&status=completed"),
+    case("GET", f"{REPO}/actions/runs/{{run_id}}/jobs", 200),
+    case("GET", f"{REPO}/actions/runs/{{run_id}}/jobs", 404, **absent(run_id=1)),
+    case("GET", f"{REPO}/actions/jobs/{{job_id}}", 200),
+    case("GET", f"{REPO}/actions/jobs/{{job_id}}", 404, **absent(job_id=1)),
+    case("POST", f"{REPO}/check-runs", 201, json={"name": "n", "head_sha": "a" * 40, "conclusion": "success"}),
+    case("POST", f"{REPO}/check-runs", 422, json={"name": "n"}),
+    case("GET", f"{REPO}/check-runs/{{check_run_id}}", 200),
+    case("GET", f"{REPO}/check-runs/{{check_run_id}}", 404, **absent(check_run_id=1)),
+    case("PATCH", f"{REPO}/check-runs/{{check_run_id}}", 200, json={"conclusion": "action_required"}),
+    case("PATCH", f"{REPO}/check-runs/{{check_run_id}}", 404, json={}, **absent(check_run_id=1)),
+    case("PATCH", f"{REPO}/check-runs/{{check_run_id}}", 422, json={"conclusion": "splendid"}),
+    case("GET", f"{REPO}/check-runs/{{check_run_id}}/annotations", 200),
+    case("GET", f"{REPO}/check-runs/{{check_run_id}}/annotations", 404, **absent(check_run_id=1)),
+    case("GET", f"{REPO}/commits/{{ref}}/check-runs", 200),
+]
+
+
+@pytest.mark.xdist_group("openapi")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_answer_is_as_github_describes_it(stage, case):
+    answer = stage.call(case.method, case.template, **case.options)
+    assert answer.status_code == case.status, answer.text
+    assert mistakes(case.method, case.template, answer) == []
+
+
+@pytest.mark.xdist_group("openapi")
+def test_jobs_and_check_runs_are_as_described_in_every_state_of_theirs(stage):
+    template, seen = f"{REPO}/actions/jobs/{{job_id}}", set()
+    for job in stage.sandbox.fleet.jobs.values():
+        ids = {"job_id": job.id, "check_run_id": job.id}
+        answer = stage.call("GET", template, ids=ids)
+        assert mistakes("GET", template, answer) == []
+        seen.add(answer.json()["status"])
+        for path in ("", "/annotations"):
+            of_the_job = f"{REPO}/check-runs/{{check_run_id}}{path}"
+            assert mistakes("GET", of_the_job, stage.call("GET", of_the_job, ids=ids)) == []
+    assert seen == {"queued", "in_progress", "completed"}
+
+
+@pytest.mark.xdist_group("openapi")
+def test_what_only_happens_in_trouble_is_as_described_too(stage):
+    control, list_url = stage.sandbox.control, RUNNERS
+    unmodified = {"if-none-match": stage.call("GET", list_url).headers["etag"]}
+    answer = stage.call("GET", list_url, headers=unmodified)
+    assert (answer.status_code, answer.content) == (304, b"")
+    control.permissions("acme", permissions={"metadata": "read"})
+    forbidden = stage.call("GET", list_url)
+    control.permissions("acme", permissions=PERMISSIONS)
+    control.suspend("acme")
+    suspended = [("POST", TOKENS, stage.call("POST", TOKENS)), ("GET", list_url, stage.call("GET", list_url))]
+    installation = "/app/installations/{installation_id}"
+    shown = stage.call("GET", installation)
+    control.unsuspend("acme")
+    control.limits(remaining=0)
+    spent = stage.call("GET", list_url)
+    control.limits(remaining=5000)
+    for method, template, refusal in [("GET", list_url, forbidden), ("GET", list_url, spent), *suspended]:
+        assert refusal.status_code == 403
+        assert mistakes(method, template, refusal) == []
+    assert shown.json()["suspended_at"] is not None
+    assert mistakes("GET", installation, shown) == []
+
+
+@pytest.mark.xdist_group("openapi")
+def test_a_converted_manifest_is_as_described(stage):
+    manifest = {
+        "name": "another",
+        "url": "https://example.com",
+        "redirect_url": "https://example.com/back",
+        "hook_attributes": {"url": "https://example.com/hook"},
+    }
+    page = httpx.post(f"{stage.sandbox.url}/settings/apps", data={"manifest": json.dumps(manifest)})
+    code = page.headers["location"].rpartition("code=")[2]
+    template = "/app-manifests/{code}/conversions"
+    answer = stage.call("POST", template, ids={"code": code})
+    assert answer.status_code == 201
+    assert mistakes("POST", template, answer) == []
+
+
+def test_every_operation_is_one_that_github_describes():
+    for operation in OPERATIONS:
+        assert statuses(operation.method, operation.template)
+
+
+def test_every_operation_that_github_describes_here_is_played_and_tried():
+    described = {(method.upper(), path) for path, methods in description()["paths"].items() for method in methods}
+    assert {(operation.method, operation.template) for operation in OPERATIONS} == described
+    assert {(case.method, case.template) for case in CASES} == described
+
+
+@pytest.mark.parametrize(
+    ("template", "answer", "says"),
+    [
+        ("/app", httpx.Response(200, json={"id": "one"}), "$.id"),
+        (RUNNERS, httpx.Response(200, json={"total_count": 1, "runners": [{"id": 1}]}), "$.runners[0]"),
+        (RUNNERS, httpx.Response(404, json={"message": "gone"}), "documentation_url"),
+    ],
+)
+def test_a_wrong_answer_would_be_found(template, answer, says):
+    assert says in " ".join(mistakes("GET", template, answer))

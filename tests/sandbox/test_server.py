@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer, pools_of
+from tests.sandbox.clients import app_client, mint
+
+
+async def test_async_code_can_use_it_alike():
+    async with SandboxServer(SandboxConfig(quiet=True)) as sandbox:
+        async with httpx.AsyncClient(base_url=sandbox.url) as client:
+            assert (await client.get("/_sandbox/account")).status_code == 200
+        assert len(sandbox.control.lose("acme", count=2)) == 2
+
+
+def test_a_lever_pulled_before_the_start_says_what_to_do():
+    with pytest.raises(RuntimeError, match="with SandboxServer"):
+        SandboxServer().control.quiet()
+
+
+def test_a_path_that_is_nothing_is_404_in_githubs_shape(sandbox):
+    for path in ("/nothing", "/api/v3/nothing"):
+        answer = httpx.get(sandbox.url + path)
+        assert (answer.status_code, answer.json()["message"]) == (404, "Not Found")
+
+
+def test_it_lives_by_the_wall_clock_when_it_ticks():
+    with SandboxServer() as sandbox:
+        deadline = time.time() + 10
+        while not sandbox.fleet.jobs:
+            assert time.time() < deadline
+            time.sleep(0.02)
+        assert len(sandbox.fleet.roster.registered) == 300
+
+
+async def test_a_hundred_pages_at_100_ms_ten_at_a_time_take_little_more_than_a_second():
+    config = SandboxConfig(orgs=(OrgConfig(pools=pools_of(10_000)),), quiet=True, latency_seconds=0.1)
+    async with SandboxServer(config) as sandbox:
+        headers = {"authorization": f"token {mint(sandbox)}"}
+        turns = asyncio.Semaphore(10)
+        async with httpx.AsyncClient(base_url=sandbox.url, headers=headers) as client:
+
+            async def page(number):
+                async with turns:
+                    query = {"per_page": 100, "page": number}
+                    return (await client.get("/orgs/acme/actions/runners", params=query)).json()["runners"]
+
+            started = time.perf_counter()
+            pages = await asyncio.gather(*(page(number) for number in range(1, 101)))
+            elapsed = time.perf_counter() - started
+    assert len({runner["id"] for runners in pages for runner in runners}) == 10_000
+    assert elapsed < 3, "generous: the floor is 1.0 s"
+
+
+def test_as_a_process_it_says_where_it_is_and_ends_when_told(tmp_path):
+    config = tmp_path / "sandbox.json"
+    config.write_text(json.dumps({"quiet": True, "orgs": [{"login": "umbrella"}]}))
+    command = [sys.executable, "-m", "ghapp.sandbox", "--port", "0", "--config", str(config)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            ready = json.loads(process.stdout.readline())
+            assert ready["installations"].keys() == {"umbrella"}
+            assert httpx.get(f"{ready['url']}/_sandbox").json() == ready
+            started = time.perf_counter()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(5) == 0
+            assert time.perf_counter() - started < 1
+        finally:
+            process.kill()
+
+
+def test_a_configuration_with_an_unknown_key_is_refused_in_one_line(tmp_path):
+    config = tmp_path / "sandbox.json"
+    config.write_text('{"sped": 2}')
+    command = [sys.executable, "-m", "ghapp.sandbox", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 2
+    assert "sped" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_sandbox_without_an_app_says_so():
+    with SandboxServer(SandboxConfig(app=False, quiet=True)) as sandbox:
+        with pytest.raises(LookupError, match="no App yet"):
+            _ = sandbox.app_id
+        assert "app_id" not in sandbox.describe()
+
+
+def test_an_app_sees_all_its_installations(sandbox):
+    with app_client(sandbox, base=sandbox.api_url) as app:
+        logins = {installation["account"]["login"] for installation in app.get("app/installations").json()}
+        assert logins == {"acme", "globex"}
+        assert app.get("orgs/acme/installation").json()["id"] == sandbox.installation_id("acme")
