@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -12,32 +13,40 @@ import uvicorn
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.inbox import Inbox
+from ghapp.store.tokens import Tokens
+from ghapp.web.auth import Gate
+from ghapp.web.health import Clock, Health
+from ghapp.web.problems import problem
+from ghapp.web.reads import Reads
 from ghapp.web.webhook import Webhook
 from ghapp.work import Work, ask
 
 Ask = Callable[[Work], Awaitable[None]]
 
 
-def build(settings: Settings, redis: Redis, ask_for: Ask) -> Starlette:
+def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.time) -> Starlette:
     """The application.
 
     Args:
         settings: with credentials: their webhook secrets.
         redis: closed by the application when it ends.
         ask_for: asks for work, without holding up the loop.
+        clock: epoch seconds.
     """
     if settings.credentials is None:
         raise ConfigurationError("GHAPP_WEBHOOK_SECRET: not set; the web role needs the App's credentials")
     inbox = Inbox(redis, lambda: ask_for(Work.INBOX))
     webhook = Webhook(inbox, settings.credentials.webhook_secrets)
+    health = Health(Reads(settings, redis), Gate(Tokens(redis)), clock)
 
     async def livez(_: Request) -> Response:
         return _json({"alive": True})
@@ -61,7 +70,9 @@ def build(settings: Settings, redis: Redis, ask_for: Ask) -> Starlette:
             Route("/webhook", webhook.receive, methods=["POST"]),
             Route("/livez", livez),
             Route("/readyz", readyz),
+            *health.routes(),
         ],
+        exception_handlers={HTTPException: _as_problem, StoreUnavailableError: _away},
         lifespan=lifespan,
     )
 
@@ -82,3 +93,12 @@ def serve(settings: Settings) -> None:
 
 def _json(document: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(document), status, media_type="application/json")
+
+
+async def _as_problem(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return problem(status, error.detail if isinstance(error, HTTPException) else "something went wrong here")
+
+
+async def _away(_: Request, error: Exception) -> Response:
+    return problem(503, str(error), {"Retry-After": "5"})

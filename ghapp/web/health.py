@@ -1,0 +1,132 @@
+"""The health of runners, for their controllers, and for the runners' own liveness probes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.health.document import Document
+from ghapp.health.verdict import State
+from ghapp.web.auth import Gate
+from ghapp.web.problems import problem
+from ghapp.web.reads import Reads
+
+Clock = Callable[[], float]
+
+MOST_AT_ONCE = 1000
+DEFAULT_PAGE = 100
+MISSING_ID = "a runner id is a whole number of 1 or more"
+STATES = {state.value for state in State}
+
+
+class Batch(msgspec.Struct, forbid_unknown_fields=True):
+    """Which runners are asked for at once."""
+
+    ids: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(max_length=MOST_AT_ONCE)] = []
+    names: Annotated[list[str], msgspec.Meta(max_length=MOST_AT_ONCE)] = []
+
+
+class Health:
+    """The endpoints."""
+
+    def __init__(self, reads: Reads, gate: Gate, clock: Clock) -> None:
+        self._reads, self._gate, self._clock = reads, gate, clock
+
+    def routes(self) -> Sequence[Route]:
+        """All of them."""
+        runners = "/v1/orgs/{org}/runners"
+        return [
+            Route(f"{runners}/health", self._by_name, methods=["GET"]),
+            Route(f"{runners}/health", self._batch, methods=["POST"]),
+            Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
+            Route(f"{runners}/{{name}}/alive", self._alive, methods=["GET"]),
+            Route(runners, self._fleet, methods=["GET"]),
+        ]
+
+    async def _by_id(self, request: Request) -> Response:
+        org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if (runner_id := _runner_id(given)) is None:
+            return problem(400, f"{given!r}: {MISSING_ID}")
+        return _json(await self._reads.by_id(org, runner_id, now))
+
+    async def _by_name(self, request: Request) -> Response:
+        org, name, now = request.path_params["org"], request.query_params.get("name"), self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if not name:
+            return problem(400, "say which runner: ?name=…")
+        return _json(await self._reads.by_name(org, name, now))
+
+    async def _batch(self, request: Request) -> Response:
+        org, now = request.path_params["org"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        try:
+            asked = msgspec.json.decode(await request.body(), type=Batch)
+        except msgspec.DecodeError as error:
+            return problem(400, f'{error}; it takes {{"ids": [1, 2], "names": ["a"]}}')
+        if len(asked.ids) + len(asked.names) > MOST_AT_ONCE:
+            return problem(400, f"{MOST_AT_ONCE} runners at once are the most")
+        documents = [await self._reads.by_id(org, runner_id, now) for runner_id in asked.ids]
+        documents += [await self._reads.by_name(org, name, now) for name in asked.names]
+        return _json({"runners": documents})
+
+    async def _fleet(self, request: Request) -> Response:
+        org, now, query = request.path_params["org"], self._clock(), request.query_params
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        state, pool, cursor = query.get("state"), query.get("pool"), query.get("cursor", "0")
+        limit = query.get("limit", str(DEFAULT_PAGE))
+        if state is not None and state not in STATES:
+            return problem(400, f"{state!r} is no state; states are {', '.join(sorted(STATES))}")
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_AT_ONCE):
+            return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
+        if not (cursor.isascii() and cursor.isdigit()):
+            return problem(400, "cursor takes the next_cursor of the page before")
+        chosen = [
+            document
+            for document in await self._reads.fleet(org, now)
+            if state in (None, document["state"]) and pool in (None, document["pool"])
+        ]
+        return _page(chosen, int(cursor), int(limit), request.headers.get("if-none-match"))
+
+    async def _alive(self, request: Request) -> Response:
+        """410 only for an invalidated runner. Any doubt, ours included, lets it live."""
+        try:
+            document = await self._reads.by_name(request.path_params["org"], request.path_params["name"], self._clock())
+        except StoreUnavailableError:
+            return Response(status_code=200)
+        return Response(status_code=410 if document["state"] == State.INVALIDATED else 200)
+
+
+def _page(chosen: list[Document], cursor: int, limit: int, known: str | None) -> Response:
+    """Those after the runner id `cursor`; 304 when nothing but their age has changed."""
+    rest = [document for document in chosen if document["runner_id"] > cursor]
+    page = rest[:limit]
+    following = str(page[-1]["runner_id"]) if len(rest) > limit else None
+    ageless = [{**document, "age_seconds": None} for document in page]
+    body = {"runners": page, "total": len(chosen), "next_cursor": following}
+    digest = hashlib.sha256(msgspec.json.encode({**body, "runners": ageless})).hexdigest()
+    etag = f'"{digest[:32]}"'
+    if known == etag:
+        return Response(status_code=304, headers={"ETag": etag})
+    return _json(body, {"ETag": etag})
+
+
+def _runner_id(given: str) -> int | None:
+    if not (given.isascii() and given.isdigit() and len(given) <= 18):  # noqa: PLR2004 - what fits 64 bits
+        return None
+    return int(given) or None
+
+
+def _json(document: object, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(document), headers=headers, media_type="application/json")

@@ -1,0 +1,183 @@
+"""The health endpoints, to the letter of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from ghapp.health.evidence import Registration, Survey, absence_confirmed, get_missed, registration_seen, unlisted
+from ghapp.health.installation import Installation
+from ghapp.settings import Settings
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.tokens import Tokens
+from ghapp.web.app import build
+
+NOW = 1_800_000_000.0
+INSTALLATION = 7
+
+
+class Away:
+    """A Redis that is there until it is told not to be."""
+
+    def __init__(self, redis):
+        self.redis, self.away = redis, False
+
+    def __getattr__(self, name):
+        if self.away:
+            raise ConnectionError("away")
+        return getattr(self.redis, name)
+
+
+def runner(runner_id, name):
+    labels = ("self-hosted", "linux-4vcpu")
+    return Registration(runner_id, name, "linux", True, False, labels, ("linux-4vcpu",), ephemeral=True)
+
+
+def healthy(runner_id, name):
+    return registration_seen(None, runner(runner_id, name), NOW - 600, listed=True)
+
+
+def invalidated(runner_id, name):
+    missing = get_missed(unlisted(healthy(runner_id, name), NOW - 100, 3), NOW - 100)
+    return absence_confirmed(missing, NOW - 60)
+
+
+@pytest.fixture
+def times():
+    return [NOW]
+
+
+@pytest.fixture
+async def away(redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
+    known = [healthy(1, "a"), healthy(2, "b"), invalidated(3, "c")]
+    await Runners(redis).revise(INSTALLATION, {each.id: lambda _, each=each: each for each in known})
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3.2, 2))
+    return Away(redis)
+
+
+@pytest.fixture
+async def http(away, times, redis):
+    settings = Settings.read(
+        {
+            "GHAPP_APP_ID": "1",
+            "GHAPP_PRIVATE_KEY": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
+            "GHAPP_WEBHOOK_SECRET": "secret",
+        }
+    )
+
+    async def ask_for(_):
+        raise AssertionError("reads ask for no work")
+
+    secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
+    application = build(settings, away, ask_for, lambda: times[0])
+    transport = httpx.ASGITransport(application)
+    headers = {"authorization": f"Bearer {secret}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp", headers=headers) as client:
+        client.token_id = token.id
+        yield client
+
+
+async def test_a_runner_is_told_with_its_state_its_age_and_its_evidence(http):
+    answer = await http.get("/v1/orgs/acme/runners/1/health")
+    document = answer.json()
+    assert answer.status_code == 200
+    expected = {"org": "acme", "runner_id": 1, "name": "a", "pool": "linux-4vcpu", "shard": None, "state": "healthy"}
+    assert expected.items() <= document.items()
+    assert (document["reason"], document["age_seconds"], document["stale"]) == ("Online", 3.2, False)
+    assert document["observed_at"] == "2027-01-15T07:59:56.800Z"
+    assert [row["source"] for row in document["evidence"]] == ["list", "list"]
+
+
+async def test_a_runner_that_was_never_seen_is_unknown_and_no_404(http):
+    for path in ("runners/99/health", "runners/health?name=nobody"):
+        answer = await http.get(f"/v1/orgs/acme/{path}")
+        assert (answer.status_code, answer.json()["state"], answer.json()["reason"]) == (
+            200,
+            "unknown",
+            "NeverObserved",
+        )
+
+
+@pytest.mark.parametrize("given", ["x", "0", "-1", "1.5", "²", "9" * 40])
+async def test_an_id_that_is_no_number_is_a_400_problem(http, given):
+    answer = await http.get(f"/v1/orgs/acme/runners/{given}/health")
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_batch_answers_in_the_order_asked_ids_first(http):
+    answer = await http.post("/v1/orgs/acme/runners/health", json={"ids": [3, 1], "names": ["b", "nobody"]})
+    assert [each["name"] for each in answer.json()["runners"]] == ["c", "a", "b", "nobody"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"idz": []}', b'{"ids": ["a"]}', b'{"ids": [' + b"1," * 1000 + b"1]}"]
+)
+async def test_a_batch_that_is_none_is_a_400_problem(http, body):
+    answer = await http.post("/v1/orgs/acme/runners/health", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["detail"]
+
+
+async def test_the_fleet_comes_in_pages_by_state_and_pool(http):
+    first = (await http.get("/v1/orgs/acme/runners?limit=2")).json()
+    second = (await http.get(f"/v1/orgs/acme/runners?limit=2&cursor={first['next_cursor']}")).json()
+    assert [each["runner_id"] for each in first["runners"] + second["runners"]] == [1, 2, 3]
+    assert (first["total"], second["total"], second["next_cursor"]) == (3, 3, None)
+    lost = (await http.get("/v1/orgs/acme/runners?state=invalidated&pool=linux-4vcpu")).json()
+    assert [each["runner_id"] for each in lost["runners"]] == [3]
+    assert (await http.get("/v1/orgs/acme/runners?pool=other")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("query", ["state=dead", "limit=0", "limit=1001", "limit=x", "cursor=x"])
+async def test_a_page_that_is_none_is_a_400_problem(http, query):
+    assert (await http.get(f"/v1/orgs/acme/runners?{query}")).status_code == 400
+
+
+async def test_an_unchanged_fleet_is_a_304_even_when_it_is_older(http, times):
+    first = await http.get("/v1/orgs/acme/runners")
+    times[0] += 10
+    again = await http.get("/v1/orgs/acme/runners", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    times[0] += 3600
+    assert (
+        await http.get("/v1/orgs/acme/runners", headers={"if-none-match": first.headers["etag"]})
+    ).status_code == 200
+
+
+async def test_alive_needs_no_token_and_is_410_only_for_the_invalidated(http):
+    del http.headers["authorization"]
+    codes = [(await http.get(f"/v1/orgs/acme/runners/{name}/alive")).status_code for name in ("a", "c", "nobody")]
+    assert codes == [200, 410, 200]
+    assert (await http.get("/v1/orgs/elsewhere/runners/c/alive")).status_code == 200
+
+
+async def test_without_a_token_of_that_org_and_scope_nothing_is_told(http):
+    good = http.headers["authorization"]
+    assert (await http.get("/v1/orgs/other/runners/1/health")).status_code == 403
+    for bad in ("Bearer nonsense", "Basic abc", "Bearer "):
+        answer = await http.get("/v1/orgs/acme/runners/1/health", headers={"authorization": bad})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert (await http.get("/v1/orgs/acme/runners/1/health", headers={"authorization": good})).status_code == 200
+
+
+async def test_while_redis_is_away_readers_are_told_what_was_known_and_how_old_it_is(http, away, times):
+    assert (await http.get("/v1/orgs/acme/runners/1/health")).json()["age_seconds"] == 3.2
+    await asyncio.sleep(1.1)  # what is fresh for a second is no longer
+    away.away = True
+    times[0] += 100
+    document = (await http.get("/v1/orgs/acme/runners/1/health")).json()
+    assert (document["state"], document["age_seconds"]) == ("healthy", 103.2)
+    times[0] += 300
+    document = (await http.get("/v1/orgs/acme/runners/1/health")).json()
+    assert (document["state"], document["reason"]) == ("unknown", "ObservationStale")
+    assert (await http.get("/readyz")).status_code == 503
+
+
+async def test_an_unknown_path_is_a_problem_too(http):
+    answer = await http.get("/v1/nothing")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
