@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test check bench setup clean
+.PHONY: run test check setup clean
 
 run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
 	@$(BIN)/ghapp up --sandbox
@@ -17,9 +17,6 @@ check: setup        ## format, lint, types, architecture
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-
-bench: setup        ## the README's figures, as ratios in one run
-	$(BIN)/python -m bench
 
 setup: $(STAMP)     ## just the environment
 

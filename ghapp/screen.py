@@ -27,6 +27,7 @@ from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
+from ghapp.store.tokens import Tokens
 from ghapp.tables import COLOURS
 from ghapp.up import Sandbox
 
@@ -44,6 +45,7 @@ def show(settings: Settings, sandbox: Sandbox | None, revive: Callable[[], None]
 async def _show(settings: Settings, sandbox: Sandbox | None, revive: Callable[[], None]) -> None:
     redis = connect(settings.redis_url or "")
     began, lost = time.time(), 0
+    curl = await _curl(settings, redis) if sandbox is not None else ""
     with Live(console=Console(), refresh_per_second=2) as live:
         while True:
             revive()
@@ -51,7 +53,7 @@ async def _show(settings: Settings, sandbox: Sandbox | None, revive: Callable[[]
             seen = any(runners for runners, _ in fleets)
             if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
                 lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
-            live.update(Group(*(panel for _, panel in fleets), _footer(lost)))
+            live.update(Group(*(panel for _, panel in fleets), _footer(lost, curl)))
             await asyncio.sleep(0.5)
 
 
@@ -100,6 +102,14 @@ async def _news(redis: Any, installation: int) -> list[Text]:
     return lines or [Text(f"{timestamp(time.time())}  nothing has happened yet", "dim")]
 
 
-def _footer(lost: int) -> Text:
+async def _curl(settings: Settings, redis: Any) -> str:
+    """A line to paste: the health endpoint, with a token that ends with the sandbox."""
+    secret, _ = await Tokens(redis).create("sandbox", ("acme",), ("read",), time.time())
+    host, port = settings.listen
+    return f"curl -H 'Authorization: Bearer {secret}' 'http://{host}:{port}/v1/orgs/acme/runners?limit=1'"
+
+
+def _footer(lost: int, curl: str) -> Group:
     incident = f"Incident: {lost} registrations vanished in {INCIDENT_POOL}. " if lost else ""
-    return Text(f"{incident}Ctrl-C ends everything.", "bold" if lost else "dim")
+    line = Text(f"{incident}Ctrl-C ends everything.", "bold" if lost else "dim")
+    return Group(line, Text(curl, no_wrap=True, overflow="fold")) if curl else Group(line)
