@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.document import Document
+from ghapp.health.evidence import Evidence, replaced, retired_by_controller
 from ghapp.health.verdict import State
 from ghapp.web.auth import Gate
 from ghapp.web.problems import problem
@@ -47,6 +48,8 @@ class Health:
             Route(f"{runners}/health", self._batch, methods=["POST"]),
             Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
             Route(f"{runners}/{{name}}/alive", self._alive, methods=["GET"]),
+            Route(f"{runners}/{{runner_id}}", self._retired, methods=["DELETE"]),
+            Route(f"{runners}/{{runner_id}}/replaced", self._replaced, methods=["POST"]),
             Route(runners, self._fleet, methods=["GET"]),
         ]
 
@@ -98,6 +101,25 @@ class Health:
             if state in (None, document["state"]) and pool in (None, document["pool"])
         ]
         return _page(chosen, int(cursor), int(limit), request.headers.get("if-none-match"))
+
+    async def _retired(self, request: Request) -> Response:
+        """A controller removed this runner on purpose."""
+        return await self._told(request, retired_by_controller)
+
+    async def _replaced(self, request: Request) -> Response:
+        """A controller that pulls has acted. What was not granted was not asked for, and changes nothing."""
+        return await self._told(
+            request, lambda evidence, at: evidence if evidence.granted_at is None else replaced(evidence, at)
+        )
+
+    async def _told(self, request: Request, fold: Callable[[Evidence, float], Evidence]) -> Response:
+        org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
+        if refusal := await self._gate.refuse(request, "claim", org, now):
+            return refusal
+        if (runner_id := _runner_id(given)) is None:
+            return problem(400, f"{given!r}: {MISSING_ID}")
+        await self._reads.record(org, runner_id, lambda evidence: fold(evidence, now))
+        return Response(status_code=204)
 
     async def _alive(self, request: Request) -> Response:
         """410 only for an invalidated runner. Any doubt, ours included, lets it live."""

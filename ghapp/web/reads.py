@@ -1,4 +1,4 @@
-"""What readers are told: from an in-process cache, at most a second old, with Redis behind it.
+"""What readers are told, and controllers tell: from an in-process cache, at most a second old, with Redis behind it.
 
 While Redis is away they are told what was last known, and how old it is.
 """
@@ -87,6 +87,16 @@ class Reads:
             ("fleet", installation), lambda: self._runners.all(installation)
         )
         return [self._document(of, runners[runner_id], now) for runner_id in sorted(runners)]
+
+    async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
+        """What a controller tells of a runner; readers here see it at once. Nobody knows it: nothing to record."""
+        of = await self._org(org)
+        if of is None:
+            return
+        installation = of.installation.id
+        await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
+        for key in (("runner", installation, runner_id), ("fleet", installation)):
+            self._fresh.pop(key, None)
 
     def _document(self, of: Org, evidence: Evidence, now: float) -> Document:
         org = of.installation.org

@@ -7,7 +7,15 @@ import asyncio
 import httpx
 import pytest
 
-from ghapp.health.evidence import Registration, Survey, absence_confirmed, get_missed, registration_seen, unlisted
+from ghapp.health.evidence import (
+    Registration,
+    Survey,
+    absence_confirmed,
+    get_missed,
+    granted,
+    registration_seen,
+    unlisted,
+)
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
@@ -147,6 +155,39 @@ async def test_an_unchanged_fleet_is_a_304_even_when_it_is_older(http, times):
     assert (
         await http.get("/v1/orgs/acme/runners", headers={"if-none-match": first.headers["etag"]})
     ).status_code == 200
+
+
+async def claims(http, redis):
+    secret, _ = await Tokens(redis).create("c", ("acme",), ("claim", "read"), NOW)
+    http.headers["authorization"] = f"Bearer {secret}"
+
+
+async def test_a_runner_that_its_controller_removed_is_retired_at_once(http, redis):
+    await claims(http, redis)
+    assert (await http.get("/v1/orgs/acme/runners/1/health")).json()["state"] == "healthy"
+    answer = await http.delete("/v1/orgs/acme/runners/1")
+    assert (answer.status_code, answer.content) == (204, b"")
+    document = (await http.get("/v1/orgs/acme/runners/1/health")).json()
+    assert (document["state"], document["reason"]) == ("retired", "RemovedByController")
+
+
+async def test_replace_is_true_from_the_grant_until_a_controller_says_that_it_has_acted(http, redis, times):
+    await claims(http, redis)
+    assert (await http.post("/v1/orgs/acme/runners/3/replaced")).status_code == 204, "nothing was granted yet"
+    assert (await http.get("/v1/orgs/acme/runners/3/health")).json()["replace"] is False
+    await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW, "event")})
+    await asyncio.sleep(1.1)
+    assert (await http.get("/v1/orgs/acme/runners/3/health")).json()["replace"] is True
+    assert (await http.post("/v1/orgs/acme/runners/3/replaced")).status_code == 204
+    assert (await http.get("/v1/orgs/acme/runners/3/health")).json()["replace"] is False
+
+
+@pytest.mark.parametrize(("method", "path"), [("DELETE", "runners/1"), ("POST", "runners/1/replaced")])
+async def test_telling_needs_the_scope_claim_and_a_number(http, redis, method, path):
+    assert (await http.request(method, f"/v1/orgs/acme/{path}")).status_code == 403
+    await claims(http, redis)
+    assert (await http.request(method, f"/v1/orgs/acme/{path.replace('1', 'x')}")).status_code == 400
+    assert (await http.request(method, f"/v1/orgs/acme/{path.replace('1', '99')}")).status_code == 204
 
 
 async def test_alive_needs_no_token_and_is_410_only_for_the_invalidated(http):
