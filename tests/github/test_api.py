@@ -1,0 +1,191 @@
+"""What each of GitHub's answers means, and which of them mean nothing at all."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import httpx
+import pytest
+
+from ghapp import errors
+from ghapp.github.api import GitHub, Removal
+from ghapp.health.installation import Installation
+from ghapp.sandbox.config import SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from ghapp.settings import AppCredentials
+
+ACME = Installation(7, "acme", 1)
+BASE = "https://ghes.example/api/v3"
+RUNNER = {
+    "id": 23,
+    "name": "MBP",
+    "os": "macos",
+    "status": "online",
+    "busy": True,
+    "ephemeral": False,
+    "labels": [{"id": 5, "name": "self-hosted", "type": "read-only"}, {"id": 21, "name": "no-gpu", "type": "custom"}],
+}
+
+
+class Vault:
+    async def token(self, installation, mint, now):
+        return "a-token"
+
+
+class MintingVault:
+    async def token(self, installation, mint, now):
+        return (await mint()).secret
+
+
+@pytest.fixture(scope="session")
+def private_key():
+    with SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox:
+        return sandbox.private_key_pem
+
+
+@pytest.fixture
+def github(private_key):
+    """A GitHub that answers as `answer(request)` says, and the requests it was sent."""
+
+    def open_github(answer, vault=None):
+        sent, heard = [], []
+
+        def handle(request):
+            sent.append(request)
+            return answer(request)
+
+        async def hear(installation, headers):
+            heard.append((installation, headers.get("x-ratelimit-used")))
+
+        client = httpx.AsyncClient(
+            base_url=BASE, transport=httpx.MockTransport(handle), headers={"User-Agent": "ghapp"}
+        )
+        credentials = AppCredentials("Iv1.abc", private_key, ("s",))
+        return GitHub(BASE, credentials, vault or Vault(), hear, client), sent, heard
+
+    return open_github
+
+
+def raises(kind):
+    def answer(request):
+        raise kind("no", request=request)
+
+    return answer
+
+
+UNAVAILABLE = [
+    *(lambda _, status=status: httpx.Response(status) for status in (500, 502, 503, 504)),
+    raises(httpx.ReadTimeout),
+    raises(httpx.ConnectError),
+    raises(httpx.ReadError),
+    raises(httpx.RemoteProtocolError),
+    lambda _: httpx.Response(200, text="<html>"),
+    lambda _: httpx.Response(200, content=json.dumps(RUNNER).encode()[:-5]),
+    lambda _: httpx.Response(200, json={"message": "hello"}),
+]
+
+
+@pytest.mark.parametrize("answer", UNAVAILABLE)
+async def test_no_answer_and_half_an_answer_are_unavailable_and_never_absence(github, answer):
+    api, sent, _ = github(answer)
+    with pytest.raises(errors.GitHubUnavailableError):
+        await (await api.tenant(ACME)).runner(23)
+    assert len(sent) == 1, "nothing is retried behind our back"
+
+
+async def test_a_401_says_that_our_credentials_are_not_accepted(github):
+    api, _, _ = github(lambda _: httpx.Response(401, json={"message": "Bad credentials"}))
+    with pytest.raises(errors.UnauthorizedError):
+        await (await api.tenant(ACME)).runner(23)
+
+
+async def test_a_403_names_the_permission_that_is_missing(github):
+    headers = {"x-accepted-github-permissions": "organization_self_hosted_runners=read"}
+    api, _, _ = github(lambda _: httpx.Response(403, headers=headers, json={"message": "Resource not accessible"}))
+    with pytest.raises(errors.PermissionMissingError) as caught:
+        await (await api.tenant(ACME)).runner(23)
+    assert caught.value.accepted == "organization_self_hosted_runners=read"
+
+
+@pytest.mark.parametrize("status", [403, 429])
+@pytest.mark.parametrize("headers", [{"retry-after": "60"}, {"x-ratelimit-remaining": "0"}])
+async def test_over_a_limit_says_until_when(github, status, headers):
+    reset = {"x-ratelimit-reset": str(int(time.time()) + 60)}
+    api, _, _ = github(lambda _: httpx.Response(status, headers={**reset, **headers}, json={"message": "limit"}))
+    with pytest.raises(errors.RateLimitedError) as caught:
+        await (await api.tenant(ACME)).runner(23)
+    assert 50 < caught.value.until - time.time() <= 61
+
+
+async def test_a_runner_that_answers_404_is_none(github):
+    api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}))
+    assert await (await api.tenant(ACME)).runner(23) is None
+
+
+async def test_a_list_that_answers_404_is_an_error_and_not_an_empty_list(github):
+    api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}))
+    with pytest.raises(errors.GitHubError):
+        await (await api.tenant(ACME)).list_runners(1, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"), [(204, Removal.REMOVED), (404, Removal.ALREADY_GONE), (422, Removal.BUSY)]
+)
+async def test_a_removal_is_told_by_its_status(github, status, outcome):
+    api, sent, _ = github(lambda _: httpx.Response(status))
+    assert await (await api.tenant(ACME)).remove_runner(23) is outcome
+    assert [(request.method, request.url.path) for request in sent] == [
+        ("DELETE", "/api/v3/orgs/acme/actions/runners/23")
+    ]
+
+
+async def test_a_removal_is_never_sent_twice(github):
+    api, sent, _ = github(lambda _: httpx.Response(502))
+    with pytest.raises(errors.GitHubUnavailableError):
+        await (await api.tenant(ACME)).remove_runner(23)
+    assert len(sent) == 1
+
+
+async def test_an_unchanged_page_is_none_and_keeps_its_etag(github):
+    api, sent, heard = github(lambda _: httpx.Response(304, headers={"x-ratelimit-used": "5"}))
+    assert await (await api.tenant(ACME)).list_runners(2, '"abc"') == (None, '"abc"')
+    assert sent[0].headers["if-none-match"] == '"abc"'
+    assert dict(sent[0].url.params) == {"per_page": "100", "page": "2"}
+    assert heard == [(7, "5")]
+
+
+async def test_the_app_is_known_by_its_jwt_and_a_tenant_by_its_token(github):
+    api, sent, _ = github(lambda request: httpx.Response(200, json=[] if "/app/" in request.url.path else RUNNER))
+    await api.installations()
+    seen = await (await api.tenant(ACME)).runner(23)
+    assert seen is not None
+    assert (seen.id, seen.online, seen.busy, seen.custom_labels, seen.ephemeral) == (23, True, True, ("no-gpu",), False)
+    app, tenant = sent
+    assert app.headers["authorization"].lower().startswith("bearer ey")
+    assert tenant.headers["authorization"] == "token a-token"
+    assert {request.headers["x-github-api-version"] for request in sent} == {"2022-11-28"}
+    assert all(request.headers["user-agent"] == "ghapp" for request in sent)
+    assert all(request.url.path.startswith("/api/v3/") for request in sent)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(403, errors.InstallationSuspendedError), (404, errors.InstallationGoneError)]
+)
+async def test_no_token_for_a_suspended_or_removed_installation(github, status, kind):
+    api, _, _ = github(lambda _: httpx.Response(status, json={"message": "no"}), MintingVault())
+    with pytest.raises(kind):
+        await api.tenant(ACME)
+
+
+async def test_the_list_of_installations_is_followed_to_its_end(github):
+    def answer(request):
+        page = int(request.url.params["page"])
+        rows = range(100) if page < 3 else range(1)
+        return httpx.Response(
+            200, json=[{"id": page * 1000 + n, "account": {"login": "o", "id": 1}, "permissions": {}} for n in rows]
+        )
+
+    api, sent, _ = github(answer)
+    assert len(await api.installations()) == 201
+    assert len(sent) == 3
