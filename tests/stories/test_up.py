@@ -1,0 +1,87 @@
+"""`make run`, from outside: a terminal, a stranger, and the line that he pastes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import pytest
+
+WITHIN_SECONDS = 60
+
+
+class Terminal:
+    """What a program shows on a wide terminal."""
+
+    def __init__(self):
+        self._ours, self.theirs = pty.openpty()
+        self.text = ""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        while True:
+            try:
+                chunk = os.read(self._ours, 65536)
+            except OSError:
+                return
+            self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", chunk.decode(errors="replace"))
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for(condition, seconds=WITHIN_SECONDS):
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if found := condition():
+            return found
+        time.sleep(0.2)
+    return None
+
+
+@pytest.mark.xdist_group("up")
+def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c_leaves_nothing(tmp_path):
+    terminal = Terminal()
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    environ |= {"COLUMNS": "250", "LINES": "60", "TERM": "xterm", "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ghapp", "up", "--sandbox", "--port", str(free_port())],
+        stdin=terminal.theirs,
+        stdout=terminal.theirs,
+        stderr=terminal.theirs,
+        env=environ,
+    )
+    try:
+        pasted = wait_for(lambda: re.search(r"curl -H 'Authorization: (Bearer \S+)' '(\S+)\?limit=1'", terminal.text))
+        assert pasted, terminal.text[-2000:]
+        bearer, url = pasted.groups()
+
+        def lost():
+            answer = httpx.get(url, params={"state": "invalidated"}, headers={"authorization": bearer})
+            rows = answer.json()["runners"]
+            return rows if answer.status_code == 200 and len(rows) == 12 else None
+
+        rows = wait_for(lost)
+        assert rows, terminal.text[-2000:]
+        assert {row["pool"] for row in rows} == {"linux-4vcpu"}
+        assert wait_for(lambda: not any(row["replace"] for row in lost() or [{"replace": True}])), "all were accepted"
+        assert "12 registrations vanished" in terminal.text
+        assert "ghapp.runner.replace.v1" in terminal.text
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(30)
+    assert code == 0
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
