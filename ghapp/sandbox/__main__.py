@@ -29,14 +29,15 @@ def main() -> int:
     overrides = {"host": options.host, "port": options.port, "webhook_url": options.webhook_url}
     try:
         config = _config(options.config)
+        config = msgspec.structs.replace(config, **{k: v for k, v in overrides.items() if v is not None})
+        server = SandboxServer(config)
     except (OSError, msgspec.DecodeError) as error:
-        sys.stderr.write(f"{options.config}: {error}\n")
+        sys.stderr.write(f"the sandbox cannot start: {error}\n")
         return 2
-    config = msgspec.structs.replace(config, **{k: v for k, v in overrides.items() if v is not None})
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
-    with SandboxServer(config) as sandbox:
+    with server as sandbox:
         sys.stdout.write(json.dumps(sandbox.describe()) + "\n")
         sys.stdout.flush()
         stopped.wait()

@@ -99,9 +99,10 @@ class Deliveries:
         return guid
 
     def log(self, app: App) -> list[Delivery]:
-        """What was attempted in the last three days, newest first."""
+        """What was attempted in the last three days, newest first by id: attempts end in any order."""
         oldest = self._clock() - KEPT_SECONDS
-        return [delivery for delivery in reversed(self._logs.get(app.id, ())) if delivery.at >= oldest]
+        kept = [delivery for delivery in self._logs.get(app.id, ()) if delivery.at >= oldest]
+        return sorted(kept, key=lambda delivery: delivery.id, reverse=True)
 
     def redeliver(self, app: App, delivery_id: int) -> bool:
         """Attempts a logged delivery once more, under its GUID; False when the log has no such delivery."""

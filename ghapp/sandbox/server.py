@@ -67,6 +67,7 @@ class SandboxServer:
         self.controller = Controller(self.world)
         self.control = Control(self.world, self.controller)
         self._ready = threading.Event()
+        self._failures: list[Exception] = []
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._application(),
@@ -160,10 +161,14 @@ class SandboxServer:
             raise RuntimeError(f"the sandbox did not start within {START_SECONDS} s")
 
     def stop(self) -> None:
-        """Ends at once; what is being answered is broken off."""
+        """Ends at once; what is being answered is broken off. Raises what broke in the background meanwhile."""
         self._server.should_exit = self._server.force_exit = True
-        self._thread.join(STOP_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
         self._socket.close()
+        failures, self._failures = self._failures, []
+        if failures:
+            raise ExceptionGroup("the sandbox broke while it ran", failures)
 
     def __enter__(self) -> Self:
         self.start()
@@ -211,7 +216,8 @@ class SandboxServer:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            self._failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
 
     async def _tick(self) -> None:
         while True:

@@ -19,8 +19,9 @@ from ghapp.sandbox.documents.accounts import Document, Pen
 from ghapp.sandbox.documents.payloads import repository_names, workflow_job
 from ghapp.sandbox.documents.runnerpages import RunnerPages
 from ghapp.sandbox.faults import Faults
+from ghapp.sandbox.fleet.happenings import Happening, JobMoved, RunnerEnded
 from ghapp.sandbox.fleet.jobs import Repository
-from ghapp.sandbox.fleet.life import Deletion, Fleet, Happening, JobMoved, RunnerEnded
+from ghapp.sandbox.fleet.life import Deletion, Fleet
 from ghapp.sandbox.ratelimits import RateLimits
 
 #: Runner ids of the first organization begin here, of the second a million later: a mix-up shows.

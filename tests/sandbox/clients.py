@@ -32,3 +32,14 @@ def mint(sandbox: SandboxServer, org: str = "acme", **body: Any) -> str:
 def installation_client(sandbox: SandboxServer, org: str = "acme", base: str | None = None) -> httpx.Client:
     headers = {"authorization": f"token {mint(sandbox, org)}"}
     return httpx.Client(base_url=base or sandbox.url, headers=headers)
+
+
+def logged(app: httpx.Client, count: int, **query: str) -> list[dict[str, Any]]:
+    """The delivery log once it has so many entries: an attempt is logged a moment after the receiver has answered."""
+    deadline = time.monotonic() + 5
+    while True:
+        entries: list[dict[str, Any]] = app.get("/app/hook/deliveries", params=query).json()
+        if len(entries) >= count:
+            return entries
+        assert time.monotonic() < deadline, entries
+        time.sleep(0.01)

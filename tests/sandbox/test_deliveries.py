@@ -7,20 +7,11 @@ import time
 import pytest
 
 from ghapp.sandbox import OrgConfig, Pace, SandboxConfig, SandboxServer
+from tests.sandbox.clients import logged
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.receivers import Receiver
 
 LABELS = ["self-hosted", "linux-4vcpu"]
-
-
-def logged(app, count, **query):
-    """The delivery log once it has so many entries: it is written after the receiver has answered."""
-    for _ in range(500):
-        answer = app.get("/app/hook/deliveries", params=query)
-        if len(answer.json()) >= count:
-            return answer.json()
-        time.sleep(0.01)
-    raise AssertionError(answer.json())
 
 
 def test_a_delivery_is_signed_over_its_raw_body(sandbox, receiver):

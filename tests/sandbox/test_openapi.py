@@ -16,11 +16,10 @@ import pytest
 
 from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer
 from ghapp.sandbox.rest.routes import OPERATIONS
-from tests.sandbox.clients import app_client, installation_client
+from tests.sandbox.clients import app_client, installation_client, logged
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.openapi import description, mistakes, statuses
 from tests.sandbox.receivers import Receiver
-from tests.sandbox.test_deliveries import logged
 
 RUNNERS = "/orgs/{org}/actions/runners"
 GROUPS = "/orgs/{org}/actions/runner-groups"

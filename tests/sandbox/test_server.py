@@ -22,8 +22,19 @@ async def test_async_code_can_use_it_alike():
 
 
 def test_a_lever_pulled_before_the_start_says_what_to_do():
+    server = SandboxServer()
     with pytest.raises(RuntimeError, match="with SandboxServer"):
-        SandboxServer().control.quiet()
+        server.control.quiet()
+    server.stop()
+
+
+def test_what_breaks_in_the_background_is_raised_at_the_end(monkeypatch):
+    server = SandboxServer()
+    monkeypatch.setattr(server.world, "tick", lambda: 1 / 0)
+    server.start()
+    with pytest.raises(ExceptionGroup) as broken:
+        server.stop()
+    assert broken.group_contains(ZeroDivisionError)
 
 
 def test_a_path_that_is_nothing_is_404_in_githubs_shape(sandbox):
@@ -77,13 +88,12 @@ def test_as_a_process_it_says_where_it_is_and_ends_when_told(tmp_path):
             process.kill()
 
 
-def test_a_configuration_with_an_unknown_key_is_refused_in_one_line(tmp_path):
-    config = tmp_path / "sandbox.json"
-    config.write_text('{"sped": 2}')
-    command = [sys.executable, "-m", "ghapp.sandbox", "--config", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+@pytest.mark.parametrize("said", ["{", '{"sped": 2}', '{"orgs": 1}', '{"host": "192.0.2.1"}'])
+def test_a_configuration_that_cannot_be_is_refused_in_one_line(said):
+    command = [sys.executable, "-m", "ghapp.sandbox", "--config", "-"]
+    done = subprocess.run(command, input=said, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 2
-    assert "sped" in done.stderr
+    assert done.stderr.startswith("the sandbox cannot start: ")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Literal
 
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.sandbox.fleet.agenda import Agenda
+from ghapp.sandbox.fleet.happenings import Happening, JobMoved, RunnerEnded, RunnerOnline
 from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
 from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import Runner
@@ -29,32 +30,6 @@ FIRST_JOB_ID = 40_000_000_000
 FIRST_RUN_ID = 10_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class JobMoved:
-    """A job was queued, taken or finished; `job` is a copy from that moment."""
-
-    action: JobAction
-    job: Job
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerOnline:
-    """A newly registered runner is ready for work."""
-
-    runner: Runner
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerEnded:
-    """An ephemeral runner did its one job; its process and its registration are gone."""
-
-    runner: Runner
-    at: float
-
-
-Happening = JobMoved | RunnerOnline | RunnerEnded
 Deletion = Literal["deleted", "busy", "absent"]
 
 

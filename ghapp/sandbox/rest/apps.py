@@ -12,7 +12,8 @@ from ghapp.sandbox.apps import Installation, holds
 from ghapp.sandbox.deliveries import Delivery
 from ghapp.sandbox.documents.accounts import rfc3339
 from ghapp.sandbox.rest.answers import Refusal, Window, json_response, not_found, unprocessable
-from ghapp.sandbox.rest.operation import Call, Caller, Operation
+from ghapp.sandbox.rest.call import Call, Caller
+from ghapp.sandbox.rest.operation import Operation
 
 
 class TokenRequest(msgspec.Struct):

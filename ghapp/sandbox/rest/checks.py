@@ -12,7 +12,8 @@ from starlette.responses import Response
 from ghapp.sandbox.documents.accounts import Document, rfc3339
 from ghapp.sandbox.documents.work import check_run_document, job_check_run
 from ghapp.sandbox.rest.answers import Refusal, Window, json_response, not_found, unprocessable
-from ghapp.sandbox.rest.operation import Call, Operation
+from ghapp.sandbox.rest.call import Call
+from ghapp.sandbox.rest.operation import Operation
 from ghapp.sandbox.rest.repositories import job_in_path
 
 READ = ("checks", "read")

@@ -9,7 +9,8 @@ from starlette.responses import Response
 from ghapp.sandbox.documents.work import job_document, run_document
 from ghapp.sandbox.fleet.jobs import Job
 from ghapp.sandbox.rest.answers import Window, json_response, not_found
-from ghapp.sandbox.rest.operation import Call, Operation
+from ghapp.sandbox.rest.call import Call
+from ghapp.sandbox.rest.operation import Operation
 
 ACTIONS = ("actions", "read")
 METADATA = ("metadata", "read")

@@ -13,7 +13,8 @@ from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
 from ghapp.sandbox.rest.answers import JSON, Refusal, Window, json_response, no_content, not_found, unprocessable
-from ghapp.sandbox.rest.operation import Call, Operation
+from ghapp.sandbox.rest.call import Call
+from ghapp.sandbox.rest.operation import Operation
 
 READ = ("organization_self_hosted_runners", "read")
 WRITE = ("organization_self_hosted_runners", "write")
