@@ -1,0 +1,52 @@
+"""No line ever carries a secret: read from a real process' standard error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SECRETS = [
+    "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
+    "github_pat_11AAAAAAA0abcdefghijklmnop",
+    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "ghapp_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4",
+    "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxIn0.c2lnbmF0dXJl",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----",
+]
+PROGRAM = """
+import logging, sys
+from ghapp import log
+secret = sys.argv[1]
+log.configure("json")
+log.logger("t").warning(f"failed with {secret}", why=f"because of {secret}", org="acme", body=b"payload")
+logging.getLogger("another.library").warning("failed with %s", secret)
+try:
+    raise ValueError(secret)
+except ValueError:
+    log.logger("t").exception("broke")
+"""
+
+
+def lines_of(secret):
+    ran = subprocess.run([sys.executable, "-c", PROGRAM, secret], capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in ran.stderr.splitlines()]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_what_looks_like_a_secret_is_redacted_wherever_it_stands(secret):
+    lines = lines_of(secret)
+    assert [line["event"].split()[0] for line in lines] == ["failed", "failed", "broke"]
+    assert (lines[0]["org"], lines[0]["body"]) == ("acme", "7 bytes")
+    told = json.dumps(lines)
+    assert "[redacted]" in told
+    assert secret not in told
+    assert secret.replace("\n", "\\n") not in told
+    assert secret.replace("\n", "\\\\n") not in told
+
+
+def test_a_password_in_a_url_is_redacted():
+    line = lines_of("rediss://worker:hunter2@redis:6379/0")[0]
+    assert line["why"] == "because of rediss://[redacted]@redis:6379/0"
