@@ -5,7 +5,6 @@ A payload of some ten kilobytes becomes a `Delivery` of a few hundred bytes; the
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
@@ -110,8 +109,7 @@ def verify(body: bytes, signature: str | None, secrets: Sequence[str]) -> bool:
         return False
     given = signature.removeprefix(SIGNATURE_PREFIX).encode("latin-1", "replace")
     matches = [
-        hmac.compare_digest(hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode(), given)
-        for secret in secrets
+        hmac.compare_digest(hmac.digest(secret.encode(), body, "sha256").hex().encode(), given) for secret in secrets
     ]
     return any(matches)
 
@@ -127,7 +125,7 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
     Raises:
         MalformedDeliveryError: no JSON object, or a known event without what it always has.
     """
-    text = _form_payload(body) if content_type.startswith(FORM) else body
+    text = _form_payload(body) if content_type.lower().startswith(FORM) else body
     try:
         if event not in KNOWN:
             _unread.decode(text)
@@ -135,6 +133,8 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
         delivery = _delivery.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedDeliveryError(f"the {event} payload cannot be read: {error}") from None
+    except RecursionError:
+        raise MalformedDeliveryError(f"the {event} payload is nested too deeply") from None
     if event == "workflow_job" and (delivery.workflow_job is None or delivery.installation is None):
         raise MalformedDeliveryError("a workflow_job payload has workflow_job and installation")
     return delivery

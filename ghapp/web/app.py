@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import msgspec
 import uvicorn
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -23,14 +23,15 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.inbox import Inbox
 from ghapp.store.tokens import Tokens
+from ghapp.web import openapi
 from ghapp.web.auth import Gate
-from ghapp.web.health import Clock, Health
+from ghapp.web.events import Events
+from ghapp.web.health import Ask, Clock, Health
 from ghapp.web.problems import problem
 from ghapp.web.reads import Reads
+from ghapp.web.status import Status
 from ghapp.web.webhook import Webhook
 from ghapp.work import Work, ask
-
-Ask = Callable[[Work], Awaitable[None]]
 
 
 def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.time) -> Starlette:
@@ -41,22 +42,15 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
         redis: closed by the application when it ends.
         ask_for: asks for work, without holding up the loop.
         clock: epoch seconds.
+
+    Returns:
+        An application; its `state.stopping`, once set, ends streams that would not end by themselves.
     """
     if settings.credentials is None:
         raise ConfigurationError("GHAPP_WEBHOOK_SECRET: not set; the web role needs the App's credentials")
+    stopping = asyncio.Event()
     inbox = Inbox(redis, lambda: ask_for(Work.INBOX))
-    webhook = Webhook(inbox, settings.credentials.webhook_secrets)
-    health = Health(Reads(settings, redis), Gate(Tokens(redis)), clock)
-
-    async def livez(_: Request) -> Response:
-        return _json({"alive": True})
-
-    async def readyz(_: Request) -> Response:
-        try:
-            await redis.ping()
-        except (RedisError, OSError):
-            return _json({"ready": False, "redis": "away"}, 503)
-        return _json({"ready": True, "redis": "ok"})
+    reads, gate = Reads(settings, redis), Gate(Tokens(redis))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -65,40 +59,63 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
         yield
         await redis.aclose()
 
-    return Starlette(
+    application = Starlette(
         routes=[
-            Route("/webhook", webhook.receive, methods=["POST"]),
-            Route("/livez", livez),
-            Route("/readyz", readyz),
-            *health.routes(),
+            Route("/webhook", Webhook(inbox, settings.credentials.webhook_secrets).receive, methods=["POST"]),
+            *Health(settings, reads, gate, ask_for, clock).routes(),
+            *Events(redis, reads, gate, clock, stopping).routes(),
+            *Status(redis, reads, clock).routes(),
+            *openapi.routes(),
         ],
-        exception_handlers={HTTPException: _as_problem, StoreUnavailableError: _away},
+        exception_handlers={
+            HTTPException: _as_problem,
+            StoreUnavailableError: _away,
+            RedisError: _away,
+            Exception: _as_problem,
+        },
         lifespan=lifespan,
     )
+    application.state.stopping = stopping
+    return application
 
 
 def serve(settings: Settings) -> None:
-    """Serve until SIGTERM; requests in hand are answered first."""
+    """Serve until SIGTERM; requests in hand are answered first, and event streams end."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     desk = connect_sync(settings.redis_url)
 
-    async def ask_for(what: Work) -> None:
-        await asyncio.to_thread(ask, desk, what)
+    async def ask_for(work: Work, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
+        await asyncio.to_thread(ask, desk, work, *args, key=key, retry=retry)
 
     host, port = settings.listen
     application = build(settings, connect(settings.redis_url), ask_for)
-    uvicorn.run(application, host=host, port=port, access_log=False, log_config=None, timeout_graceful_shutdown=5)
+    Server(application, host=host, port=port).run()
 
 
-def _json(document: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(document), status, media_type="application/json")
+class Server(uvicorn.Server):
+    """Uvicorn, for an application whose streams are to end with it: it would wait for them, and then cut them off."""
+
+    def __init__(self, application: Starlette, host: str, port: int) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application, host=host, port=port, access_log=False, log_config=None, timeout_graceful_shutdown=5
+            )
+        )
+        self._stopping: asyncio.Event = application.state.stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then wait for what is in hand."""
+        self._stopping.set()
+        await super().shutdown(sockets)
 
 
 async def _as_problem(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return problem(status, error.detail if isinstance(error, HTTPException) else "something went wrong here")
+    if isinstance(error, HTTPException):
+        return problem(error.status_code, error.detail, dict(error.headers or {}))
+    return problem(500, "something went wrong here; the log says what")
 
 
 async def _away(_: Request, error: Exception) -> Response:
-    return problem(503, str(error), {"Retry-After": "5"})
+    detail = str(error) if isinstance(error, StoreUnavailableError) else "Redis is away; ask again"
+    return problem(503, detail, {"Retry-After": "5"})

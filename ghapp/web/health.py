@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from starlette.requests import Request
@@ -12,19 +13,36 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.document import Document
 from ghapp.health.evidence import Evidence, replaced, retired_by_controller
 from ghapp.health.verdict import State
+from ghapp.log import logger
+from ghapp.settings import Settings
+from ghapp.store.connect import understood
 from ghapp.web.auth import Gate
-from ghapp.web.problems import problem
-from ghapp.web.reads import Reads
+from ghapp.web.demand import demand_document
+from ghapp.web.problems import not_installed, problem
+from ghapp.web.reads import FleetPage, Reads
+from ghapp.work import Work
+
+log = logger(__name__)
 
 Clock = Callable[[], float]
 
 MOST_AT_ONCE = 1000
+LARGEST_BATCH_BYTES = 1024 * 1024
+ALIVE_SECONDS = 0.5
+"""A probe gives up after a second, and then counts it as a failure."""
+
 DEFAULT_PAGE = 100
 MISSING_ID = "a runner id is a whole number of 1 or more"
 STATES = {state.value for state in State}
+
+
+class Ask(Protocol):
+    """Asks for work as `ghapp.work.ask` does, without holding up the loop."""
+
+    async def __call__(self, work: Work, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
+        """At most one such work waits or runs under a key."""
 
 
 class Batch(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,20 +55,22 @@ class Batch(msgspec.Struct, forbid_unknown_fields=True):
 class Health:
     """The endpoints."""
 
-    def __init__(self, reads: Reads, gate: Gate, clock: Clock) -> None:
-        self._reads, self._gate, self._clock = reads, gate, clock
+    def __init__(self, settings: Settings, reads: Reads, gate: Gate, ask: Ask, clock: Clock) -> None:
+        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
 
     def routes(self) -> Sequence[Route]:
         """All of them."""
         runners = "/v1/orgs/{org}/runners"
         return [
             Route(f"{runners}/health", self._by_name, methods=["GET"]),
-            Route(f"{runners}/health", self._batch, methods=["POST"]),
+            Route(f"{runners}/health", self._batch, methods=["POST"], max_body_size=LARGEST_BATCH_BYTES),
             Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
             Route(f"{runners}/{{name}}/alive", self._alive, methods=["GET"]),
             Route(f"{runners}/{{runner_id}}", self._retired, methods=["DELETE"]),
             Route(f"{runners}/{{runner_id}}/replaced", self._replaced, methods=["POST"]),
+            Route(f"{runners}/{{runner_id}}/check", self._check, methods=["POST"]),
             Route(runners, self._fleet, methods=["GET"]),
+            Route("/v1/orgs/{org}/demand", self._demand, methods=["GET"]),
         ]
 
     async def _by_id(self, request: Request) -> Response:
@@ -79,9 +99,7 @@ class Health:
             return problem(400, f'{error}; it takes {{"ids": [1, 2], "names": ["a"]}}')
         if len(asked.ids) + len(asked.names) > MOST_AT_ONCE:
             return problem(400, f"{MOST_AT_ONCE} runners at once are the most")
-        documents = [await self._reads.by_id(org, runner_id, now) for runner_id in asked.ids]
-        documents += [await self._reads.by_name(org, name, now) for name in asked.names]
-        return _json({"runners": documents})
+        return _json({"runners": await self._reads.many(org, asked.ids, asked.names, now)})
 
     async def _fleet(self, request: Request) -> Response:
         org, now, query = request.path_params["org"], self._clock(), request.query_params
@@ -95,12 +113,8 @@ class Health:
             return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
         if not (cursor.isascii() and cursor.isdigit()):
             return problem(400, "cursor takes the next_cursor of the page before")
-        chosen = [
-            document
-            for document in await self._reads.fleet(org, now)
-            if state in (None, document["state"]) and pool in (None, document["pool"])
-        ]
-        return _page(chosen, int(cursor), int(limit), request.headers.get("if-none-match"))
+        page = await self._reads.fleet(org, state, pool, int(cursor), int(limit), now)
+        return _page(page, request.headers.get("if-none-match"))
 
     async def _retired(self, request: Request) -> Response:
         """A controller removed this runner on purpose."""
@@ -123,23 +137,49 @@ class Health:
 
     async def _alive(self, request: Request) -> Response:
         """410 only for an invalidated runner. Any doubt, ours included, lets it live."""
+        org, name = request.path_params["org"], request.path_params["name"]
         try:
-            document = await self._reads.by_name(request.path_params["org"], request.path_params["name"], self._clock())
-        except StoreUnavailableError:
-            return Response(status_code=200)
-        return Response(status_code=410 if document["state"] == State.INVALIDATED else 200)
+            async with asyncio.timeout(ALIVE_SECONDS):
+                lost = await self._reads.lost(org, name, self._clock())
+        except (StoreUnavailableError, TimeoutError):
+            lost = False
+        except Exception:  # a mistake of ours must not kill a fleet
+            log.exception("alive answered without knowing", org=org, runner=name)
+            lost = False
+        return Response(status_code=410 if lost else 200)
+
+    async def _check(self, request: Request) -> Response:
+        """Look now: the sweep that the clock would ask for, and no second one beside it."""
+        org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if _runner_id(given) is None:
+            return problem(400, f"{given!r}: {MISSING_ID}")
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        installation = of.installation.id
+        async with understood():
+            await self._ask(Work.SWEEP, installation, key=f"sweep-{installation}", retry=False)
+        return Response(status_code=202)
+
+    async def _demand(self, request: Request) -> Response:
+        org, now = request.path_params["org"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        runners, jobs = await self._reads.runners(of), await self._reads.jobs(of)
+        rules = self._settings.pools_of(of.installation.org)
+        return _json(demand_document(of.installation.org, of.survey, runners.values(), jobs, rules, now))
 
 
-def _page(chosen: list[Document], cursor: int, limit: int, known: str | None) -> Response:
-    """Those after the runner id `cursor`; 304 when nothing but their age has changed."""
-    rest = [document for document in chosen if document["runner_id"] > cursor]
-    page = rest[:limit]
-    following = str(page[-1]["runner_id"]) if len(rest) > limit else None
-    ageless = [{**document, "age_seconds": None} for document in page]
-    body = {"runners": page, "total": len(chosen), "next_cursor": following}
-    digest = hashlib.sha256(msgspec.json.encode({**body, "runners": ageless})).hexdigest()
-    etag = f'"{digest[:32]}"'
-    if known == etag:
+def _page(page: FleetPage, known: str | None) -> Response:
+    """304 when nothing but their age has changed."""
+    following = None if page.following is None else str(page.following)
+    body = {"runners": page.documents, "total": page.total, "next_cursor": following}
+    ageless = {**body, "runners": [{**document, "age_seconds": None} for document in page.documents]}
+    etag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
+    if known is not None and (etag in known or known.strip() == "*"):  # several may be listed, each weak or not
         return Response(status_code=304, headers={"ETag": etag})
     return _json(body, {"ETag": etag})
 

@@ -14,3 +14,8 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> 
     """A problem document; `detail` says what is wrong and what would be right."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(msgspec.json.encode(body), status, headers, TYPE)
+
+
+def not_installed(org: str) -> Response:
+    """Only for whoever holds a token of that org: others are not told which orgs there are."""
+    return problem(404, f"the App is not installed in {org}; install it, or wait for the next discovery")

@@ -1,4 +1,4 @@
-"""What readers are told, and controllers tell: from an in-process cache, at most a second old, with Redis behind it.
+"""What readers are told, and controllers tell: from memory, at most a second old, with Redis behind it.
 
 While Redis is away they are told what was last known, and how old it is.
 """
@@ -6,29 +6,30 @@ While Redis is away they are told what was last known, and how old it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from ghapp.errors import StoreUnavailableError
+from ghapp.health.demand import Job
 from ghapp.health.document import Document, PoolStanding, health_document, never_seen
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
-from ghapp.health.verdict import judge
+from ghapp.health.verdict import State, Verdict, judge
 from ghapp.settings import Settings
+from ghapp.store.connect import understood
+from ghapp.store.demand import Demand
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
+from ghapp.web.cache import Cache
 
-FRESH_SECONDS = 1.0
 MOST_FRESH = 20_000
 MOST_KNOWN = 50_000
+MOST_ORGS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +38,40 @@ class Org:
 
     installation: Installation
     survey: Survey
-    fuses: dict[str, Fuse]
-    pauses: dict[str, Pause]
+    fuses: Mapping[str, Fuse] = field(default_factory=dict)
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
+
+
+class FleetPage(NamedTuple):
+    """Some documents of a fleet, how many there are in all, and the runner id after which to go on."""
+
+    documents: list[Document]
+    total: int
+    following: int | None
 
 
 class Reads:
-    """Health documents."""
+    """Health documents, and what else is known of an org."""
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
         self._settings = settings
         self._installations, self._runners, self._fuses = Installations(redis), Runners(redis), Fuses(redis)
-        self._fresh: TTLCache[Hashable, Any] = TTLCache(MOST_FRESH, FRESH_SECONDS)
-        self._last: LRUCache[Hashable, Any] = LRUCache(MOST_KNOWN)
-        self._loading: dict[Hashable, asyncio.Future[Any]] = {}
+        self._demand = Demand(redis)
+        self._orgs: Cache[str, Org] = Cache(MOST_ORGS, MOST_ORGS)
+        self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
+        self._ids: Cache[tuple[int, str], int] = Cache(MOST_FRESH, MOST_KNOWN)
+        self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
+        self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
 
     async def by_id(self, org: str, runner_id: int, now: float) -> Document:
         """The document of one runner; `unknown` when nobody told us of it, or of its org."""
-        of = await self._org(org)
-        if of is None:
-            return never_seen(org, runner_id, None)
-        installation = of.installation.id
-
-        async def load() -> Evidence | None:
-            return (await self._runners.some(installation, [runner_id])).get(runner_id)
-
-        evidence: Evidence | None = await self._read(("runner", installation, runner_id), load)
-        return never_seen(org, runner_id, None) if evidence is None else self._document(of, evidence, now)
+        of = await self.org(org)
+        evidence = None if of is None else await self._evidence(of.installation.id, runner_id)
+        return never_seen(org, runner_id, None) if of is None or evidence is None else self._document(of, evidence, now)
 
     async def by_name(self, org: str, name: str, now: float) -> Document:
         """The same, by name: the latest registration that bears it."""
-        of = await self._org(org)
+        of = await self.org(org)
         if of is None:
             return never_seen(org, None, name)
         installation = of.installation.id
@@ -74,39 +79,51 @@ class Reads:
         async def load() -> int | None:
             return (await self._runners.ids_of(installation, [name])).get(name)
 
-        runner_id: int | None = await self._read(("name", installation, name), load)
+        runner_id = await self._ids.read((installation, name), load)
         return never_seen(org, None, name) if runner_id is None else await self.by_id(org, runner_id, now)
 
-    async def fleet(self, org: str, now: float) -> list[Document]:
-        """Every known runner of an org, by id."""
-        of = await self._org(org)
+    async def many(self, org: str, ids: Sequence[int], names: Sequence[str], now: float) -> list[Document]:
+        """The same for many at once, ids first; their loads travel to Redis together."""
+        by_id = [self.by_id(org, runner_id, now) for runner_id in ids]
+        return await asyncio.gather(*by_id, *(self.by_name(org, name, now) for name in names))
+
+    async def fleet(
+        self, org: str, state: str | None, pool: str | None, after: int, limit: int, now: float
+    ) -> FleetPage:
+        """The runners of an org in that state and pool (None: any), by id, those behind `after`."""
+        of = await self.org(org)
         if of is None:
-            return []
-        installation = of.installation.id
-        runners: dict[int, Evidence] = await self._read(
-            ("fleet", installation), lambda: self._runners.all(installation)
-        )
-        return [self._document(of, runners[runner_id], now) for runner_id in sorted(runners)]
+            return FleetPage([], 0, None)
+        known = await self.runners(of)
+        chosen = [
+            runner_id
+            for runner_id, evidence in known.items()
+            if (pool is None or self.pool(of, evidence) == pool)
+            and (state is None or self.verdict(of, evidence, now).state == state)
+        ]
+        rest = sorted(runner_id for runner_id in chosen if runner_id > after)
+        page = rest[:limit]
+        documents = [self._document(of, known[runner_id], now) for runner_id in page]
+        return FleetPage(documents, len(chosen), page[-1] if len(rest) > limit else None)
+
+    async def lost(self, org: str, name: str, now: float) -> bool:
+        """Whether the runner of that name is invalidated."""
+        return bool((await self.by_name(org, name, now))["state"] == State.INVALIDATED)
 
     async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
         """What a controller tells of a runner; readers here see it at once. Nobody knows it: nothing to record."""
-        of = await self._org(org)
+        of = await self.org(org)
         if of is None:
             return
         installation = of.installation.id
-        await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
-        for key in (("runner", installation, runner_id), ("fleet", installation)):
-            self._fresh.pop(key, None)
+        async with understood():
+            await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
+        self._one.forget((installation, runner_id))
+        self._fleets.forget(installation)
 
-    def _document(self, of: Org, evidence: Evidence, now: float) -> Document:
-        org = of.installation.org
-        rules = self._settings.pools_of(org)
-        pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-        standing = PoolStanding(of.fuses.get(pool, Fuse()).position, WHOLE_ORG in of.pauses or pool in of.pauses)
-        verdict = judge(evidence, of.survey, now, self._settings.of(org).evidence)
-        return health_document(org, evidence, verdict, of.survey, standing, rules, now)
+    async def org(self, org: str) -> Org | None:
+        """An org by its login, whatever its case; None where the App is not installed."""
 
-    async def _org(self, org: str) -> Org | None:
         async def load() -> Org | None:
             installation = await self._installations.of(org)
             if installation is None:
@@ -115,22 +132,34 @@ class Reads:
             fuses, pauses = await self._fuses.all(installation.id), await self._fuses.pauses(installation.id)
             return Org(installation, survey, fuses, pauses)
 
-        return cast("Org | None", await self._read(("org", org.lower()), load))
+        return await self._orgs.read(org.lower(), load)
 
-    async def _read(self, key: Hashable, load: Callable[[], Awaitable[Any]]) -> Any:
-        """From the cache; else loaded once, however many ask; else, with Redis away, what was last known."""
-        if key in self._fresh:
-            return self._fresh[key]
-        if (running := self._loading.get(key)) is not None:
-            return await asyncio.shield(running)
-        self._loading[key] = loading = asyncio.ensure_future(load())
-        try:
-            value = await loading
-        except (RedisError, OSError) as error:
-            if key in self._last:
-                return self._last[key]
-            raise StoreUnavailableError("Redis is away, and nothing is known here yet; ask again") from error
-        finally:
-            del self._loading[key]
-        self._fresh[key] = self._last[key] = value
-        return value
+    async def runners(self, of: Org) -> dict[int, Evidence]:
+        """Every known runner of an org, by id."""
+        installation = of.installation.id
+        return await self._fleets.read(installation, lambda: self._runners.all(installation)) or {}
+
+    async def jobs(self, of: Org) -> list[Job]:
+        """Every job of an org that is not over."""
+        installation = of.installation.id
+        return await self._jobs.read(installation, lambda: self._demand.all(installation)) or []
+
+    def pool(self, of: Org, evidence: Evidence) -> str:
+        """The pool that a runner belongs to."""
+        return pool_of(evidence.labels, evidence.custom_labels, self._settings.pools_of(of.installation.org))
+
+    def verdict(self, of: Org, evidence: Evidence, now: float) -> Verdict:
+        """What is true of a runner."""
+        return judge(evidence, of.survey, now, self._settings.of(of.installation.org).evidence)
+
+    async def _evidence(self, installation: int, runner_id: int) -> Evidence | None:
+        async def load() -> Evidence | None:
+            return (await self._runners.some(installation, [runner_id])).get(runner_id)
+
+        return await self._one.read((installation, runner_id), load)
+
+    def _document(self, of: Org, evidence: Evidence, now: float) -> Document:
+        org, pool = of.installation.org, self.pool(of, evidence)
+        standing = PoolStanding(of.fuses.get(pool, Fuse()).position, WHOLE_ORG in of.pauses or pool in of.pauses)
+        verdict = self.verdict(of, evidence, now)
+        return health_document(org, evidence, verdict, of.survey, standing, self._settings.pools_of(org), now)

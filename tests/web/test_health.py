@@ -202,7 +202,7 @@ async def test_without_a_token_of_that_org_and_scope_nothing_is_told(http):
     assert (await http.get("/v1/orgs/other/runners/1/health")).status_code == 403
     for bad in ("Bearer nonsense", "Basic abc", "Bearer "):
         answer = await http.get("/v1/orgs/acme/runners/1/health", headers={"authorization": bad})
-        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert (answer.status_code, answer.headers["www-authenticate"][:6]) == (401, "Bearer")
     assert (await http.get("/v1/orgs/acme/runners/1/health", headers={"authorization": good})).status_code == 200
 
 

@@ -1,0 +1,74 @@
+"""A second of memory in front of Redis: one load for all who miss at once, and what was last known while it is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from cachetools import LRUCache, TTLCache
+from redis.exceptions import RedisError
+
+from ghapp.errors import StoreUnavailableError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+FRESH_SECONDS = 1.0
+PATIENCE_SECONDS = 0.5
+"""How long a slow Redis is waited for where something is known already."""
+
+LONGEST_SECONDS = 2.0
+"""And where nothing is."""
+
+
+class Cache(Generic[K, V]):
+    """Values by key. What is not there (None) is fresh for a second, too, but never remembered beyond it."""
+
+    def __init__(self, most_fresh: int, most_known: int) -> None:
+        self._fresh: TTLCache[K, tuple[V | None]] = TTLCache(most_fresh, FRESH_SECONDS)
+        self._last: LRUCache[K, V] = LRUCache(most_known)
+        self._loading: dict[K, asyncio.Task[V | None]] = {}
+
+    async def read(self, key: K, load: Callable[[], Coroutine[Any, Any, V | None]]) -> V | None:
+        """The value: at most a second old; while Redis is away, the last that was known.
+
+        Raises:
+            StoreUnavailableError: Redis is away, and nothing is known.
+        """
+        if (fresh := self._fresh.get(key)) is not None:
+            return fresh[0]
+        if (loading := self._loading.get(key)) is None:
+            self._loading[key] = loading = asyncio.create_task(load())
+            loading.add_done_callback(partial(self._loaded, key))
+        last = self._last.get(key)
+        try:  # shielded: whoever gives up waiting takes nothing from the others
+            return await asyncio.wait_for(
+                asyncio.shield(loading), LONGEST_SECONDS if last is None else PATIENCE_SECONDS
+            )
+        except (RedisError, OSError, StoreUnavailableError) as error:  # TimeoutError is an OSError
+            if last is None:
+                raise StoreUnavailableError("Redis is away, and nothing is known here yet; ask again") from error
+            self._fresh[key] = (last,)  # a Redis in trouble is asked once a second, not by everyone
+            return last
+
+    def forget(self, *keys: K) -> None:
+        """Something was written: read anew, and do not keep what was being read meanwhile."""
+        for key in keys:
+            self._fresh.pop(key, None)
+            self._loading.pop(key, None)
+
+    def _loaded(self, key: K, loading: asyncio.Task[V | None]) -> None:
+        failed = loading.cancelled() or loading.exception() is not None
+        if self._loading.get(key) is not loading:
+            return
+        del self._loading[key]
+        if failed:
+            return
+        value = loading.result()
+        self._fresh[key] = (value,)
+        if value is None:
+            self._last.pop(key, None)
+        else:
+            self._last[key] = value

@@ -1,0 +1,98 @@
+"""Is it alive, is it ready, and its numbers: for orchestrators and Prometheus. No tokens."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.health.installation import Installation
+from ghapp.store.budget import Budget
+from ghapp.store.connect import understood
+from ghapp.store.counters import Counters
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.web.health import Clock
+from ghapp.web.metrics import TYPE, Sample, exposition
+from ghapp.web.reads import Org, Reads
+
+
+class Status:
+    """The endpoints."""
+
+    def __init__(self, redis: Redis, reads: Reads, clock: Clock) -> None:
+        self._redis, self._reads, self._clock = redis, reads, clock
+        self._installations, self._inbox = Installations(redis), Inbox(redis)
+        self._budget, self._counters = Budget(redis), Counters(redis)
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route("/livez", self._livez, methods=["GET"]),
+            Route("/readyz", self._readyz, methods=["GET"]),
+            Route("/metrics", self._metrics, methods=["GET"]),
+        ]
+
+    async def _livez(self, _: Request) -> Response:
+        return _json({"alive": True})
+
+    async def _readyz(self, _: Request) -> Response:
+        """Redis is all that this role needs; what an installation lacks is told, and stops nobody."""
+        try:
+            installations = await self._installations.all()
+        except (RedisError, OSError):
+            return _json({"ready": False, "redis": "away", "installations": []}, 503)
+        rows = [{"org": each.org, "lacks": lacks} for each in installations if (lacks := lacking(each))]
+        return _json({"ready": True, "redis": "ok", "installations": rows})
+
+    async def _metrics(self, _: Request) -> Response:
+        async with understood():
+            samples = [Sample("ghapp_inbox_lag", {}, await self._inbox.lag())]
+            for installation in await self._installations.all():
+                samples += await self._of_org(installation)
+            return Response(exposition(samples, await self._counters.all()), media_type=TYPE)
+
+    async def _of_org(self, installation: Installation) -> list[Sample]:
+        now, org = self._clock(), {"org": installation.org}
+        allowance = await self._budget.left(installation.id, now)
+        samples = [Sample("ghapp_budget_left_calls", org, allowance.limit - allowance.used)]
+        if (of := await self._reads.org(installation.org)) is None:
+            return samples
+        known = (await self._reads.runners(of)).values()
+        counts = Counter((self._reads.pool(of, each), self._reads.verdict(of, each, now).state.value) for each in known)
+        samples += [
+            Sample("ghapp_runners", {**org, "pool": pool, "state": state}, count)
+            for (pool, state), count in sorted(counts.items())
+        ]
+        return samples + standing(of)
+
+
+def lacking(installation: Installation) -> list[str]:
+    """What an organization has to do for its App to work, as `name: level`, or that it is suspended."""
+    return [*installation.missing(), *(["suspended"] if installation.suspended else [])]
+
+
+def standing(of: Org) -> list[Sample]:
+    """An org's fuses, pauses, and how its last looks went."""
+    org, survey = {"org": of.installation.org}, of.survey
+    samples = [
+        Sample("ghapp_fuse", {**org, "pool": pool, "position": fuse.position.value}, 1)
+        for pool, fuse in sorted(of.fuses.items())
+    ]
+    samples += [Sample("ghapp_paused", {**org, "pool": pool}, 1) for pool in sorted(of.pauses)]
+    if survey.swept_at is not None:
+        samples.append(Sample("ghapp_last_sweep_timestamp_seconds", org, survey.swept_at))
+        samples.append(Sample("ghapp_last_sweep_runners", org, survey.total))
+    if survey.failing_since is not None:
+        failing = {**org, "reason": survey.failure}
+        samples.append(Sample("ghapp_sweeps_failing_since_timestamp_seconds", failing, survey.failing_since))
+    return samples
+
+
+def _json(document: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(document), status, media_type="application/json")
