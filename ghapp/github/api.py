@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import httpx
 from githubkit import AppAuthStrategy, TokenAuthStrategy
@@ -74,8 +74,8 @@ class GitHub:
         """Every installation of the App; complete or an error."""
         found: list[Installation] = []
         for page in range(1, 1000):
-            answer = await self._as_app.send("GET", "/app/installations", per_page=PER_PAGE, page=page)
-            rows = wire.installations(_expect(answer, "/app/installations"))
+            answer = await self.send("GET", "/app/installations", per_page=PER_PAGE, page=page)
+            rows = wire.installations(expect(answer, "/app/installations"))
             found += rows
             if len(rows) < PER_PAGE:
                 return found
@@ -88,10 +88,10 @@ class GitHub:
             InstallationGoneError: the App is not installed there any more.
         """
         path = f"/app/installations/{installation}"
-        answer = await self._as_app.send("GET", path)
+        answer = await self.send("GET", path)
         if answer.status == NOT_FOUND:
             raise InstallationGoneError(f"GET {path}: the App is not installed there")
-        return wire.installation(_expect(answer, path))
+        return wire.installation(expect(answer, path))
 
     async def tenant(self, installation: Installation) -> Tenant:
         """The API as one installation sees it; mints a token when there is none."""
@@ -103,15 +103,19 @@ class GitHub:
         transport = Transport(TokenAuthStrategy(secret), self._api_url, self._client)
         return Tenant(installation, transport, fingerprint(secret), self._hear)
 
+    async def send(self, method: str, path: str, *, json: Any = None, **params: str | int) -> Answer:
+        """One request as the App itself; see `Transport.send`."""
+        return await self._as_app.send(method, path, json=json, **params)
+
     async def _mint(self, installation: int) -> wire.InstallationToken:
         path = f"/app/installations/{installation}/access_tokens"
         try:
-            answer = await self._as_app.send("POST", path)
+            answer = await self.send("POST", path)
         except PermissionMissingError:
             raise InstallationSuspendedError(f"POST {path}: the organization suspended the App") from None
         if answer.status == NOT_FOUND:
             raise InstallationGoneError(f"POST {path}: the App is not installed there")
-        return wire.installation_token(_expect(answer, path))
+        return wire.installation_token(expect(answer, path))
 
 
 class Tenant:
@@ -126,27 +130,36 @@ class Tenant:
         """One page of up to a hundred runners, `page` from 1."""
         path = f"/orgs/{self.installation.org}/actions/runners"
         headers = {"If-None-Match": etag} if etag else {}
-        answer = await self._send("GET", path, headers=headers, per_page=PER_PAGE, page=page)
+        answer = await self.send("GET", path, headers=headers, per_page=PER_PAGE, page=page)
         if answer.status == 304:  # noqa: PLR2004
             return Listing(None, etag or "")
-        return Listing(_expect(answer, path), answer.headers.get("etag", ""))
+        return Listing(expect(answer, path), answer.headers.get("etag", ""))
 
     async def runner(self, runner_id: int) -> Registration | None:
         """One runner; None for a 404, which proves nothing by itself."""
         path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"
-        answer = await self._send("GET", path)
-        return None if answer.status == NOT_FOUND else wire.runner(_expect(answer, path))
+        answer = await self.send("GET", path)
+        return None if answer.status == NOT_FOUND else wire.runner(expect(answer, path))
 
     async def remove_runner(self, runner_id: int) -> Removal:
         """Take a registration away. A 404 is success; a busy runner stays."""
         path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"
-        answer = await self._send("DELETE", path)
+        answer = await self.send("DELETE", path)
         if answer.status == UNPROCESSABLE:
             return Removal.BUSY
         return Removal.ALREADY_GONE if answer.status == NOT_FOUND else Removal.REMOVED
 
-    async def _send(self, method: str, path: str, headers: Mapping[str, str] | None = None, **params: int) -> Answer:
-        answer = await self._transport.send(method, path, headers=headers, **params)
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        **params: str | int,
+    ) -> Answer:
+        """One request as the installation; its answer's headers are heard. See `Transport.send`."""
+        answer = await self._transport.send(method, path, headers=headers, json=json, **params)
         await self._hear(self.installation.id, answer.headers)
         return answer
 
@@ -156,7 +169,12 @@ def fingerprint(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()[:16]
 
 
-def _expect(answer: Answer, path: str) -> bytes:
+def expect(answer: Answer, path: str) -> bytes:
+    """The body of an answer that is neither 404 nor 422.
+
+    Raises:
+        GitHubError: it is.
+    """
     if answer.status in (NOT_FOUND, UNPROCESSABLE):
         raise GitHubError(f"{path}: GitHub answered {answer.status}")
     return answer.body

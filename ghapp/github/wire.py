@@ -81,34 +81,34 @@ _job = msgspec.json.Decoder(_Job)
 
 def runner_page(body: bytes) -> RunnerPage:
     """`GET /orgs/{org}/actions/runners`."""
-    page = _read(_page, body)
+    page = read(_page, body)
     return RunnerPage(page.total_count, [_registration(runner) for runner in page.runners])
 
 
 def runner(body: bytes) -> Registration:
     """`GET /orgs/{org}/actions/runners/{runner_id}`."""
-    return _registration(_read(_runner, body))
+    return _registration(read(_runner, body))
 
 
 def installation(body: bytes) -> Installation:
     """`GET /app/installations/{installation_id}`."""
-    return _tenant(_read(_installation, body))
+    return _tenant(read(_installation, body))
 
 
 def installations(body: bytes) -> list[Installation]:
     """`GET /app/installations`, one page."""
-    return [_tenant(each) for each in _read(_installations, body)]
+    return [_tenant(each) for each in read(_installations, body)]
 
 
 def installation_token(body: bytes) -> InstallationToken:
     """`POST /app/installations/{installation_id}/access_tokens`."""
-    token = _read(_token, body)
+    token = read(_token, body)
     return InstallationToken(token.token, token.expires_at.timestamp())
 
 
 def job_is_over(body: bytes) -> bool:
     """`GET /repos/{owner}/{repo}/actions/jobs/{job_id}`."""
-    return _read(_job, body).status == "completed"
+    return read(_job, body).status == "completed"
 
 
 def _registration(runner: _Runner) -> Registration:
@@ -136,7 +136,12 @@ def _tenant(each: _Installation) -> Installation:
     )
 
 
-def _read(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+def read(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """A body that should be what the API describes.
+
+    Raises:
+        GitHubUnavailableError: it is not.
+    """
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as error:
