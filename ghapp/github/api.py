@@ -105,7 +105,7 @@ class GitHub:
 
     async def send(self, method: str, path: str, *, json: Any = None, **params: str | int) -> Answer:
         """One request as the App itself; see `Transport.send`."""
-        return await self._as_app.send(method, path, json=json, **params)
+        return await self._as_app.send(method, path, headers=None, json=json, **params)
 
     async def _mint(self, installation: int) -> wire.InstallationToken:
         path = f"/app/installations/{installation}/access_tokens"
