@@ -5,16 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from ghapp.errors import GitHubError
-from ghapp.github.api import GitHub
+from ghapp.github.api import Tenant
+from ghapp.health import absence
 from ghapp.health import evidence as seen
-from ghapp.health.evidence import Evidence, Registration
+from ghapp.health.demand import Job
+from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
-from ghapp.health.verdict import State, judge
 from ghapp.log import logger
 from ghapp.work import TIMEOUT_SECONDS
 from jobs.decide import decide
 from jobs.house import House, furnished, open_house
-from jobs.observe import observe
+from jobs.observe import ask_each, observe
 
 log = logger(__name__)
 
@@ -48,58 +49,52 @@ async def confirm_installation(house: House, installation_id: int) -> int:
 
 
 async def _due(house: House, installation: Installation) -> dict[int, Evidence]:
-    now = house.clock()
+    runners = await house.runners.all(installation.id)
     survey = await house.runners.survey(installation.id)
-    limits = house.settings.of(installation.org).evidence
-    return {
-        each.id: each
-        for each in (await house.runners.all(installation.id)).values()
-        if each.missing_at is not None
-        and now - each.missing_at >= limits.confirm_seconds
-        and judge(each, survey, now, limits).state is State.SUSPECT
-    }
+    return absence.due(runners.values(), survey, house.clock(), house.settings.of(installation.org).evidence)
 
 
 async def _confirm(house: House, installation: Installation, suspects: dict[int, Evidence]) -> int:
-    if not await _is_sane(house.github, installation):
+    if not absence.is_sane(installation, await house.github.installation(installation.id)):
+        log.warning("the installation is not what it was; nothing is confirmed", org=installation.org)
         return 0
-    began = house.clock()
     tenant = await house.github.tenant(installation)
-    control = await observe(tenant, house.pages, house.settings.of(installation.org).sweep.concurrency)
-    believed = await house.runners.survey(installation.id)
-    if control.flaw is not None or (not control.runners and believed.total > 0):
-        log.warning("control list proves nothing", org=installation.org, reason=control.flaw or "ListEmpty")
+    concurrency = house.settings.of(installation.org).sweep.concurrency
+    control = (await observe(tenant, house.pages, concurrency)).look
+    if doubt := absence.doubt(control, await house.runners.survey(installation.id)):
+        log.warning("the control list proves nothing", org=installation.org, reason=doubt)
         return 0
-    names = {runner.name for runner in control.runners.values()}
-    gone = 0
-    for runner_id, evidence in suspects.items():
-        answer = control.runners.get(runner_id)
-        # Busy by delivery, or its name is borne by a later registration: not lost, whatever a GET would say.
-        if answer is None and (evidence.running_job is not None or evidence.name in names):
-            continue
-        answer = answer or await tenant.runner(runner_id)
-        await house.runners.revise(installation.id, {runner_id: partial(_fold, answer=answer, at=house.clock())})
-        gone += answer is None
-    log.info(
-        "confirmed",
-        installation=installation.id,
-        org=installation.org,
-        gone=gone,
-        of=len(suspects),
-        milliseconds=round((house.clock() - began) * 1000),
-    )
+    suspects = await _without_ended_jobs(house, tenant, suspects)
+    answers = {runner_id: control.runners[runner_id] for runner_id in suspects if runner_id in control.runners}
+    asked = await ask_each(tenant, [each.id for each in absence.unproven(suspects.values(), control)], concurrency)
+    at = house.clock()
+    folds = {runner_id: absence.confirmed(answer, at) for runner_id, answer in (answers | asked).items()}
+    await house.runners.revise(installation.id, folds)
+    gone = sum(answer is None for answer in asked.values())
+    log.info("confirmed", installation=installation.id, org=installation.org, gone=gone, of=len(suspects))
     return gone
 
 
-def _fold(evidence: Evidence | None, answer: Registration | None, at: float) -> Evidence | None:
-    if evidence is None:
-        return None
-    if answer is not None:
-        return seen.registration_seen(evidence, answer, at, listed=False)
-    return seen.absence_confirmed(evidence, at)
+async def _without_ended_jobs(house: House, tenant: Tenant, suspects: dict[int, Evidence]) -> dict[int, Evidence]:
+    """Ask GitHub whether the jobs of those still at work are over: the delivery that would say so may be lost."""
+    at_work = {each.running_job: each for each in suspects.values() if each.running_job is not None}
+    if not at_work:
+        return suspects
+    installation, ended = tenant.installation, {}
+    for job in await house.demand.all(installation.id):
+        if (evidence := at_work.get(job.id)) is not None and await _is_over(tenant, job):
+            ended[evidence.id] = partial(_ended, job_id=job.id, at=house.clock())
+    return suspects | await house.runners.revise(installation.id, ended)
 
 
-async def _is_sane(github: GitHub, known: Installation) -> bool:
-    now = await github.installation(known.id)
-    same = now.account_id == known.account_id and now.org == known.org
-    return same and not now.suspended and now.may("organization_self_hosted_runners", "read")
+async def _is_over(tenant: Tenant, job: Job) -> bool:
+    """Any doubt says no: the runner stays a suspect, and is left alone."""
+    try:
+        return await tenant.job_is_over(job.repository, job.id)
+    except GitHubError as error:
+        log.info("the job gave no answer", org=tenant.installation.org, job=job.id, why=str(error))
+        return False
+
+
+def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
+    return None if evidence is None else seen.job_ended(evidence, job_id, at)

@@ -11,10 +11,9 @@ from datetime import datetime
 from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
 from ghapp.health import evidence as seen
 from ghapp.health.demand import Job
-from ghapp.health.evidence import Evidence
+from ghapp.health.evidence import Evidence, Fold
 from ghapp.log import logger
 from ghapp.store.inbox import Entry
-from ghapp.store.runners import Fold
 from ghapp.work import Work
 from jobs.house import House, furnished, open_house
 

@@ -1,17 +1,21 @@
-"""Look at an installation's runners: the whole list, ten pages at once, unchanged ones for free."""
+"""Look at an installation's runners: the whole list, pages at once, unchanged ones for free; or each one alone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ghapp.errors import GitHubError
 from ghapp.github import wire
 from ghapp.github.api import PER_PAGE, Tenant
+from ghapp.health.absence import Look
 from ghapp.health.evidence import Registration
 from ghapp.health.verdict import Reason
+from ghapp.log import logger
 from ghapp.store.pages import Page, Pages
+
+log = logger(__name__)
 
 Progress = Callable[[int, int], None]
 """Told after each page: pages done, pages in all."""
@@ -34,6 +38,11 @@ class Observation:
     calls: int = 0
     billable: int = 0
     flaw: Reason | None = None
+
+    @property
+    def look(self) -> Look:
+        """What it says of the runners, without what it cost."""
+        return Look(self.runners, self.total, self.flaw)
 
 
 async def observe(
@@ -95,3 +104,19 @@ def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
     totals = {page.total for page in pages}
     arrived = sum(len(page.runners) for page in pages)
     return None if totals == {distinct} and arrived == distinct else Reason.LIST_INCOMPLETE
+
+
+async def ask_each(tenant: Tenant, ids: Iterable[int], concurrency: int) -> dict[int, Registration | None]:
+    """GET each runner alone; None is a 404. Those that gave no answer are left out."""
+    slots = asyncio.Semaphore(concurrency)
+    answers: dict[int, Registration | None] = {}
+
+    async def ask(runner_id: int) -> None:
+        async with slots:
+            try:
+                answers[runner_id] = await tenant.runner(runner_id)
+            except GitHubError as error:
+                log.info("the runner gave no answer", runner=runner_id, org=tenant.installation.org, why=str(error))
+
+    await asyncio.gather(*(ask(runner_id) for runner_id in ids))
+    return answers

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from ghapp.github.api import Removal
+from ghapp.health import absence
 from ghapp.health import evidence as seen
-from ghapp.health.evidence import Evidence
-from ghapp.health.fuse import Position
+from ghapp.health.evidence import Evidence, Fold
+from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
-from ghapp.health.verdict import State, judge
+from ghapp.health.remediation import Step, may_act, step_after
+from ghapp.health.verdict import judge
 from ghapp.log import logger
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.work import TIMEOUT_SECONDS
@@ -48,43 +50,41 @@ async def _act(house: House, installation: Installation, evidence: Evidence) -> 
     if evidence.removed_at is None:
         tenant = await house.github.tenant(installation)
         answer = await tenant.runner(evidence.id)
+        match step_after(evidence, answer):
+            case Step.RECORD_RETURN:
+                await _fold(house, installation, evidence, absence.answered(answer, house.clock()))
+                return "returned"
+            case Step.CALL_OFF:
+                await _fold(house, installation, evidence, _if_known(seen.called_off))
+                return "returned"
+        removal = await tenant.remove_runner(evidence.id)
         at = house.clock()
-        if answer is not None and evidence.confirmed_at is not None:
-            await _fold(
-                house, installation, evidence, partial(seen.registration_seen, seen=answer, at=at, listed=False)
-            )
-            return "returned"
-        if answer is not None and (answer.online or answer.busy):  # granted for being offline, and no longer so
-            await _fold(house, installation, evidence, seen.called_off)
-            return "returned"
-        if await tenant.remove_runner(evidence.id) is Removal.BUSY:
-            await _fold(house, installation, evidence, partial(seen.busy_after_all, at=at))
+        if removal is Removal.BUSY:
+            await _fold(house, installation, evidence, _if_known(partial(seen.busy_after_all, at=at)))
             return "busy"
-        evidence = await _fold(house, installation, evidence, partial(seen.removed, at=at))
+        evidence = await _fold(house, installation, evidence, _if_known(partial(seen.removed, at=at)))
     await ask_for_replacement(house, installation, evidence, house.clock())
     return "replaced"
 
 
 async def _may_act(house: House, installation: Installation, evidence: Evidence) -> bool:
-    """Granted, still true, and not stopped since."""
-    if evidence.granted_at is None or evidence.event_id is None or evidence.replaced_at is not None:
-        return False
-    policy = house.settings.of(installation.org)
+    policy, rules = house.settings.of(installation.org), house.settings.pools_of(installation.org)
     survey = await house.runners.survey(installation.id)
-    state = judge(evidence, survey, house.clock(), policy.evidence).state
-    if evidence.removed_at is None and state not in (State.INVALIDATED, State.OFFLINE):
-        return False
-    pool = pool_of(evidence.labels, evidence.custom_labels, house.settings.pools_of(installation.org))
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
     pauses = await house.fuses.pauses(installation.id)
-    fuse = (await house.fuses.all(installation.id)).get(pool)
-    stopped = fuse is not None and fuse.position is Position.STOPPED
-    return policy.remediation.mode == "act" and not stopped and WHOLE_ORG not in pauses and pool not in pauses
-
-
-async def _fold(
-    house: House, installation: Installation, evidence: Evidence, change: Callable[[Evidence], Evidence]
-) -> Evidence:
-    revised = await house.runners.revise(
-        installation.id, {evidence.id: lambda known: None if known is None else change(known)}
+    fuse = (await house.fuses.all(installation.id)).get(pool, Fuse())
+    return may_act(
+        evidence,
+        judge(evidence, survey, house.clock(), policy.evidence).state,
+        fuse.position,
+        policy.remediation.mode,
+        paused=WHOLE_ORG in pauses or pool in pauses,
     )
-    return revised[evidence.id]
+
+
+async def _fold(house: House, installation: Installation, evidence: Evidence, fold: Fold) -> Evidence:
+    return (await house.runners.revise(installation.id, {evidence.id: fold}))[evidence.id]
+
+
+def _if_known(change: Callable[[Evidence], Evidence]) -> Fold:
+    return lambda evidence: None if evidence is None else change(evidence)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from ghapp.errors import (
     GitHubError,
@@ -16,19 +13,17 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github.api import Tenant
-from ghapp.health import evidence as seen
+from ghapp.health import absence
 from ghapp.health.cadence import next_sweep_in
-from ghapp.health.evidence import Evidence, Registration, Survey
-from ghapp.health.fuse import FuseLimits
+from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.installation import Installation
 from ghapp.health.news import may_be_forgotten
-from ghapp.health.verdict import Limits, Reason, State, judge
+from ghapp.health.verdict import Limits, Reason, judge
 from ghapp.log import logger
-from ghapp.store.runners import Fold
 from ghapp.work import TIMEOUT_SECONDS, Work
 from jobs.decide import decide
 from jobs.house import House, furnished, open_house
-from jobs.observe import Observation, Progress, observe
+from jobs.observe import Observation, Progress, ask_each, observe
 
 log = logger(__name__)
 
@@ -87,7 +82,7 @@ async def sweep_installation(
             log.warning(
                 "sweep failed", installation=installation_id, org=installation.org, reason=reason, why=str(error)
             )
-            await house.runners.save_survey(installation_id, _failed(survey, reason, began))
+            await house.runners.save_survey(installation_id, absence.failed(survey, reason, began))
             account = SweepAccount(installation.org, 0, 0, 0, 0, (house.clock() - began) * 1000, flaw=reason)
         await _count(house, installation, account, began)
     if act:
@@ -99,101 +94,33 @@ async def _record(house: House, tenant: Tenant, observation: Observation, survey
     """Fold what was listed and what was not; look at each suspect alone."""
     installation = tenant.installation
     policy = house.settings.of(installation.org)
-    limits = policy.evidence
     known = await house.runners.all(installation.id)
-    flaw = observation.flaw or _implausible(observation, known, survey, began, policy.fuse)
-    after = Survey(began, observation.total) if flaw is None else _failed(survey, flaw, began)
-    folds = _folds(observation, known, began, complete=flaw is None)
-    records = {**known, **await house.runners.revise(installation.id, folds, known)}
-    suspects = [each.id for each in records.values() if judge(each, after, began, limits).state is State.SUSPECT]
-    looked = await _look_at(tenant, suspects, policy.sweep.concurrency)
+    look = absence.weighed(observation.look, known, survey, began, policy.fuse)
+    after = absence.surveyed(survey, look, began)
+    records = {**known, **await house.runners.revise(installation.id, absence.folds(look, known, began), known)}
+    suspects = absence.suspects(records.values(), after, began, policy.evidence)
+    looked = await ask_each(tenant, suspects, policy.sweep.concurrency)
     at = house.clock()
     await house.runners.revise(
-        installation.id, {runner_id: _alone(answer, at) for runner_id, answer in looked.items()}, records
+        installation.id, {runner_id: absence.answered(answer, at) for runner_id, answer in looked.items()}, records
     )
     await house.runners.save_survey(installation.id, after)
-    await _forget(house, installation.id, records, after, at, limits)
+    await _forget(house, installation.id, records, after, at, policy.evidence)
     missing = sum(answer is None for answer in looked.values())
     if missing:
-        due = at + limits.confirm_seconds
-        house.ask(
-            Work.CONFIRM,
-            installation.id,
-            key=f"confirm-{installation.id}-{int(due)}",
-            after_seconds=limits.confirm_seconds,
-        )
+        wait = policy.evidence.confirm_seconds
+        key = f"confirm-{installation.id}-{int(at + wait)}"
+        house.ask(Work.CONFIRM, installation.id, key=key, after_seconds=wait)
     return SweepAccount(
         org=installation.org,
-        runners=len(observation.runners),
+        runners=len(look.runners),
         suspects=missing,
         calls=observation.calls + len(looked),
         billable=observation.billable + len(looked),
         milliseconds=(house.clock() - began) * 1000,
         pages=observation.billable,
-        flaw=flaw or "",
+        flaw=look.flaw or "",
     )
-
-
-def _folds(observation: Observation, known: dict[int, Evidence], at: float, *, complete: bool) -> dict[int, Fold]:
-    folds: dict[int, Fold] = {
-        runner_id: partial(seen.registration_seen, seen=runner, at=at, listed=complete)
-        for runner_id, runner in observation.runners.items()
-    }
-    if complete:
-        bearers = {runner.name: runner.id for runner in observation.runners.values()}
-        for runner_id, evidence in known.items():
-            if runner_id not in observation.runners and evidence.registered:
-                folds[runner_id] = partial(_gone, at=at, total=observation.total, heir=bearers.get(evidence.name))
-    return folds
-
-
-def _gone(evidence: Evidence | None, at: float, total: int, heir: int | None) -> Evidence | None:
-    if evidence is None:
-        return None
-    absent = seen.unlisted(evidence, at, total)
-    return absent if heir is None else seen.reregistered(absent, heir)
-
-
-def _alone(answer: Registration | None, at: float) -> Fold:
-    """The fold of a runner's own GET: its registration, or None for a 404."""
-    if answer is not None:
-        return partial(seen.registration_seen, seen=answer, at=at, listed=False)
-    return lambda evidence: None if evidence is None else seen.get_missed(evidence, at)
-
-
-async def _look_at(tenant: Tenant, suspects: Iterable[int], concurrency: int) -> dict[int, Registration | None]:
-    """GET each; those that gave no answer are left out."""
-    slots = asyncio.Semaphore(concurrency)
-    answers: dict[int, Registration | None] = {}
-
-    async def look(runner_id: int) -> None:
-        async with slots:
-            try:
-                answers[runner_id] = await tenant.runner(runner_id)
-            except GitHubError as error:
-                log.info("suspect gave no answer", runner=runner_id, org=tenant.installation.org, why=str(error))
-
-    await asyncio.gather(*(look(runner_id) for runner_id in suspects))
-    return answers
-
-
-def _implausible(
-    observation: Observation, known: dict[int, Evidence], survey: Survey, now: float, limits: FuseLimits
-) -> Reason | None:
-    """An empty list for a fleet that was there a moment ago is no answer, until it has been one for a window.
-
-    Even then it is a hint: each runner is asked for alone, twice.
-    """
-    if observation.runners or sum(each.listed for each in known.values()) <= limits.floor:
-        return None
-    since = survey.failing_since if survey.failure == Reason.LIST_EMPTY else None
-    return None if since is not None and now - since >= limits.window_seconds else Reason.LIST_EMPTY
-
-
-def _failed(survey: Survey, reason: Reason, at: float) -> Survey:
-    """The last complete list stays; since when and why there is none newer is added."""
-    failing_since = survey.failing_since if survey.failing_since is not None and survey.failure == reason else at
-    return Survey(survey.swept_at, survey.total, failing_since, reason)
 
 
 async def _forget(

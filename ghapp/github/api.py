@@ -149,6 +149,15 @@ class Tenant:
             return Removal.BUSY
         return Removal.ALREADY_GONE if answer.status == NOT_FOUND else Removal.REMOVED
 
+    async def job_is_over(self, repository: str, job_id: int) -> bool:
+        """Whether a workflow job of a repository (`owner/name`) has ended.
+
+        Raises:
+            GitHubError: GitHub does not know it, or does not say.
+        """
+        path = f"/repos/{repository}/actions/jobs/{job_id}"
+        return wire.job_is_over(expect(await self.send("GET", path), path))
+
     async def send(
         self,
         method: str,

@@ -7,6 +7,7 @@ job may run again. All times are epoch seconds (float); None means never.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -96,12 +97,19 @@ class Evidence(NamedTuple):
     """The state last recorded and told; what is true now is for `judge` to say."""
     state_since: float | None = None
 
+    would_act_at: float | None = None
+    """The plan would have let it be acted on, were it not for dry-run."""
+
     @property
     def running_job(self) -> int | None:
         """The job that it is running by all that deliveries told, else None."""
         if self.job_id is None or (self.job_ended_at is not None):
             return None
         return self.job_id
+
+
+Fold = Callable[[Evidence | None], Evidence | None]
+"""One more observation; None in: never seen; the same object out: nothing changed; None out: forget it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ class Survey:
         swept_at: when the last complete list was begun.
         total: how many runners it had.
         failing_since: since when no complete list could be had; None while all is well.
-        failure: why, as a `Failure` code; empty while all is well.
+        failure: why, as a `verdict.Reason`; empty while all is well.
     """
 
     swept_at: float | None = None
@@ -218,6 +226,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         event_id=None if was_absent else evidence.event_id,
         removed_at=None if was_absent else evidence.removed_at,
         replaced_at=None if was_absent else evidence.replaced_at,
+        would_act_at=None if was_absent else evidence.would_act_at,
     )
 
 
@@ -309,6 +318,11 @@ def granted(evidence: Evidence, at: float, event_id: str) -> Evidence:
     return evidence._replace(granted_at=at, event_id=event_id)
 
 
+def spared(evidence: Evidence, at: float) -> Evidence:
+    """The plan would let it be acted on, and dry-run does not."""
+    return evidence if evidence.would_act_at is not None else evidence._replace(would_act_at=at)
+
+
 def removed(evidence: Evidence, at: float) -> Evidence:
     """Its registration is gone by our own DELETE, or was gone before it."""
     return evidence if evidence.removed_at is not None else evidence._replace(removed_at=at, listed=False)
@@ -332,6 +346,7 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
         back_at=at,
         granted_at=None,
         event_id=None,
+        would_act_at=None,
     )
 
 

@@ -5,7 +5,7 @@ An event is appended once, whoever retries: its id is marked in the same script.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -62,6 +62,14 @@ class Events:
         """The last events, oldest first."""
         rows: Any = await self._redis.xrevrange(keys.events(installation), count=most)
         return [(entry_id.decode(), row[b"e"]) for entry_id, row in reversed(rows)]
+
+    async def missing(self, event_ids: Sequence[str]) -> set[str]:
+        """Those of these ids under which nothing was appended in the last week."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for event_id in event_ids:
+                pipe.exists(keys.event(event_id))
+            answers = await pipe.execute()
+        return {event_id for event_id, there in zip(event_ids, answers, strict=True) if not there}
 
     async def outgoing(self, event_id: str) -> Outgoing | None:
         """What is still to be accepted under that id."""

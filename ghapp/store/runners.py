@@ -6,14 +6,14 @@ latest version (`save` compares), and `revise` reads again and folds again where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.evidence import Evidence, Fold, Survey
 from ghapp.store import keys
 
 CHUNK = 500
@@ -42,9 +42,6 @@ for i = 1, #ARGV, 4 do
 end
 return refused
 """
-
-Fold = Callable[[Evidence | None], Evidence | None]
-"""One more observation; None in: never seen; the same object out: nothing changed; None out: forget it."""
 
 Change = tuple[Evidence | None, bytes, Evidence | None]
 """A record before, as it is stored, and after."""

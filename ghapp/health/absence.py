@@ -1,0 +1,134 @@
+"""Who is missing: from a look at the whole list, by way of each suspect's own GET, to the confirmation.
+
+A list is a hint, a GET is proof, and one 404 only starts a clock. Every function here is pure; `jobs.sweep` and
+`jobs.confirm` ask GitHub, and fold what these functions make of its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from ghapp.health import evidence as seen
+from ghapp.health.evidence import Evidence, Fold, Registration, Survey
+from ghapp.health.fuse import FuseLimits
+from ghapp.health.installation import Installation
+from ghapp.health.verdict import Limits, Reason, State, judge
+
+
+class Look(NamedTuple):
+    """One look at an installation's whole list.
+
+    Attributes:
+        runners: whoever was listed, by id.
+        total: how many GitHub says there are.
+        flaw: why the list proves no absence; None when it is complete.
+    """
+
+    runners: Mapping[int, Registration]
+    total: int
+    flaw: Reason | None = None
+
+
+def weighed(look: Look, known: Mapping[int, Evidence], survey: Survey, now: float, limits: FuseLimits) -> Look:
+    """The look, with its flaw if it is an empty list of a fleet that was there a moment ago.
+
+    That is no answer until it has been one for a whole window. Even then it is a hint: each runner is asked for
+    alone, twice.
+    """
+    if look.flaw is not None or look.runners or sum(each.listed for each in known.values()) <= limits.floor:
+        return look
+    since = survey.failing_since if survey.failure == Reason.LIST_EMPTY else None
+    long_enough = since is not None and now - since >= limits.window_seconds
+    return look if long_enough else look._replace(flaw=Reason.LIST_EMPTY)
+
+
+def surveyed(survey: Survey, look: Look, at: float) -> Survey:
+    """The survey after a look that was begun at `at`."""
+    return Survey(at, look.total) if look.flaw is None else failed(survey, look.flaw, at)
+
+
+def failed(survey: Survey, reason: Reason, at: float) -> Survey:
+    """The last complete list stays; since when and why there is none newer is added."""
+    failing_since = survey.failing_since if survey.failing_since is not None and survey.failure == reason else at
+    return Survey(survey.swept_at, survey.total, failing_since, reason)
+
+
+def folds(look: Look, known: Mapping[int, Evidence], at: float) -> dict[int, Fold]:
+    """What a look says of each runner that was listed; and, when it is complete, of each that was not."""
+    complete = look.flaw is None
+    found: dict[int, Fold] = {
+        runner_id: partial(seen.registration_seen, seen=runner, at=at, listed=complete)
+        for runner_id, runner in look.runners.items()
+    }
+    if complete:
+        bearers = {runner.name: runner.id for runner in look.runners.values()}
+        for runner_id, evidence in known.items():
+            if runner_id not in look.runners and evidence.registered:
+                found[runner_id] = partial(_unlisted, at=at, total=look.total, heir=bearers.get(evidence.name))
+    return found
+
+
+def answered(answer: Registration | None, at: float) -> Fold:
+    """What a suspect's own GET says: its registration, or None for a 404."""
+    if answer is not None:
+        return partial(seen.registration_seen, seen=answer, at=at, listed=False)
+    return lambda evidence: None if evidence is None else seen.get_missed(evidence, at)
+
+
+def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
+    """The ids of those to be asked for alone."""
+    return [each.id for each in records if judge(each, survey, now, limits).state is State.SUSPECT]
+
+
+def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[int, Evidence]:
+    """The suspects whose first 404 is `confirm_seconds` old."""
+    return {
+        each.id: each
+        for each in records
+        if each.missing_at is not None
+        and now - each.missing_at >= limits.confirm_seconds
+        and judge(each, survey, now, limits).state is State.SUSPECT
+    }
+
+
+def is_sane(known: Installation, now: Installation) -> bool:
+    """Whether a 404 can be believed: the same account under the same name, not suspended, and still permitted."""
+    same = now.account_id == known.account_id and now.org == known.org
+    return same and not now.suspended and now.may("organization_self_hosted_runners", "read")
+
+
+def doubt(control: Look, survey: Survey) -> Reason | None:
+    """Why a control list proves nothing, or None: it is incomplete, or empty where there were runners."""
+    if control.flaw is not None:
+        return control.flaw
+    return Reason.LIST_EMPTY if not control.runners and survey.total > 0 else None
+
+
+def unproven(suspects: Iterable[Evidence], control: Look) -> list[Evidence]:
+    """Those whose own GET must decide: the control list lacks them, and nothing else speaks for them.
+
+    A running job does, and so does a registration that bears its name: such a one is not lost, whatever a GET
+    would say.
+    """
+    names = {runner.name for runner in control.runners.values()}
+    return [
+        each
+        for each in suspects
+        if each.id not in control.runners and each.running_job is None and each.name not in names
+    ]
+
+
+def confirmed(answer: Registration | None, at: float) -> Fold:
+    """What the last GET says of a suspect whose absence was confirmed in every other way."""
+    if answer is not None:
+        return partial(seen.registration_seen, seen=answer, at=at, listed=False)
+    return lambda evidence: None if evidence is None else seen.absence_confirmed(evidence, at)
+
+
+def _unlisted(evidence: Evidence | None, at: float, total: int, heir: int | None) -> Evidence | None:
+    if evidence is None:
+        return None
+    absent = seen.unlisted(evidence, at, total)
+    return absent if heir is None else seen.reregistered(absent, heir)
