@@ -55,8 +55,8 @@ def story(redis_url: str, redis: object, tmp_path: Path) -> Callable[..., object
     """Opens a story: `async with story(runners=12) as it:`."""
 
     @asynccontextmanager
-    async def open_story(runners: int = 12, config: str = "") -> AsyncIterator[Story]:
-        org = OrgConfig(pools=(PoolConfig(name=POOL, size=runners),))
+    async def open_story(runners: int = 12, config: str = "", *, ephemeral: bool = True) -> AsyncIterator[Story]:
+        org = OrgConfig(pools=(PoolConfig(name=POOL, size=runners, ephemeral=ephemeral),))
         with SandboxServer(SandboxConfig(orgs=(org,), quiet=True, ticking=False)) as sandbox:
             policy = tmp_path / "ghapp.toml"
             policy.write_text(

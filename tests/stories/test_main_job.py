@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from ghapp.health.demand import Job
+from ghapp.health.evidence import job_started, removed
 from ghapp.health.verdict import State, judge
 from jobs.confirm import confirm_installation
 from jobs.notify import notify_pool
 from jobs.remediate import remediate_runner
 from jobs.sweep import sweep_installation
+from tests.stories.conftest import POOL
 
 
 async def state_of(it, runner_id):
@@ -116,3 +124,80 @@ async def test_without_an_answer_nothing_is_concluded(story):
         it.clock.pass_(11)
         assert {await state_of(it, each.id) for each in known} == {State.UNKNOWN}
         assert await it.house.events.unsent() == []
+
+
+async def lose_and_confirm(it, count=1):
+    await sweep(it)
+    it.clock.pass_(300)
+    await sweep(it)
+    lost = it.sandbox.control.lose("acme", count=count)
+    await sweep(it)
+    it.clock.pass_(30)
+    assert await confirm_installation(it.house, it.installation) == count
+    return lost
+
+
+async def test_in_dry_run_a_loss_is_recorded_and_counted_once_and_nothing_is_done(story):
+    async with story(config='[remediation]\nmode = "dry-run"') as it:
+        (lost,) = await lose_and_confirm(it)
+        await sweep(it)
+        await sweep(it)
+        counted = await it.house.counters.all()
+        evidence = (await it.house.runners.some(it.installation, [lost]))[lost]
+        assert await it.house.events.unsent() == []
+    assert counted['ghapp_remediations_total{org="acme",outcome="dry-run"}'] == 1
+    assert evidence.would_act_at is not None
+    assert evidence.granted_at is None
+
+
+async def test_a_crash_between_the_removal_and_the_event_does_not_lose_the_replacement(story):
+    async with story() as it:
+        (lost,) = await lose_and_confirm(it)
+        await it.house.runners.revise(it.installation, {lost: lambda known: removed(known, it.clock())})
+        urgent = Queue("urgent", connection=it.house.desk, serializer=JSONSerializer)
+        urgent.empty()
+        await sweep(it)
+        assert urgent.job_ids == [f"remediate-{it.installation}-{lost}"]
+        assert await remediate_runner(it.house, it.installation, lost) == "replaced"
+        urgent.empty()
+        await sweep(it)
+        assert urgent.job_ids == [], "its event is in the outbox, and is sent from there"
+
+
+async def at_work(it):
+    """A persistent runner takes a job, and a delivery told of it; the delivery of its end will be lost."""
+    (job_id,) = it.sandbox.control.queue("acme", labels=[POOL])
+    it.sandbox.control.step(seconds=5)
+    tenant = await it.house.github.tenant(await it.house.installations.one(it.installation))
+    ((repository, job),) = [
+        (name, each)
+        for name in ("acme/api", "acme/web", "acme/.github")
+        if (each := await job_of(tenant, name, job_id)) is not None
+    ]
+    runner_id, at = job["runner_id"], it.clock()
+    told = Job(job_id, "running", (POOL,), repository, at, runner_id, job["runner_name"], at)
+    await it.house.demand.tell(it.installation, [told])
+    await it.house.runners.revise(it.installation, {runner_id: lambda known: job_started(known, job_id, at)})
+    return runner_id, job_id
+
+
+async def job_of(tenant, repository, job_id):
+    answer = await tenant.send("GET", f"/repos/{repository}/actions/jobs/{job_id}")
+    return json.loads(answer.body) if answer.status == 200 else None
+
+
+async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lost(story):
+    async with story(ephemeral=False) as it:
+        await sweep(it)
+        it.clock.pass_(300)
+        await sweep(it)
+        runner_id, job_id = await at_work(it)
+        it.sandbox.control.lose("acme", ids=[runner_id])
+        await sweep(it)
+        it.clock.pass_(30)
+        assert await confirm_installation(it.house, it.installation) == 0
+        assert await state_of(it, runner_id) is State.SUSPECT
+
+        it.sandbox.control.finish("acme", job_id=job_id)
+        assert await confirm_installation(it.house, it.installation) == 1, "GitHub itself says that the job is over"
+        assert await state_of(it, runner_id) is State.INVALIDATED
