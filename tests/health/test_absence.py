@@ -1,0 +1,160 @@
+"""From a list that lacks a runner to the proof that it is gone."""
+
+import pytest
+
+from ghapp.health import absence
+from ghapp.health.absence import Look
+from ghapp.health.fuse import FuseLimits
+from ghapp.health.installation import Installation
+from ghapp.health.verdict import Limits, Reason, State, judge
+
+from .builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
+
+FUSE = FuseLimits()
+LIMITS = Limits()
+FLEET = {each: online(each) for each in range(1, 11)}
+HELD = {"organization_self_hosted_runners": "write"}
+KNOWN = Installation(id=1, org="acme", account_id=7, permissions=HELD)
+
+
+def listing(*ids, flaw=None, **changes):
+    runners = {each: registration(id=each, name=f"linux-{each}", online=True, **changes) for each in ids}
+    return Look(runners, len(runners), flaw)
+
+
+class TestWeighing:
+    def test_an_empty_list_of_a_fleet_that_was_there_a_moment_ago_is_no_answer(self):
+        assert absence.weighed(listing(), FLEET, survey(), NOW, FUSE).flaw is Reason.LIST_EMPTY
+
+    @pytest.mark.parametrize(
+        ("size", "flaw"), [(3, None), (4, Reason.LIST_EMPTY)], ids=["at the fuse's floor", "one more"]
+    )
+    def test_a_handful_may_all_have_gone(self, size, flaw):
+        known = {each: online(each) for each in range(1, size + 1)}
+        assert absence.weighed(listing(), known, survey(), NOW, FUSE).flaw == flaw
+
+    @pytest.mark.parametrize(
+        ("failing_for", "flaw"),
+        [(600.0, None), (600.0 - MICROSECOND, Reason.LIST_EMPTY)],
+        ids=["a whole window", "a little less"],
+    )
+    def test_an_empty_list_that_lasts_a_window_becomes_a_hint(self, failing_for, flaw):
+        before = survey(failing_since=NOW - failing_for, failure="ListEmpty")
+        now = before.failing_since + failing_for
+        assert absence.weighed(listing(), FLEET, before, now, FUSE).flaw == flaw
+
+    def test_time_in_which_github_was_away_does_not_count_as_an_empty_list(self):
+        before = survey(failing_since=NOW - 3600, failure="GitHubUnavailable")
+        assert absence.weighed(listing(), FLEET, before, NOW, FUSE).flaw is Reason.LIST_EMPTY
+
+    def test_a_list_with_anyone_in_it_is_what_it_is(self):
+        assert absence.weighed(listing(1), FLEET, survey(), NOW, FUSE) == listing(1)
+
+
+class TestSurvey:
+    def test_a_complete_list_ends_every_failure(self):
+        before = survey(failing_since=LONG_AGO, failure="RateLimited")
+        assert absence.surveyed(before, listing(1, 2), NOW + 60) == survey(swept_at=NOW + 60, total=2)
+
+    def test_a_flawed_list_leaves_the_last_complete_one_and_says_since_when(self):
+        after = absence.surveyed(survey(), listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 60)
+        assert after == survey(failing_since=NOW + 60, failure="ListIncomplete")
+        again = absence.surveyed(after, listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 120)
+        assert again == after
+        other = absence.failed(again, Reason.GITHUB_UNAVAILABLE, NOW + 180)
+        assert (other.failing_since, other.failure) == (NOW + 180, "GitHubUnavailable")
+
+
+class TestFolds:
+    def test_a_complete_list_says_something_of_everyone(self):
+        assert set(absence.folds(listing(1, 2, 77), FLEET, NOW)) == {*FLEET, 77}
+
+    def test_an_incomplete_list_says_nothing_of_those_it_lacks(self):
+        assert set(absence.folds(listing(1, 2, flaw=Reason.LIST_INCOMPLETE), FLEET, NOW)) == {1, 2}
+
+    def test_who_was_only_heard_of_is_in_no_list(self):
+        heard_of = {5: online(5, registered=False)}
+        assert absence.folds(listing(), heard_of, NOW) == {}
+
+    def test_a_runner_whose_name_a_later_registration_bears_lost_nothing(self):
+        again = Look({99: registration(id=99, name="linux-1", online=True)}, 1)
+        after = absence.folds(again, {1: online(1)}, NOW)[1](online(1))
+        assert judge(after, survey(), NOW, LIMITS).reason is Reason.REREGISTERED
+
+    def test_a_404_only_starts_a_clock_and_its_registration_ends_the_absence(self):
+        absent = suspect(missing_at=None)
+        missed = absence.answered(None, NOW)(absent)
+        assert (missed.missing_at, missed.confirmed_at) == (NOW, None)
+        found = absence.answered(registration(online=True), NOW + 1)(missed)
+        assert judge(found, survey(), NOW + 1, LIMITS).state is State.HEALTHY
+
+    def test_what_was_forgotten_meanwhile_is_not_raised_from_the_dead(self):
+        assert absence.answered(None, NOW)(None) is None
+        assert absence.confirmed(None, NOW)(None) is None
+        assert absence.folds(listing(), FLEET, NOW)[1](None) is None
+
+
+class TestConfirmation:
+    @pytest.mark.parametrize(
+        ("waited", "is_due"), [(30.0, True), (30.0 - MICROSECOND, False)], ids=["confirm_seconds", "a little less"]
+    )
+    def test_the_first_404_must_be_old_enough(self, waited, is_due):
+        waiting = suspect(missing_at=NOW - 100)
+        found = absence.due([waiting], survey(), waiting.missing_at + waited, LIMITS)
+        assert bool(found) is is_due
+
+    @pytest.mark.parametrize(
+        "other",
+        [suspect(missing_at=None), lost(), present(), suspect(reregistered_as=9)],
+        ids=["never asked for alone", "confirmed already", "present", "registered anew"],
+    )
+    def test_nobody_else_is_confirmed(self, other):
+        assert absence.due([other], survey(), NOW + 100, LIMITS) == {}
+
+    @pytest.mark.parametrize(
+        ("now", "sane"),
+        [
+            (KNOWN, True),
+            (Installation(1, "acme", 7, {"organization_self_hosted_runners": "read"}), True),
+            (Installation(1, "acme-two", 7, HELD), False),
+            (Installation(1, "acme", 8, HELD), False),
+            (Installation(1, "acme", 7, HELD, suspended=True), False),
+            (Installation(1, "acme", 7, {}), False),
+        ],
+        ids=["the same", "may still read", "renamed", "another account", "suspended", "not permitted"],
+    )
+    def test_a_404_is_believed_only_of_the_same_installation(self, now, sane):
+        assert absence.is_sane(KNOWN, now) is sane
+
+    @pytest.mark.parametrize(
+        ("control", "before", "doubt"),
+        [
+            (listing(1), survey(), None),
+            (listing(1, flaw=Reason.LIST_INCOMPLETE), survey(), Reason.LIST_INCOMPLETE),
+            (listing(), survey(), Reason.LIST_EMPTY),
+            (listing(), survey(total=0), None),
+        ],
+        ids=["complete", "incomplete", "empty where there were runners", "empty as before"],
+    )
+    def test_a_control_list_must_be_able_to_prove_something(self, control, before, doubt):
+        assert absence.doubt(control, before) == doubt
+
+    @pytest.mark.parametrize(
+        ("evidence", "asked"),
+        [
+            (suspect(5), True),
+            (suspect(1), False),
+            (suspect(5, job_id=3, job_started_at=NOW), False),
+            (suspect(5, job_id=3, job_started_at=NOW - 5, job_ended_at=NOW), True),
+            (suspect(5, name="linux-1"), False),
+        ],
+        ids=["gone", "on the control list", "at work", "its job is over", "its name is borne by another"],
+    )
+    def test_only_those_are_asked_for_again_whom_nothing_speaks_for(self, evidence, asked):
+        assert absence.unproven([evidence], listing(1)) == ([evidence] if asked else [])
+
+    def test_the_second_404_confirms_and_a_registration_takes_all_back(self):
+        gone = absence.confirmed(None, NOW)(suspect())
+        assert judge(gone, survey(), NOW, LIMITS).state is State.INVALIDATED
+        back = absence.confirmed(registration(online=True), NOW)(suspect())
+        assert judge(back, survey(), NOW, LIMITS).state is State.HEALTHY

@@ -1,0 +1,81 @@
+"""The last questions before a registration is taken away."""
+
+import pytest
+
+from ghapp.health.fuse import Position
+from ghapp.health.remediation import Step, may_act, step_after
+from ghapp.health.verdict import State
+
+from .builders import NOW, lost, present, registration
+
+GRANTED = lost(granted_at=NOW, event_id="e1")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "state", "changes", "may"),
+    [
+        (GRANTED, State.INVALIDATED, {}, True),
+        (present(granted_at=NOW, event_id="e1"), State.OFFLINE, {}, True),
+        (GRANTED, State.INVALIDATED, {"fuse": Position.PROVING}, True),
+        (GRANTED._replace(removed_at=NOW), State.RETIRED, {}, True),
+        (lost(), State.INVALIDATED, {}, False),
+        (GRANTED._replace(replaced_at=NOW), State.INVALIDATED, {}, False),
+        (GRANTED, State.SUSPECT, {}, False),
+        (GRANTED, State.UNKNOWN, {}, False),
+        (GRANTED, State.HEALTHY, {}, False),
+        (GRANTED, State.RETIRED, {}, False),
+        (GRANTED, State.INVALIDATED, {"fuse": Position.STOPPED}, False),
+        (GRANTED, State.INVALIDATED, {"paused": True}, False),
+        (GRANTED, State.INVALIDATED, {"mode": "dry-run"}, False),
+        (GRANTED, State.INVALIDATED, {"mode": "off"}, False),
+        (GRANTED._replace(removed_at=NOW), State.INVALIDATED, {"paused": True}, False),
+    ],
+    ids=[
+        "granted and lost",
+        "granted for being offline",
+        "one of a batch",
+        "removed, and not replaced yet",
+        "never granted",
+        "replaced already",
+        "a suspect again",
+        "not known any more",
+        "healthy again",
+        "retired since",
+        "the fuse stopped since",
+        "paused since",
+        "dry-run since",
+        "off since",
+        "removed, then paused",
+    ],
+)
+def test_acting_needs_a_grant_that_still_holds(evidence, state, changes, may):
+    given = {"fuse": Position.CLOSED, "mode": "act", "paused": False} | changes
+    assert may_act(evidence, state, given["fuse"], given["mode"], paused=given["paused"]) is may
+
+
+OFFLINE = present(granted_at=NOW, event_id="e1")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "answer", "step"),
+    [
+        (GRANTED, None, Step.REMOVE),
+        (GRANTED, registration(), Step.RECORD_RETURN),
+        (GRANTED, registration(online=True), Step.RECORD_RETURN),
+        (OFFLINE, None, Step.REMOVE),
+        (OFFLINE, registration(), Step.REMOVE),
+        (OFFLINE, registration(online=True), Step.CALL_OFF),
+        (OFFLINE, registration(busy=True), Step.CALL_OFF),
+    ],
+    ids=[
+        "still gone",
+        "lost, and there again, if only offline",
+        "lost, and back",
+        "offline, and now gone",
+        "still offline",
+        "offline, and back online",
+        "offline, and at work",
+    ],
+)
+def test_it_looks_again_before_it_removes(evidence, answer, step):
+    assert step_after(evidence, answer) is step
