@@ -30,16 +30,24 @@ class GitHubUnavailableError(GitHubError):
     """5xx, a time-out, a broken connection, or a body that is not what the API describes."""
 
 
+class NotFoundError(GitHubError):
+    """404 where something must be: the org has another name, or a permission is missing and GitHub does not say so."""
+
+
 class RateLimitedError(GitHubError):
-    """GitHub, or our own budget, says: not now.
+    """GitHub says: not now.
 
     Attributes:
-        until: epoch seconds before which nobody should ask again.
+        after_seconds: how long nobody should ask again.
     """
 
-    def __init__(self, message: str, *, until: float) -> None:
+    def __init__(self, message: str, *, after_seconds: float) -> None:
         super().__init__(message)
-        self.until = until
+        self.after_seconds = after_seconds
+
+
+class BudgetSpentError(GitHubError):
+    """Our own budget says: not now. Nothing was sent."""
 
 
 class PermissionMissingError(GitHubError):
@@ -64,6 +72,10 @@ class InstallationSuspendedError(GitHubError):
 
 class InstallationGoneError(GitHubError):
     """The App is not installed there any more (or GitHub says so): no token can be minted."""
+
+
+class CodeRefusedError(GitHubError):
+    """GitHub gives no App for this code of the manifest flow: it is good once, and for an hour."""
 
 
 class ReplacerUnavailableError(GhappError):

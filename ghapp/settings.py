@@ -17,6 +17,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
+from ghapp.credentials import VARIABLES as CREDENTIALS
+from ghapp.credentials import AppCredentials, read_credentials
 from ghapp.errors import ConfigurationError
 from ghapp.health.cadence import BudgetLimits
 from ghapp.health.fuse import FuseLimits
@@ -27,13 +29,6 @@ T = TypeVar("T")
 
 FRACTIONS = {"share", "fraction"}
 COUNTS = {"concurrency", "floor", "first_batch", "per_sweep", "per_tick"}
-SECRETS = (
-    "GHAPP_APP_ID",
-    "GHAPP_PRIVATE_KEY",
-    "GHAPP_PRIVATE_KEY_FILE",
-    "GHAPP_WEBHOOK_SECRET",
-    "GHAPP_WEBHOOK_SECRET_FILE",
-)
 ADDRESSES = (
     "GHAPP_CONFIG",
     "GHAPP_REDIS_URL",
@@ -44,6 +39,7 @@ ADDRESSES = (
     "GHAPP_PUBLIC_URL",
     "GHAPP_LOG_FORMAT",
     "GHAPP_LOKI_URL",
+    "GHAPP_SETUP_KEY",
 )
 
 
@@ -109,15 +105,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class AppCredentials:
-    """What makes this process the App: its id (or client id), its PEM key, and its webhook secrets, newest first."""
-
-    app_id: str
-    private_key: str = field(repr=False)
-    webhook_secrets: tuple[str, ...] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """All of the configuration, checked."""
 
@@ -136,6 +123,9 @@ class Settings:
     pool_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The Standard Webhooks secrets that `secret_env` names, by that name."""
 
+    setup_key: str | None = field(default=None, repr=False)
+    """Given by `up` to its web role alone: it may do without credentials, and serve /setup to whoever has this key."""
+
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Settings:
         """Read and check everything.
@@ -143,7 +133,7 @@ class Settings:
         Raises:
             ConfigurationError: for the first thing that is wrong.
         """
-        known = {*SECRETS, *ADDRESSES}
+        known = {*CREDENTIALS, *ADDRESSES}
         for name in environ:
             if name.startswith("GHAPP_") and name not in known:
                 raise ConfigurationError(f"{name}: unknown variable{_did_you_mean(name, known)}")
@@ -162,7 +152,8 @@ class Settings:
             public_url=_http_url(environ, "GHAPP_PUBLIC_URL", "") or None,
             log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
             loki_url=_http_url(environ, "GHAPP_LOKI_URL", "") or None,
-            credentials=read_credentials(environ),
+            credentials=read_credentials(environ, state_dir),
+            setup_key=environ.get("GHAPP_SETUP_KEY") or None,
             policy=policy,
             org_policies={
                 name.lower(): _policy(_table(rows, f"orgs.{name}"), policy, f"orgs.{name}.")
@@ -189,42 +180,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is not TOML: {error}") from None
-
-
-def read_credentials(environ: Mapping[str, str]) -> AppCredentials | None:
-    """The App's credentials, or None when none of them is set; half of them is an error."""
-    app_id = environ.get("GHAPP_APP_ID", "").strip()
-    private_key = _secret(environ, "GHAPP_PRIVATE_KEY").replace("\\n", "\n").strip()
-    secrets = tuple(part.strip() for part in _secret(environ, "GHAPP_WEBHOOK_SECRET").split(",") if part.strip())
-    given = {"GHAPP_APP_ID": app_id, "GHAPP_PRIVATE_KEY": private_key, "GHAPP_WEBHOOK_SECRET": secrets}
-    if not any(given.values()):
-        return None
-    missing = [name for name, value in given.items() if not value]
-    if missing:
-        raise ConfigurationError(f"{missing[0]}: not set, though other App credentials are; set all three or none")
-    if "-----BEGIN" not in private_key or "PRIVATE KEY-----" not in private_key:
-        raise ConfigurationError(
-            "GHAPP_PRIVATE_KEY: not a PEM private key; give the .pem file that GitHub made for the App"
-        )
-    return AppCredentials(app_id, private_key + "\n", secrets)
-
-
-def _secret(environ: Mapping[str, str], name: str) -> str:
-    if environ.get(name) and environ.get(f"{name}_FILE"):
-        raise ConfigurationError(f"{name}: set together with {name}_FILE; set one of them")
-    file = environ.get(f"{name}_FILE")
-    if not file:
-        return environ.get(name, "")
-    path = Path(file)
-    try:
-        mode = path.stat().st_mode
-        if mode & 0o007:
-            raise ConfigurationError(f"{name}_FILE: {path} can be read by everyone; chmod 600 it")
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{name}_FILE: {path} is not text; a key must be PEM, not DER") from None
 
 
 def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:

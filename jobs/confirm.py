@@ -8,6 +8,7 @@ from ghapp.errors import GitHubError
 from ghapp.github.api import Tenant
 from ghapp.health import absence
 from ghapp.health import evidence as seen
+from ghapp.health.cadence import Purpose
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
@@ -58,7 +59,7 @@ async def _confirm(house: House, installation: Installation, suspects: dict[int,
     if not absence.is_sane(installation, await house.github.installation(installation.id)):
         log.warning("the installation is not what it was; nothing is confirmed", org=installation.org)
         return 0
-    tenant = await house.github.tenant(installation)
+    tenant = await house.tenant(installation, Purpose.ACT)
     concurrency = house.settings.of(installation.org).sweep.concurrency
     control = (await observe(tenant, house.pages, concurrency)).look
     if doubt := absence.doubt(control, await house.runners.survey(installation.id)):

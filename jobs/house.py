@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -12,7 +12,9 @@ from redis.asyncio import Redis
 
 from ghapp import work
 from ghapp.errors import ConfigurationError
-from ghapp.github.api import GitHub
+from ghapp.github.api import GitHub, Tenant
+from ghapp.health.cadence import Purpose, ceiling
+from ghapp.health.installation import Installation
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.claims import Claims
@@ -52,6 +54,10 @@ class House:
     counters: Counters
     demand: Demand
 
+    async def tenant(self, installation: Installation, purpose: Purpose) -> Tenant:
+        """GitHub as an installation sees it, up to what its budget allows for that purpose."""
+        return await self.github.tenant(installation, ceiling(purpose, self.settings.of(installation.org).budget))
+
     def ask(self, what: work.Work, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
         """Ask for more work; see `work.ask`."""
         return work.ask(self.desk, what, *args, key=key, after_seconds=after_seconds)
@@ -66,14 +72,11 @@ async def open_house(settings: Settings, clock: Clock = time.time) -> AsyncItera
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     redis = connect(settings.redis_url)
     desk = connect_sync(settings.redis_url)
-    budget = Budget(redis)
+    budget = Budget(redis, clock)
     vault = Credentials(redis, settings.credentials.private_key)
 
-    async def hear(installation: int, headers: Mapping[str, str]) -> None:
-        await budget.hear(installation, headers)
-
     try:
-        async with GitHub.open(settings.api_url, settings.credentials, vault, hear) as github:
+        async with GitHub.open(settings.api_url, settings.credentials, vault, budget, clock) as github:
             yield House(
                 settings=settings,
                 clock=clock,

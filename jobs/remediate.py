@@ -8,6 +8,7 @@ from functools import partial
 from ghapp.github.api import Removal
 from ghapp.health import absence
 from ghapp.health import evidence as seen
+from ghapp.health.cadence import Purpose
 from ghapp.health.evidence import Evidence, Fold
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
@@ -48,7 +49,7 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
 
 async def _act(house: House, installation: Installation, evidence: Evidence) -> str:
     if evidence.removed_at is None:
-        tenant = await house.github.tenant(installation)
+        tenant = await house.tenant(installation, Purpose.ACT)
         answer = await tenant.runner(evidence.id)
         match step_after(evidence, answer):
             case Step.RECORD_RETURN:

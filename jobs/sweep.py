@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ghapp.errors import (
+    BudgetSpentError,
     GitHubError,
     InstallationGoneError,
     InstallationSuspendedError,
+    NotFoundError,
     PermissionMissingError,
     RateLimitedError,
     UnauthorizedError,
 )
-from ghapp.github.api import Tenant
 from ghapp.health import absence
-from ghapp.health.cadence import next_sweep_in
-from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.cadence import Purpose, left, next_sweep_in
+from ghapp.health.evidence import Evidence, Registration, Survey
 from ghapp.health.installation import Installation
 from ghapp.health.news import may_be_forgotten
 from ghapp.health.verdict import Limits, Reason, judge
@@ -28,6 +29,8 @@ from jobs.observe import Observation, Progress, ask_each, observe
 log = logger(__name__)
 
 FAILURES: dict[type[GitHubError], Reason] = {
+    BudgetSpentError: Reason.BUDGET_SPENT,
+    NotFoundError: Reason.PERMISSION_MISSING,
     RateLimitedError: Reason.RATE_LIMITED,
     UnauthorizedError: Reason.UNAUTHORIZED,
     PermissionMissingError: Reason.PERMISSION_MISSING,
@@ -38,9 +41,20 @@ FAILURES: dict[type[GitHubError], Reason] = {
 
 @dataclass(frozen=True, slots=True)
 class SweepAccount:
-    """What a sweep found and what it cost: calls, of them billable, and milliseconds. `flaw` is empty when complete.
+    """What a sweep found, what it cost, and what comes next.
 
-    `pages` are the billable calls of the list alone: what the next sweep will cost, too. Suspects are asked for once.
+    Attributes:
+        org: where.
+        runners: how many were listed.
+        suspects: how many are absent and not confirmed as lost.
+        calls: requests sent.
+        billable: those that count against the hourly limit.
+        milliseconds: observe to recorded.
+        pages: billable calls of the list alone: what the next sweep will cost, too. Suspects are asked for once.
+        flaw: why the list proves no absence; empty when it is complete.
+        confirm_at: when suspects are due for confirmation (epoch seconds).
+        left: calls left until the reset, up to the share that sweeps may spend.
+        next_in: seconds from the beginning of this sweep to the next.
     """
 
     org: str
@@ -51,6 +65,9 @@ class SweepAccount:
     milliseconds: float
     pages: int = 0
     flaw: str = ""
+    confirm_at: tuple[float, ...] = ()
+    left: int = 0
+    next_in: float = 0.0
 
 
 async def sweep(installation_id: int) -> None:
@@ -73,54 +90,76 @@ async def sweep_installation(
         began = house.clock()
         survey = await house.runners.survey(installation_id)
         try:
-            tenant = await house.github.tenant(installation)
+            tenant = await house.tenant(installation, Purpose.SWEEP)
             concurrency = house.settings.of(installation.org).sweep.concurrency
             observation = await observe(tenant, house.pages, concurrency, progress)
-            account = await _record(house, tenant, observation, survey, began)
+            account = await _record(house, installation, observation, survey, began)
         except GitHubError as error:
-            reason = FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
+            reason = await _reason(house, installation, error)
             log.warning(
                 "sweep failed", installation=installation_id, org=installation.org, reason=reason, why=str(error)
             )
             await house.runners.save_survey(installation_id, absence.failed(survey, reason, began))
             account = SweepAccount(installation.org, 0, 0, 0, 0, (house.clock() - began) * 1000, flaw=reason)
-        await _count(house, installation, account, began)
+        account = await _count(house, installation, account, began)
     if act:
+        for due in account.confirm_at:
+            key = f"confirm-{installation_id}-{int(due)}"
+            house.ask(Work.CONFIRM, installation_id, key=key, after_seconds=due - house.clock())
         await decide(house, installation)
     return account
 
 
-async def _record(house: House, tenant: Tenant, observation: Observation, survey: Survey, began: float) -> SweepAccount:
+async def _reason(house: House, installation: Installation, error: GitHubError) -> Reason:
+    """Why a sweep failed. A 404 of the list itself is looked behind: what is the installation now?"""
+    if not isinstance(error, NotFoundError):
+        return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
+    try:
+        now = await house.github.installation(installation.id)
+    except GitHubError as why:
+        return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
+    await house.installations.put(now)  # the next sweep asks under its new name
+    if now.org != installation.org:
+        return Reason.ORGANIZATION_RENAMED
+    return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
+
+
+async def _record(
+    house: House, installation: Installation, observation: Observation, survey: Survey, began: float
+) -> SweepAccount:
     """Fold what was listed and what was not; look at each suspect alone."""
-    installation = tenant.installation
     policy = house.settings.of(installation.org)
     known = await house.runners.all(installation.id)
     look = absence.weighed(observation.look, known, survey, began, policy.fuse)
     after = absence.surveyed(survey, look, began)
     records = {**known, **await house.runners.revise(installation.id, absence.folds(look, known, began), known)}
-    suspects = absence.suspects(records.values(), after, began, policy.evidence)
-    looked = await ask_each(tenant, suspects, policy.sweep.concurrency)
+    looked = await _look_alone(house, installation, absence.unasked(records.values(), after, began, policy.evidence))
     at = house.clock()
-    await house.runners.revise(
+    records |= await house.runners.revise(
         installation.id, {runner_id: absence.answered(answer, at) for runner_id, answer in looked.items()}, records
     )
     await house.runners.save_survey(installation.id, after)
     await _forget(house, installation.id, records, after, at, policy.evidence)
-    missing = sum(answer is None for answer in looked.values())
-    if missing:
-        wait = policy.evidence.confirm_seconds
-        key = f"confirm-{installation.id}-{int(at + wait)}"
-        house.ask(Work.CONFIRM, installation.id, key=key, after_seconds=wait)
     return SweepAccount(
         org=installation.org,
         runners=len(look.runners),
-        suspects=missing,
+        suspects=len(absence.suspects(records.values(), after, at, policy.evidence)),
         calls=observation.calls + len(looked),
         billable=observation.billable + len(looked),
         milliseconds=(house.clock() - began) * 1000,
         pages=observation.billable,
         flaw=look.flaw or "",
+        confirm_at=tuple(absence.confirm_at(records.values(), after, at, policy.evidence)),
     )
+
+
+async def _look_alone(
+    house: House, installation: Installation, runner_ids: list[int]
+) -> dict[int, Registration | None]:
+    if not runner_ids:
+        return {}
+    tenant = await house.tenant(installation, Purpose.ACT)
+    return await ask_each(tenant, runner_ids, house.settings.of(installation.org).sweep.concurrency)
 
 
 async def _forget(
@@ -135,18 +174,19 @@ async def _forget(
     await house.runners.revise(installation, dict.fromkeys(old, fold))
 
 
-async def _count(house: House, installation: Installation, account: SweepAccount, began: float) -> None:
+async def _count(house: House, installation: Installation, account: SweepAccount, began: float) -> SweepAccount:
     """Say what it cost, and when the next one is due."""
+    org, policy = installation.org, house.settings.of(installation.org)
+    allowance = await house.budget.left(installation.id, house.clock())
+    wait = next_sweep_in(policy.sweep.interval_seconds, account.pages, allowance, policy.budget)
+    await house.schedule.due_at(installation.id, began + wait)
+    account = replace(account, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **_public(account))
-    org = installation.org
     await house.counters.add("ghapp_sweeps_total", org=org, outcome=account.flaw or "complete")
     await house.counters.add("ghapp_sweep_calls_total", account.calls, org=org)
     await house.counters.add("ghapp_sweep_billable_calls_total", account.billable, org=org)
     await house.counters.add("ghapp_sweep_seconds_total", account.milliseconds / 1000, org=org)
-    policy = house.settings.of(org)
-    allowance = await house.budget.left(installation.id, house.clock())
-    wait = next_sweep_in(policy.sweep.interval_seconds, account.pages, allowance, policy.budget)
-    await house.schedule.due_at(installation.id, began + wait)
+    return account
 
 
 def _public(account: SweepAccount) -> dict[str, object]:
@@ -158,4 +198,6 @@ def _public(account: SweepAccount) -> dict[str, object]:
         "billable": account.billable,
         "milliseconds": round(account.milliseconds),
         "flaw": account.flaw,
+        "left": account.left,
+        "next_in": round(account.next_in),
     }

@@ -6,37 +6,71 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 import httpx
 from githubkit import AppAuthStrategy, TokenAuthStrategy
 
+from ghapp.credentials import AppCredentials
 from ghapp.errors import (
     GitHubError,
     GitHubUnavailableError,
     InstallationGoneError,
     InstallationSuspendedError,
+    NotFoundError,
     PermissionMissingError,
+    RateLimitedError,
+    UnauthorizedError,
 )
 from ghapp.github import wire
 from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE, Answer, Transport, open_client
+from ghapp.health.cadence import READ_POINTS, WRITE_POINTS
 from ghapp.health.evidence import Registration
 from ghapp.health.installation import Installation
-from ghapp.settings import AppCredentials
 
 PER_PAGE = 100
 
+SETTLING_SECONDS = 10.0
+"""A token that is younger may be answered 401, or 404 in its guise: not every server of GitHub's knows it yet."""
+
 Mint = Callable[[], Awaitable[wire.InstallationToken]]
-Hear = Callable[[int, Mapping[str, str]], Awaitable[None]]
-"""Told of each answer's headers, with the installation that it was given to: the budget's ear."""
+
+
+class VaultToken(Protocol):
+    """A token, and when it was minted (epoch seconds)."""
+
+    @property
+    def secret(self) -> str:
+        """What to send."""
+
+    @property
+    def minted_at(self) -> float:
+        """When it was minted."""
 
 
 class Vault(Protocol):
     """Keeps installation tokens for all processes, sealed."""
 
-    async def token(self, installation: int, mint: Mint, now: float) -> str:
+    async def token(self, installation: int, mint: Mint, now: float) -> VaultToken:
         """A token that still holds for some minutes; minted by one process for all when there is none."""
+
+    async def forget(self, installation: int) -> None:
+        """GitHub does not accept it any more."""
+
+
+class Meter(Protocol):
+    """Keeps an installation's calls under its limits, for all processes."""
+
+    async def enter(self, installation: int, ceiling: float, points: int) -> str:
+        """Be admitted to send one call, up to that share of the hourly limit; the flight."""
+
+    async def leave(self, installation: int, flight: str, headers: Mapping[str, str]) -> None:
+        """The call is over, with these headers."""
+
+    async def hold(self, installation: int, seconds: float) -> None:
+        """GitHub told us to stay away for so long."""
 
 
 class Removal(StrEnum):
@@ -58,17 +92,30 @@ class GitHub:
     """The API, as the App. Use it within `GitHub.open`."""
 
     def __init__(
-        self, api_url: str, credentials: AppCredentials, vault: Vault, hear: Hear, client: httpx.AsyncClient
+        self,
+        api_url: str,
+        credentials: AppCredentials,
+        vault: Vault,
+        meter: Meter,
+        client: httpx.AsyncClient,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._api_url, self._vault, self._hear, self._client = api_url, vault, hear, client
+        self._api_url, self._vault, self._meter, self._client, self._clock = api_url, vault, meter, client, clock
         self._as_app = Transport(AppAuthStrategy(credentials.app_id, credentials.private_key), api_url, client)
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, api_url: str, credentials: AppCredentials, vault: Vault, hear: Hear) -> AsyncIterator[GitHub]:
-        """Open the connections, and close them at the end."""
+    async def open(
+        cls,
+        api_url: str,
+        credentials: AppCredentials,
+        vault: Vault,
+        meter: Meter,
+        clock: Callable[[], float] = time.time,
+    ) -> AsyncIterator[GitHub]:
+        """Open the connections, and close them at the end. `clock` tells epoch seconds."""
         async with open_client(api_url) as client:
-            yield cls(api_url, credentials, vault, hear, client)
+            yield cls(api_url, credentials, vault, meter, client, clock)
 
     async def installations(self) -> list[Installation]:
         """Every installation of the App; complete or an error."""
@@ -93,15 +140,21 @@ class GitHub:
             raise InstallationGoneError(f"GET {path}: the App is not installed there")
         return wire.installation(expect(answer, path))
 
-    async def tenant(self, installation: Installation) -> Tenant:
-        """The API as one installation sees it; mints a token when there is none."""
+    async def tenant(self, installation: Installation, ceiling: float = 1.0) -> Tenant:
+        """The API as one installation sees it; mints a token when there is none.
+
+        Args:
+            installation: whose token.
+            ceiling: the share of the hourly limit up to which its calls may go.
+        """
 
         async def mint() -> wire.InstallationToken:
             return await self._mint(installation.id)
 
-        secret = await self._vault.token(installation.id, mint, time.time())
-        transport = Transport(TokenAuthStrategy(secret), self._api_url, self._client)
-        return Tenant(installation, transport, fingerprint(secret), self._hear)
+        token = await self._vault.token(installation.id, mint, self._clock())
+        transport = Transport(TokenAuthStrategy(token.secret), self._api_url, self._client)
+        toll = Toll(self._meter, installation.id, ceiling)
+        return Tenant(installation, transport, token, self._vault, toll, self._clock)
 
     async def send(self, method: str, path: str, *, json: Any = None, **params: str | int) -> Answer:
         """One request as the App itself; see `Transport.send`."""
@@ -118,13 +171,46 @@ class GitHub:
         return wire.installation_token(expect(answer, path))
 
 
+@dataclass(frozen=True, slots=True)
+class Toll:
+    """What each call of a tenant passes on its way out and back."""
+
+    meter: Meter
+    installation: int
+    ceiling: float
+
+    async def pay(self, method: str, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Be admitted, send, and take note of the answer."""
+        points = READ_POINTS if method == "GET" else WRITE_POINTS
+        flight = await self.meter.enter(self.installation, self.ceiling, points)
+        headers: Mapping[str, str] = {}
+        try:
+            answer = await send()
+            headers = answer.headers
+        except RateLimitedError as error:
+            await self.meter.hold(self.installation, error.after_seconds)
+            raise
+        finally:
+            await self.meter.leave(self.installation, flight, headers)
+        return answer
+
+
 class Tenant:
     """The API as one installation sees it."""
 
-    def __init__(self, installation: Installation, transport: Transport, token: str, hear: Hear) -> None:
-        """`token` is the token's fingerprint: ETags hold for one token alone."""
-        self.installation, self.token = installation, token
-        self._transport, self._hear = transport, hear
+    def __init__(
+        self,
+        installation: Installation,
+        transport: Transport,
+        token: VaultToken,
+        vault: Vault,
+        toll: Toll,
+        clock: Callable[[], float],
+    ) -> None:
+        self.installation = installation
+        self.token = fingerprint(token.secret)
+        """The token's fingerprint: ETags hold for one token alone."""
+        self._transport, self._token, self._vault, self._toll, self._clock = transport, token, vault, toll, clock
 
     async def list_runners(self, page: int, etag: str | None) -> Listing:
         """One page of up to a hundred runners, `page` from 1."""
@@ -167,9 +253,25 @@ class Tenant:
         json: Any = None,
         **params: str | int,
     ) -> Answer:
-        """One request as the installation; its answer's headers are heard. See `Transport.send`."""
-        answer = await self._transport.send(method, path, headers=headers, json=json, **params)
-        await self._hear(self.installation.id, answer.headers)
+        """One request as the installation, within its budget. See `Transport.send`.
+
+        Raises:
+            UnauthorizedError: 401; or 404 by a token that is too young to be believed.
+            BudgetSpentError: nothing was sent.
+        """
+
+        async def once() -> Answer:
+            return await self._transport.send(method, path, headers=headers, json=json, **params)
+
+        is_settling = self._clock() - self._token.minted_at < SETTLING_SECONDS
+        try:
+            answer = await self._toll.pay(method, once)
+        except UnauthorizedError:
+            if not is_settling:
+                await self._vault.forget(self.installation.id)
+            raise
+        if answer.status == NOT_FOUND and is_settling:
+            raise UnauthorizedError(f"{method} {path}: 404, by a token too young to be believed")
         return answer
 
 
@@ -182,8 +284,11 @@ def expect(answer: Answer, path: str) -> bytes:
     """The body of an answer that is neither 404 nor 422.
 
     Raises:
-        GitHubError: it is.
+        NotFoundError: 404.
+        GitHubError: 422.
     """
-    if answer.status in (NOT_FOUND, UNPROCESSABLE):
+    if answer.status == NOT_FOUND:
+        raise NotFoundError(f"{path}: GitHub answered 404")
+    if answer.status == UNPROCESSABLE:
         raise GitHubError(f"{path}: GitHub answered {answer.status}")
     return answer.body

@@ -6,7 +6,6 @@ one shared client saves 17 ms a call.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -80,7 +79,7 @@ class Transport(githubkit.GitHub[Any]):
         Raises:
             UnauthorizedError: 401.
             PermissionMissingError: 403.
-            RateLimitedError: 403 or 429 over a limit; `until` is when to come back.
+            RateLimitedError: 403 or 429 over a limit; `after_seconds` is how long to stay away.
             GitHubUnavailableError: 5xx, a time-out, no or half an answer.
         """
         request = self._client.build_request(
@@ -94,8 +93,8 @@ class Transport(githubkit.GitHub[Any]):
             answer = await self._client.send(request, auth=self.auth.get_auth_flow(self))
             self._check(answer)
         except RateLimitExceeded as error:
-            until = time.time() + error.retry_after.total_seconds()
-            raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", until=until) from None
+            wait = error.retry_after.total_seconds()
+            raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=wait) from None
         except RequestFailed as error:
             return _understand(method, path, error.response.raw_response)
         except (RequestTimeout, RequestError, httpx.HTTPError) as error:

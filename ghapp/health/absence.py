@@ -14,7 +14,10 @@ from ghapp.health import evidence as seen
 from ghapp.health.evidence import Evidence, Fold, Registration, Survey
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.installation import Installation
-from ghapp.health.verdict import Limits, Reason, State, judge
+from ghapp.health.verdict import Limits, Reason, State, gone_since, judge
+
+MOST_ASKED = 500
+"""Suspects asked for alone by one look: a mass loss must not spend the hour at once."""
 
 
 class Look(NamedTuple):
@@ -77,20 +80,34 @@ def answered(answer: Registration | None, at: float) -> Fold:
     return lambda evidence: None if evidence is None else seen.get_missed(evidence, at)
 
 
-def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
-    """The ids of those to be asked for alone."""
-    return [each.id for each in records if judge(each, survey, now, limits).state is State.SUSPECT]
+def unasked(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
+    """The ids of the suspects that were never asked for alone: those missing for longest, and not too many at once.
+
+    The others wait for the next look. They count as lost for the fuse all the same.
+    """
+    found = [each for each in suspects(records, survey, now, limits) if each.missing_at is None]
+    found.sort(key=lambda each: (gone_since(each), each.id))
+    return [each.id for each in found[:MOST_ASKED]]
 
 
 def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[int, Evidence]:
     """The suspects whose first 404 is `confirm_seconds` old."""
     return {
         each.id: each
-        for each in records
-        if each.missing_at is not None
-        and now - each.missing_at >= limits.confirm_seconds
-        and judge(each, survey, now, limits).state is State.SUSPECT
+        for each in suspects(records, survey, now, limits)
+        if each.missing_at is not None and now - each.missing_at >= limits.confirm_seconds
     }
+
+
+def confirm_at(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[float]:
+    """When confirmations are due: one time for all that are overdue, and one for each later look."""
+    found = [each.missing_at for each in suspects(records, survey, now, limits) if each.missing_at is not None]
+    return sorted({max(now, missing_at + limits.confirm_seconds) for missing_at in found})
+
+
+def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[Evidence]:
+    """Those that are absent, and not confirmed as lost."""
+    return [each for each in records if judge(each, survey, now, limits).state is State.SUSPECT]
 
 
 def is_sane(known: Installation, now: Installation) -> bool:
@@ -106,7 +123,7 @@ def doubt(control: Look, survey: Survey) -> Reason | None:
     return Reason.LIST_EMPTY if not control.runners and survey.total > 0 else None
 
 
-def unproven(suspects: Iterable[Evidence], control: Look) -> list[Evidence]:
+def unproven(due: Iterable[Evidence], control: Look) -> list[Evidence]:
     """Those whose own GET must decide: the control list lacks them, and nothing else speaks for them.
 
     A running job does, and so does a registration that bears its name: such a one is not lost, whatever a GET
@@ -114,9 +131,7 @@ def unproven(suspects: Iterable[Evidence], control: Look) -> list[Evidence]:
     """
     names = {runner.name for runner in control.runners.values()}
     return [
-        each
-        for each in suspects
-        if each.id not in control.runners and each.running_job is None and each.name not in names
+        each for each in due if each.id not in control.runners and each.running_job is None and each.name not in names
     ]
 
 

@@ -19,9 +19,30 @@ stretches, and quiet pages win it back.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 ACTING_SHARE = 0.9
 """Confirmations and removals may spend up to this share of the hourly limit: they come before sweeps."""
+
+REPORTING_SHARE = 0.9
+"""Of what sweeps may spend: reports are the first to wait."""
+
+READ_POINTS, WRITE_POINTS = 1, 5
+"""What a call costs of the points that GitHub grants a minute."""
+
+MOST_POINTS = 720
+"""A minute. GitHub grants 900; the spare is for what two neighbouring minutes hide from each other."""
+
+MOST_IN_FLIGHT = 80
+"""Requests at once, of GitHub's 100, over all processes."""
+
+
+class Purpose(StrEnum):
+    """What a call is for. When the budget is short, the later ones wait first."""
+
+    ACT = "act"
+    SWEEP = "sweep"
+    REPORT = "report"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +60,29 @@ class Allowance:
         limit: calls an hour.
         used: calls spent since the last reset.
         resets_in: seconds until the next reset; 0 when unknown or past.
+        held_for: seconds for which GitHub told us to stay away; 0 when it did not.
     """
 
     limit: int = 5000
     used: int = 0
     resets_in: float = 0.0
+    held_for: float = 0.0
+
+
+def ceiling(purpose: Purpose, limits: BudgetLimits) -> float:
+    """The share of the hourly limit up to which calls of this purpose may go."""
+    match purpose:
+        case Purpose.ACT:
+            return max(ACTING_SHARE, limits.share)
+        case Purpose.SWEEP:
+            return limits.share
+        case Purpose.REPORT:
+            return limits.share * REPORTING_SHARE
+
+
+def left(allowance: Allowance, limits: BudgetLimits) -> int:
+    """Calls that sweeps may still spend until the reset."""
+    return max(0, int(allowance.limit * limits.share) - allowance.used)
 
 
 def next_sweep_in(interval: float, cost: int, allowance: Allowance, limits: BudgetLimits) -> float:
@@ -57,12 +96,12 @@ def next_sweep_in(interval: float, cost: int, allowance: Allowance, limits: Budg
 
     Returns:
         The interval, stretched so that sweeps of this cost last until the reset; the time until the reset when
-        not even one more fits.
+        not even one more fits; and never within the time for which GitHub told us to stay away.
     """
+    interval = max(interval, allowance.held_for)
     if cost <= 0 or allowance.resets_in <= 0:
         return interval
-    left = int(allowance.limit * limits.share) - allowance.used
-    affordable = left // cost
+    affordable = left(allowance, limits) // cost
     if affordable <= 0:
         return max(interval, allowance.resets_in)
     return max(interval, allowance.resets_in / affordable)

@@ -67,6 +67,7 @@ class Fuse:
         allowed: how many all batches since `since` let through together.
         healed_at: when it last closed again; on watch until `cooldown_seconds` later.
         reason: why it last turned.
+        by: who last resumed it, since it left `closed`; empty for nobody.
     """
 
     position: Position = Position.CLOSED
@@ -75,6 +76,7 @@ class Fuse:
     allowed: int = 0
     healed_at: float | None = None
     reason: FuseReason = FuseReason.NONE
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def tally(pool: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits
             lost += confirmed_at > window_start and (confirmed_at > healed_at or evidence.granted_at is None)
             replaced += (evidence.replaced_at or 0.0) > max(window_start, healed_at)
         elif state is State.SUSPECT:
-            lost += evidence.missing_at is not None
+            lost += 1
         elif state is State.RETIRED:
             departed += evidence.first_seen < since and _left_at(evidence) >= since
         elif evidence.registered and not is_absent(evidence):
@@ -163,11 +165,11 @@ def turn(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
             return fuse
 
 
-def resume(fuse: Fuse, now: float, limits: FuseLimits) -> Fuse:
-    """A person let it go on: it proves anew, from the first batch. A closed one stays as it is."""
+def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
+    """A person (`by`) let it go on: it proves anew, from the first batch. A closed one stays as it is."""
     if fuse.position is Position.CLOSED:
         return fuse
-    return _start_proving(fuse, now, limits, FuseReason.RESUMED)
+    return replace(_start_proving(fuse, now, limits, FuseReason.RESUMED), by=by)
 
 
 def threshold(expected: int, limits: FuseLimits) -> int:

@@ -52,6 +52,7 @@ class Reason(StrEnum):
     PERMISSION_MISSING = "PermissionMissing"
     INSTALLATION_SUSPENDED = "InstallationSuspended"
     INSTALLATION_GONE = "InstallationGone"
+    ORGANIZATION_RENAMED = "OrganizationRenamed"
     LIST_INCOMPLETE = "ListIncomplete"
     LIST_EMPTY = "ListEmpty"
 

@@ -1,43 +1,137 @@
-"""What is left of each installation's hourly calls, as GitHub last said, for all processes."""
+"""Each installation's calls, for all processes: what GitHub last said is left, what is on its way, and what is held.
+
+One script admits a call, one takes note of its answer. Both are atomic, so that no two processes spend the same
+last call. All times are epoch seconds by our clock; GitHub's reset is by its own, and the error is its clock's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.cadence import Allowance
+from ghapp.errors import BudgetSpentError
+from ghapp.health.cadence import MOST_IN_FLIGHT, MOST_POINTS, Allowance
 from ghapp.store import keys
 
-_HEAR = """
+FLIGHT_SECONDS = 60.0
+"""A call whose process died is no longer counted as on its way after this; none lives longer."""
+
+PATIENCE_SECONDS = 30.0
+"""How long a call waits for room among those in flight, or for the minute's points."""
+
+FAR_SECONDS = 7200.0
+"""GitHub's hour is never further off: a date beyond this was written by a clock that had jumped, and is not heeded."""
+
+_ENTER = """
+local now, ceiling, points = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local row = {}
+local flat = redis.call('HGETALL', KEYS[1])
+for i = 1, #flat, 2 do row[flat[i]] = tonumber(flat[i + 1]) end
+local held_for = (row.held or 0) - now
+if held_for > 0 and held_for <= tonumber(ARGV[8]) then return {'held', tostring(held_for)} end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+local flights = redis.call('ZCARD', KEYS[2])
+local resets_in = (row.reset or 0) - now
+if resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * ceiling then
+    return {'spent', tostring(resets_in)}
+end
+if flights >= tonumber(ARGV[6]) then return {'busy', '0.05'} end
+local minute = math.floor(now / 60)
+local this, last = row.this or 0, row.last or 0
+if row.minute ~= minute then
+    last = row.minute == minute - 1 and this or 0
+    this = 0
+end
+local over = this + last * (1 - (now / 60 - minute)) + points - tonumber(ARGV[7])
+if over > 0 then return {'busy', tostring(math.min(1, over / 10))} end
+redis.call('HSET', KEYS[1], 'minute', minute, 'this', this + points, 'last', last)
+redis.call('ZADD', KEYS[2], now + tonumber(ARGV[5]), ARGV[4])
+return {'go', '0'}
+"""
+
+_LEAVE = """
+redis.call('ZREM', KEYS[2], ARGV[1])
+if ARGV[2] == '' then return end
 local reset = tonumber(redis.call('HGET', KEYS[1], 'reset') or '0')
 local used = tonumber(redis.call('HGET', KEYS[1], 'used') or '0')
-if tonumber(ARGV[3]) < reset then return end
-if tonumber(ARGV[3]) == reset and tonumber(ARGV[2]) < used then return end
-redis.call('HSET', KEYS[1], 'limit', ARGV[1], 'used', ARGV[2], 'reset', ARGV[3])
+local believable = reset - tonumber(ARGV[5]) <= tonumber(ARGV[6])
+if believable and tonumber(ARGV[4]) < reset then return end
+if tonumber(ARGV[4]) == reset and tonumber(ARGV[3]) < used then return end
+redis.call('HSET', KEYS[1], 'limit', ARGV[2], 'used', ARGV[3], 'reset', ARGV[4])
 """
 """Answers may arrive out of order: within one hour the largest `used` is the latest."""
+
+_HOLD = """
+local held = tonumber(redis.call('HGET', KEYS[1], 'held') or '0')
+if tonumber(ARGV[1]) > held then redis.call('HSET', KEYS[1], 'held', ARGV[1]) end
+"""
 
 
 class Budget:
     """The budgets of all installations."""
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-        self._hear: Any = redis.register_script(_HEAR)
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+        self._redis, self._clock = redis, clock
+        self._enter: Any = redis.register_script(_ENTER)
+        self._leave: Any = redis.register_script(_LEAVE)
+        self._hold: Any = redis.register_script(_HOLD)
 
-    async def hear(self, installation: int, headers: Mapping[str, str]) -> None:
-        """Take note of an answer's `x-ratelimit-*` headers; answers without them say nothing."""
+    async def enter(self, installation: int, ceiling: float, points: int) -> str:
+        """Be admitted to send one call; the flight, to be given to `leave`.
+
+        Args:
+            installation: whose limits.
+            ceiling: the share of the hourly limit up to which this call may go.
+            points: what it costs of the minute's points.
+
+        Raises:
+            BudgetSpentError: it may not go before the reset, or before the time that GitHub told us to wait.
+        """
+        flight, patience = secrets.token_hex(8), PATIENCE_SECONDS
+        fixed = [flight, FLIGHT_SECONDS, MOST_IN_FLIGHT, MOST_POINTS, FAR_SECONDS]
+        while True:
+            where = [keys.budget(installation), keys.flights(installation)]
+            said, wait = await self._enter(keys=where, args=[repr(self._clock()), ceiling, points, *fixed])
+            match said, float(wait):
+                case b"go", _:
+                    return flight
+                case b"held", seconds:
+                    raise BudgetSpentError(f"GitHub told us to stay away; not before {seconds:.0f} s from now")
+                case b"spent", seconds:
+                    raise BudgetSpentError(f"the hour's share is spent; it begins anew in {seconds:.0f} s")
+                case _, seconds if patience <= 0:
+                    raise BudgetSpentError(f"too many calls at once; none was free within {PATIENCE_SECONDS:.0f} s")
+                case _, seconds:
+                    await asyncio.sleep(seconds)
+                    patience -= seconds
+
+    async def leave(self, installation: int, flight: str, headers: Mapping[str, str]) -> None:
+        """The call is over; take note of its answer's `x-ratelimit-*` headers. Without them it says nothing."""
         limit, used, reset = (headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "used", "reset"))
-        if limit.isdigit() and used.isdigit() and reset.isdigit():
-            await self._hear(keys=[keys.budget(installation)], args=[limit, used, reset])
+        heard = limit.isdigit() and used.isdigit() and reset.isdigit()
+        said = [limit, used, reset] if heard else ["", "", ""]
+        args = [flight, *said, repr(self._clock()), FAR_SECONDS]
+        await self._leave(keys=[keys.budget(installation), keys.flights(installation)], args=args)
+
+    async def hold(self, installation: int, seconds: float) -> None:
+        """GitHub told us to stay away for so long: everyone does."""
+        await self._hold(keys=[keys.budget(installation)], args=[repr(self._clock() + seconds)])
 
     async def left(self, installation: int, now: float) -> Allowance:
         """What GitHub last said, as of `now`; a full hour when its reset has passed."""
         row: Any = await self._redis.hgetall(keys.budget(installation))
-        if not row:
-            return Allowance()
-        resets_in = float(row[b"reset"]) - now
+        held_for = _ahead(float(row.get(b"held", 0)), now)
+        if b"limit" not in row:
+            return Allowance(held_for=held_for)
+        resets_in = _ahead(float(row[b"reset"]), now)
         used = int(row[b"used"]) if resets_in > 0 else 0
-        return Allowance(limit=int(row[b"limit"]), used=used, resets_in=max(0.0, resets_in))
+        return Allowance(limit=int(row[b"limit"]), used=used, resets_in=resets_in, held_for=held_for)
+
+
+def _ahead(at: float, now: float) -> float:
+    return at - now if 0 < at - now <= FAR_SECONDS else 0.0

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -38,6 +39,17 @@ class MintedToken(Protocol):
         """When it ends."""
 
 
+class SharedToken(NamedTuple):
+    """A token that all processes use, and when it was minted (epoch seconds)."""
+
+    secret: str
+    minted_at: float
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(SharedToken).decode
+
+
 class Credentials:
     """The tokens of all installations."""
 
@@ -47,7 +59,7 @@ class Credentials:
         derived = HKDF(SHA256(), length=32, salt=None, info=b"ghapp installation tokens").derive(private_key.encode())
         self._seal = AESGCM(derived)
 
-    async def token(self, installation: int, mint: Callable[[], Awaitable[MintedToken]], now: float) -> str:
+    async def token(self, installation: int, mint: Callable[[], Awaitable[MintedToken]], now: float) -> SharedToken:
         """The shared token, minted by one process for all when there is none that still holds."""
         while True:
             if (kept := await self._kept(installation)) is not None:
@@ -57,27 +69,29 @@ class Credentials:
                     if (kept := await self._kept(installation)) is not None:  # minted between our look and our claim
                         return kept
                     minted = await mint()
-                    await self._keep(installation, minted, now)
-                    return minted.secret
+                    shared = SharedToken(minted.secret, now)
+                    await self._keep(installation, shared, minted.expires_at)
+                    return shared
             await asyncio.sleep(0.05)
 
     async def forget(self, installation: int) -> None:
         """GitHub no longer accepts it."""
         await self._redis.delete(keys.credential(installation))
 
-    async def _kept(self, installation: int) -> str | None:
+    async def _kept(self, installation: int) -> SharedToken | None:
         row: Any = await self._redis.get(keys.credential(installation))
         if row is None:
             return None
         try:
-            return self._seal.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], str(installation).encode()).decode()
+            opened = self._seal.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], str(installation).encode())
         except InvalidTag:  # sealed with a key that has been changed since
             return None
+        return _decode(opened)
 
-    async def _keep(self, installation: int, minted: MintedToken, now: float) -> None:
-        lasts = int((minted.expires_at - now - SPARE_SECONDS) * 1000)
+    async def _keep(self, installation: int, token: SharedToken, expires_at: float) -> None:
+        lasts = int((expires_at - token.minted_at - SPARE_SECONDS) * 1000)
         if lasts <= 0:
             return
         nonce = os.urandom(NONCE_BYTES)
-        sealed = nonce + self._seal.encrypt(nonce, minted.secret.encode(), str(installation).encode())
+        sealed = nonce + self._seal.encrypt(nonce, _encode(token), str(installation).encode())
         await self._redis.set(keys.credential(installation), sealed, px=lasts)

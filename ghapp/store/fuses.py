@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
 
-from ghapp.health.fuse import Fuse
+from ghapp.health.fuse import Fuse, FuseLimits, Position, resume
+from ghapp.health.installation import Installation
+from ghapp.log import logger
 from ghapp.store import keys
+
+log = logger(__name__)
 
 WHOLE_ORG = "*"
 
@@ -24,6 +29,17 @@ class Pause:
     who: str
     why: str
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What a person's word to go on has done: pauses that ended and fuses that prove anew, each by pool."""
+
+    ended: Mapping[str, Pause] = field(default_factory=dict)
+    proving: Mapping[str, Fuse] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.ended or self.proving)
 
 
 _decode_pause = msgspec.msgpack.Decoder(Pause).decode
@@ -66,3 +82,31 @@ class Fuses:
     async def unpause(self, installation: int, pool: str) -> bool:
         """Let it go on; False when it was not paused."""
         return bool(await self._redis.hdel(keys.pauses(installation), pool))
+
+    async def resume(
+        self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits
+    ) -> Resumption:
+        """Let remediation go on: end pauses, and let stopped fuses prove anew.
+
+        Args:
+            installation: whose.
+            pool: only this one's; None: the org's pause and every pool's.
+            by: who says so; it is logged, and recorded in each fuse.
+            now: epoch seconds.
+            limits: the org's `[fuse]` table.
+        """
+        ended = {
+            name: pause
+            for name, pause in (await self.pauses(installation.id)).items()
+            if pool in (None, name) and await self.unpause(installation.id, name)
+        }
+        proving = {}
+        for name, fuse in (await self.all(installation.id)).items():
+            if pool not in (None, name) or fuse.position is not Position.STOPPED:
+                continue
+            after = resume(fuse, now, limits, by)
+            if await self.save(installation.id, name, fuse, after):  # else: somebody else was faster
+                proving[name] = after
+        for name in sorted({*ended, *proving}):
+            log.info("resumed", installation=installation.id, org=installation.org, pool=name, by=by)
+        return Resumption(ended, proving)

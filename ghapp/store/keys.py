@@ -80,8 +80,13 @@ def event(event_id: str) -> str:
 
 
 def budget(installation: int) -> str:
-    """hash: limit, used, reset, until. One an installation."""
+    """hash: limit, used, reset, held, and the points of this minute and the last. One an installation."""
     return f"ghapp:{installation}:budget"
+
+
+def flights(installation: int) -> str:
+    """Sorted set: calls on their way → when they must have ended. At most `cadence.MOST_IN_FLIGHT`."""
+    return f"ghapp:{installation}:flights"
 
 
 def credential(installation: int) -> str:
@@ -92,3 +97,8 @@ def credential(installation: int) -> str:
 def claim(kind: str, of: str) -> str:
     """string: who holds the exclusive right; expires."""
     return f"ghapp:claim:{kind}:{of}"
+
+
+def report(installation: int) -> str:
+    """hash: posted, head, setback: what was last posted, where it belongs, and what keeps us from it."""
+    return f"ghapp:{installation}:report"

@@ -9,13 +9,15 @@ import httpx
 import pytest
 
 from ghapp import errors
+from ghapp.credentials import AppCredentials
 from ghapp.github.api import GitHub, Removal
 from ghapp.health.installation import Installation
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from ghapp.settings import AppCredentials
+from ghapp.store.credentials import SharedToken
 
 ACME = Installation(7, "acme", 1)
+NOW = 1_790_000_000.0
 BASE = "https://ghes.example/api/v3"
 RUNNER = {
     "id": 23,
@@ -29,13 +31,38 @@ RUNNER = {
 
 
 class Vault:
+    """Holds a token of that age (seconds)."""
+
+    def __init__(self, age=3000.0):
+        self.minted_at, self.forgotten = NOW - age, []
+
     async def token(self, installation, mint, now):
-        return "a-token"
+        return SharedToken("a-token", self.minted_at)
+
+    async def forget(self, installation):
+        self.forgotten.append(installation)
 
 
 class MintingVault:
     async def token(self, installation, mint, now):
-        return (await mint()).secret
+        return SharedToken((await mint()).secret, now)
+
+
+class Meter:
+    """Lets everything pass, and remembers it."""
+
+    def __init__(self):
+        self.entered, self.heard, self.held = [], [], []
+
+    async def enter(self, installation, ceiling, points):
+        self.entered.append((installation, ceiling, points))
+        return "flight"
+
+    async def leave(self, installation, flight, headers):
+        self.heard.append((installation, headers.get("x-ratelimit-used")))
+
+    async def hold(self, installation, seconds):
+        self.held.append((installation, seconds))
 
 
 @pytest.fixture(scope="session")
@@ -49,20 +76,17 @@ def github(private_key):
     """A GitHub that answers as `answer(request)` says, and the requests it was sent."""
 
     def open_github(answer, vault=None):
-        sent, heard = [], []
+        sent, meter = [], Meter()
 
         def handle(request):
             sent.append(request)
             return answer(request)
 
-        async def hear(installation, headers):
-            heard.append((installation, headers.get("x-ratelimit-used")))
-
         client = httpx.AsyncClient(
             base_url=BASE, transport=httpx.MockTransport(handle), headers={"User-Agent": "ghapp"}
         )
         credentials = AppCredentials("Iv1.abc", private_key, ("s",))
-        return GitHub(BASE, credentials, vault or Vault(), hear, client), sent, heard
+        return GitHub(BASE, credentials, vault or Vault(), meter, client, lambda: NOW), sent, meter
 
     return open_github
 
@@ -110,12 +134,37 @@ async def test_a_403_names_the_permission_that_is_missing(github):
 
 @pytest.mark.parametrize("status", [403, 429])
 @pytest.mark.parametrize("headers", [{"retry-after": "60"}, {"x-ratelimit-remaining": "0"}])
-async def test_over_a_limit_says_until_when(github, status, headers):
+async def test_over_a_limit_everyone_is_told_for_how_long(github, status, headers):
     reset = {"x-ratelimit-reset": str(int(time.time()) + 60)}
-    api, _, _ = github(lambda _: httpx.Response(status, headers={**reset, **headers}, json={"message": "limit"}))
+    api, _, meter = github(lambda _: httpx.Response(status, headers={**reset, **headers}, json={"message": "limit"}))
     with pytest.raises(errors.RateLimitedError) as caught:
         await (await api.tenant(ACME)).runner(23)
-    assert 50 < caught.value.until - time.time() <= 61
+    assert 50 < caught.value.after_seconds <= 61
+    assert meter.held == [(7, caught.value.after_seconds)], "everyone stays away"
+    assert meter.heard == [(7, None)], "and it is no longer on its way"
+
+
+@pytest.mark.parametrize(("age", "forgotten"), [(10.0, [7]), (9.9, [])], ids=["settled", "too young"])
+async def test_a_401_ends_a_settled_token_and_excuses_a_young_one(github, age, forgotten):
+    vault = Vault(age)
+    api, _, _ = github(lambda _: httpx.Response(401, json={"message": "Bad credentials"}), vault)
+    with pytest.raises(errors.UnauthorizedError):
+        await (await api.tenant(ACME)).runner(23)
+    assert vault.forgotten == forgotten
+
+
+@pytest.mark.parametrize("ask", ["runner", "remove_runner"])
+async def test_a_404_by_a_young_token_means_nothing(github, ask):
+    api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}), Vault(9.9))
+    with pytest.raises(errors.UnauthorizedError):
+        await getattr(await api.tenant(ACME), ask)(23)
+
+
+@pytest.mark.parametrize(("ask", "points"), [("runner", 1), ("remove_runner", 5)])
+async def test_each_call_is_admitted_with_its_points_and_under_its_ceiling(github, ask, points):
+    api, _, meter = github(lambda _: httpx.Response(404, json={"message": "Not Found"}))
+    await getattr(await api.tenant(ACME, 0.5), ask)(23)
+    assert meter.entered == [(7, 0.5, points)]
 
 
 async def test_a_runner_that_answers_404_is_none(github):
@@ -148,11 +197,11 @@ async def test_a_removal_is_never_sent_twice(github):
 
 
 async def test_an_unchanged_page_is_none_and_keeps_its_etag(github):
-    api, sent, heard = github(lambda _: httpx.Response(304, headers={"x-ratelimit-used": "5"}))
+    api, sent, meter = github(lambda _: httpx.Response(304, headers={"x-ratelimit-used": "5"}))
     assert await (await api.tenant(ACME)).list_runners(2, '"abc"') == (None, '"abc"')
     assert sent[0].headers["if-none-match"] == '"abc"'
     assert dict(sent[0].url.params) == {"per_page": "100", "page": "2"}
-    assert heard == [(7, "5")]
+    assert meter.heard == [(7, "5")]
 
 
 async def test_the_app_is_known_by_its_jwt_and_a_tenant_by_its_token(github):

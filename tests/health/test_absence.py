@@ -3,7 +3,7 @@
 import pytest
 
 from ghapp.health import absence
-from ghapp.health.absence import Look
+from ghapp.health.absence import MOST_ASKED, Look
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.installation import Installation
 from ghapp.health.verdict import Limits, Reason, State, judge
@@ -92,6 +92,32 @@ class TestFolds:
         assert absence.answered(None, NOW)(None) is None
         assert absence.confirmed(None, NOW)(None) is None
         assert absence.folds(listing(), FLEET, NOW)[1](None) is None
+
+
+class TestAsking:
+    def test_each_suspect_is_asked_for_alone_once_those_missing_for_longest_first(self):
+        records = [
+            suspect(1, missing_at=None, absent_since=NOW - 60),
+            suspect(2),
+            suspect(3, missing_at=None, absent_since=NOW - 120),
+            online(4),
+        ]
+        assert absence.unasked(records, survey(), NOW, LIMITS) == [3, 1]
+
+    @pytest.mark.parametrize("missing", [MOST_ASKED, MOST_ASKED + 1])
+    def test_a_mass_loss_does_not_spend_the_hour_at_once(self, missing):
+        records = [suspect(each, missing_at=None) for each in range(1, missing + 1)]
+        assert len(absence.unasked(records, survey(), NOW, LIMITS)) == MOST_ASKED
+
+    def test_confirmations_are_due_at_once_for_the_overdue_and_later_for_the_others(self):
+        records = [
+            suspect(1, missing_at=NOW - 300),
+            suspect(2, missing_at=NOW - 200),
+            suspect(3, missing_at=NOW - 10),
+            suspect(4, missing_at=None),
+            lost(5),
+        ]
+        assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW, NOW + 20]
 
 
 class TestConfirmation:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.cadence import Allowance, BudgetLimits, next_sweep_in
+from ghapp.health.cadence import Allowance, BudgetLimits, Purpose, ceiling, left, next_sweep_in
 
 HOUR = 3600.0
 
@@ -72,3 +72,26 @@ def test_sweeps_at_that_pace_keep_under_the_share(cost, left, share):
     sweeps = int(left.resets_in / seconds + 1e-9)
     keeps = left.used + sweeps * cost <= left.limit * share
     assert keeps or sweeps <= 1
+
+
+@pytest.mark.parametrize(("held_for", "seconds"), [(0.0, 60.0), (59.0, 60.0), (61.0, 61.0), (900.0, 900.0)])
+def test_a_sweep_does_not_begin_while_github_told_us_to_stay_away(held_for, seconds):
+    assert next_sweep_in(60.0, 0, Allowance(held_for=held_for), BudgetLimits()) == seconds
+
+
+@pytest.mark.parametrize(
+    ("purpose", "share", "upto"),
+    [
+        (Purpose.ACT, 0.5, 0.9),
+        (Purpose.ACT, 1.0, 1.0),
+        (Purpose.SWEEP, 0.5, 0.5),
+        (Purpose.REPORT, 0.5, 0.45),
+    ],
+)
+def test_when_it_is_short_reports_wait_first_and_confirmations_last(purpose, share, upto):
+    assert ceiling(purpose, BudgetLimits(share)) == pytest.approx(upto)
+
+
+@pytest.mark.parametrize(("used", "calls"), [(0, 2500), (2499, 1), (2500, 0), (4000, 0)])
+def test_what_is_left_is_of_the_share_and_never_less_than_nothing(used, calls):
+    assert left(Allowance(used=used), BudgetLimits()) == calls

@@ -232,9 +232,9 @@ def test_suspects_with_a_404_count_before_the_first_loss_is_acted_on():
     assert pool.fuse.position is Position.PROVING
 
 
-def test_suspects_that_only_a_list_lacked_do_not_count():
+def test_suspects_count_before_anyone_asked_for_them_alone():
     pool = Pool(*(suspect(each, missing_at=None) for each in range(1, 41)))
-    assert pool.tally()[0].lost == 0
+    assert pool.tally()[0].lost == 40
 
 
 def test_a_fuse_does_not_trip_while_there_is_nothing_to_act_on():

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from ghapp.credentials import AppCredentials
 from ghapp.errors import ConfigurationError
 from ghapp.health.verdict import Limits
-from ghapp.settings import AppCredentials, Policy, Settings
+from ghapp.settings import Policy, Settings
+from tests.keys import private_key
 
-PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"
+PEM = private_key().strip()
 CREDENTIALS = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": PEM, "GHAPP_WEBHOOK_SECRET": "s"}
 POOL = """
 [[pools]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from ghapp.store import keys
-from ghapp.store.credentials import SPARE_SECONDS, Credentials
+from ghapp.store.credentials import SPARE_SECONDS, Credentials, SharedToken
 from tests.store.contents import everything
 
 NOW = 1_790_000_000.0
@@ -33,7 +33,7 @@ class Mint:
 async def test_ten_callers_at_once_share_one_token(redis, takes):
     mint = Mint(takes=takes)
     got = await asyncio.gather(*(Credentials(redis, "key").token(ORG, mint, NOW) for _ in range(10)))
-    assert got == ["ghs_secret1"] * 10
+    assert got == [SharedToken("ghs_secret1", NOW)] * 10
     assert mint.count == 1
 
 
@@ -50,12 +50,12 @@ async def test_a_token_minted_between_the_look_and_the_claim_is_not_minted_again
         return seen
 
     late._kept = slow_look
-    assert await late.token(ORG, mint, NOW) == "ghs_secret1"
+    assert (await late.token(ORG, mint, NOW)).secret == "ghs_secret1"
     assert mint.count == 1
 
 
 async def test_the_token_is_not_in_clear_in_redis(redis):
-    secret = await Credentials(redis, "key").token(ORG, Mint(), NOW)
+    secret = (await Credentials(redis, "key").token(ORG, Mint(), NOW)).secret
     contents = await everything(redis)
     assert keys.credential(ORG).encode() in contents
     assert secret.encode() not in contents
@@ -64,14 +64,19 @@ async def test_the_token_is_not_in_clear_in_redis(redis):
 
 async def test_another_private_key_cannot_read_it_and_mints_its_own(redis):
     await Credentials(redis, "key").token(ORG, Mint("one"), NOW)
-    assert await Credentials(redis, "other key").token(ORG, Mint("two"), NOW) == "two1"
+    assert (await Credentials(redis, "other key").token(ORG, Mint("two"), NOW)).secret == "two1"
 
 
 async def test_a_token_moved_to_another_installation_cannot_be_read_there(redis):
     credentials = Credentials(redis, "key")
     await credentials.token(ORG, Mint("one"), NOW)
     await redis.copy(keys.credential(ORG), keys.credential(8))
-    assert await credentials.token(8, Mint("two"), NOW) == "two1"
+    assert (await credentials.token(8, Mint("two"), NOW)).secret == "two1"
+
+
+async def test_whoever_shares_a_token_knows_when_it_was_minted(redis):
+    await Credentials(redis, "key").token(ORG, Mint(), NOW)
+    assert await Credentials(redis, "key").token(ORG, Mint(), NOW + 60) == SharedToken("ghs_secret1", NOW)
 
 
 async def test_a_token_goes_five_minutes_before_github_ends_it(redis):
@@ -82,14 +87,15 @@ async def test_a_token_goes_five_minutes_before_github_ends_it(redis):
 async def test_a_token_that_ends_too_soon_is_used_once_and_not_shared(redis):
     mint = Mint(lasts=SPARE_SECONDS)
     credentials = Credentials(redis, "key")
-    assert [await credentials.token(ORG, mint, NOW) for _ in range(2)] == ["ghs_secret1", "ghs_secret2"]
+    got = [await credentials.token(ORG, mint, NOW) for _ in range(2)]
+    assert [each.secret for each in got] == ["ghs_secret1", "ghs_secret2"]
 
 
 async def test_a_forgotten_token_is_minted_anew(redis):
     credentials, mint = Credentials(redis, "key"), Mint()
     await credentials.token(ORG, mint, NOW)
     await credentials.forget(ORG)
-    assert await credentials.token(ORG, mint, NOW) == "ghs_secret2"
+    assert (await credentials.token(ORG, mint, NOW)).secret == "ghs_secret2"
 
 
 async def test_a_mint_that_fails_leaves_the_next_one_free_to_try(redis):
@@ -99,4 +105,4 @@ async def test_a_mint_that_fails_leaves_the_next_one_free_to_try(redis):
     credentials = Credentials(redis, "key")
     with pytest.raises(ZeroDivisionError):
         await credentials.token(ORG, fails, NOW)
-    assert await asyncio.wait_for(credentials.token(ORG, Mint(), NOW), 2) == "ghs_secret1"
+    assert (await asyncio.wait_for(credentials.token(ORG, Mint(), NOW), 2)).secret == "ghs_secret1"

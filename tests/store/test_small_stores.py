@@ -6,11 +6,9 @@ import msgspec
 import pytest
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
-from ghapp.health.cadence import Allowance
 from ghapp.health.fuse import Fuse, FuseReason, Position
 from ghapp.health.installation import Installation
 from ghapp.store import keys
-from ghapp.store.budget import Budget
 from ghapp.store.connect import _sentinel, connect, understood
 from ghapp.store.counters import Counters
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
@@ -125,39 +123,6 @@ async def test_what_is_enrolled_again_keeps_its_date_and_what_is_struck_has_none
     assert await schedule.take_due(NOW + 59, 120) == []
     await schedule.strike(ORG)
     assert await schedule.take_due(NOW + 9999, 120) == []
-
-
-def headers(used, reset=1_790_000_100, limit=5000):
-    return {"x-ratelimit-limit": str(limit), "x-ratelimit-used": str(used), "x-ratelimit-reset": str(reset)}
-
-
-@pytest.mark.parametrize("order", [(9, 10, 99), (99, 10, 9), (10, 99, 9)])
-async def test_within_one_hour_the_largest_use_is_the_latest(redis, order):
-    for used in order:
-        await Budget(redis).hear(ORG, headers(used))
-    assert await Budget(redis).left(ORG, 1_790_000_000.0) == Allowance(limit=5000, used=99, resets_in=100.0)
-
-
-async def test_a_new_hour_begins_anew_and_the_last_one_is_not_heard_any_more(redis):
-    budget = Budget(redis)
-    for said in (headers(4000), headers(1, 1_790_003_700, 15_000), headers(4001)):
-        await budget.hear(ORG, said)
-    assert await budget.left(ORG, 1_790_000_100.0) == Allowance(limit=15_000, used=1, resets_in=3600.0)
-
-
-@pytest.mark.parametrize(
-    ("now", "used", "left"), [(1_790_000_099.5, 99, 0.5), (1_790_000_100.0, 0, 0.0), (1_790_000_101.0, 0, 0.0)]
-)
-async def test_a_budget_is_full_again_when_its_hour_is_over(redis, now, used, left):
-    await Budget(redis).hear(ORG, headers(99))
-    assert await Budget(redis).left(ORG, now) == Allowance(limit=5000, used=used, resets_in=left)
-
-
-@pytest.mark.parametrize("said", [{}, {"x-ratelimit-used": "1"}, {**headers(1), "x-ratelimit-reset": "soon"}])
-async def test_answers_without_a_budget_say_nothing(redis, said):
-    await Budget(redis).hear(ORG, said)
-    assert await Budget(redis).left(ORG, NOW) == Allowance()
-    assert await redis.keys() == []
 
 
 ACME = Installation(7, "Acme", 70, {"checks": "write"}, suspended=True)

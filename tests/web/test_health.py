@@ -22,6 +22,7 @@ from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
+from tests.keys import private_key
 
 NOW = 1_800_000_000.0
 INSTALLATION = 7
@@ -72,7 +73,7 @@ async def http(away, times, redis):
     settings = Settings.read(
         {
             "GHAPP_APP_ID": "1",
-            "GHAPP_PRIVATE_KEY": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
+            "GHAPP_PRIVATE_KEY": private_key(),
             "GHAPP_WEBHOOK_SECRET": "secret",
         }
     )

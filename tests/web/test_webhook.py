@@ -10,10 +10,12 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from ghapp.settings import AppCredentials, Settings
+from ghapp.credentials import AppCredentials
+from ghapp.settings import Settings
 from ghapp.store.inbox import Inbox
 from ghapp.web.app import build
 from ghapp.web.webhook import LARGEST_BYTES
+from tests.keys import private_key
 
 OLD, NEW = "old-secret", "new-secret"
 JOB = {
@@ -37,9 +39,7 @@ async def http(redis, asked):
     async def ask_for(what):
         asked.append(what)
 
-    environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": "-----BEGIN PRIVATE KEY-----", "GHAPP_WEBHOOK_SECRET": "x"}
-    environ["GHAPP_PRIVATE_KEY"] += "\nAAAA\n-----END PRIVATE KEY-----"
-    environ["GHAPP_WEBHOOK_SECRET"] = f"{NEW},{OLD}"
+    environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": f"{NEW},{OLD}"}
     settings = Settings.read(environ)
     assert isinstance(settings.credentials, AppCredentials)
     transport = httpx.ASGITransport(build(settings, redis, ask_for))

@@ -1,0 +1,15 @@
+"""A private key for tests: a real one, made anew, so that none lies in the repository."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+
+@cache
+def private_key() -> str:
+    """A PEM as GitHub makes them; short, since nothing is signed with it."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()

@@ -1,0 +1,165 @@
+"""One budget an installation, for all processes."""
+
+import asyncio
+
+import pytest
+
+from ghapp.errors import BudgetSpentError
+from ghapp.health.cadence import MOST_IN_FLIGHT, MOST_POINTS, Allowance
+from ghapp.store import budget as module
+from ghapp.store import keys
+from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, Budget
+
+ORG = 7
+RESET = 1_790_000_100
+NOW = RESET - 100.0
+
+
+class Clock:
+    def __init__(self, now=NOW):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def budget(redis, clock):
+    return Budget(redis, clock)
+
+
+def headers(used, reset=RESET, limit=5000):
+    return {"x-ratelimit-limit": str(limit), "x-ratelimit-used": str(used), "x-ratelimit-reset": str(reset)}
+
+
+async def hear(budget, said):
+    await budget.leave(ORG, "no such flight", said)
+
+
+class TestWhatGitHubSays:
+    @pytest.mark.parametrize("order", [(9, 10, 99), (99, 10, 9), (10, 99, 9)])
+    async def test_within_one_hour_the_largest_use_is_the_latest(self, budget, order):
+        for used in order:
+            await hear(budget, headers(used))
+        assert await budget.left(ORG, NOW) == Allowance(limit=5000, used=99, resets_in=100.0)
+
+    async def test_a_new_hour_begins_anew_and_the_last_one_is_not_heard_any_more(self, budget):
+        for said in (headers(4000), headers(1, RESET + 3600, 15_000), headers(4001)):
+            await hear(budget, said)
+        assert await budget.left(ORG, RESET) == Allowance(limit=15_000, used=1, resets_in=3600.0)
+
+    @pytest.mark.parametrize(("now", "used", "left"), [(RESET - 0.5, 99, 0.5), (RESET, 0, 0.0), (RESET + 1.0, 0, 0.0)])
+    async def test_a_budget_is_full_again_when_its_hour_is_over(self, budget, now, used, left):
+        await hear(budget, headers(99))
+        assert await budget.left(ORG, now) == Allowance(limit=5000, used=used, resets_in=left)
+
+    @pytest.mark.parametrize("said", [{}, {"x-ratelimit-used": "1"}, {**headers(1), "x-ratelimit-reset": "soon"}])
+    async def test_answers_without_a_budget_say_nothing(self, redis, budget, said):
+        await hear(budget, said)
+        assert await budget.left(ORG, NOW) == Allowance()
+        assert await redis.keys() == []
+
+    async def test_a_reset_that_a_jumped_clock_wrote_is_not_heeded_and_does_not_stay(self, budget):
+        await hear(budget, headers(5000, reset=int(NOW + FAR_SECONDS + 1)))
+        await budget.enter(ORG, 0.5, 1)
+        await hear(budget, headers(7))
+        assert (await budget.left(ORG, NOW)).used == 7
+
+
+class TestTheHour:
+    @pytest.mark.parametrize(
+        ("used", "share", "goes"), [(2499, 0.5, True), (2500, 0.5, False), (4499, 0.9, True), (4500, 0.9, False)]
+    )
+    async def test_a_call_goes_up_to_its_own_share_and_no_further(self, budget, used, share, goes):
+        await hear(budget, headers(used))
+        if goes:
+            await budget.enter(ORG, share, 1)
+        else:
+            with pytest.raises(BudgetSpentError, match="begins anew in 100 s"):
+                await budget.enter(ORG, share, 1)
+
+    async def test_calls_on_their_way_are_counted_as_spent(self, budget):
+        await hear(budget, headers(2497))
+        flights = [await budget.enter(ORG, 0.5, 1) for _ in range(3)]
+        with pytest.raises(BudgetSpentError):
+            await budget.enter(ORG, 0.5, 1)
+        await budget.leave(ORG, flights[0], headers(2497))
+        await budget.enter(ORG, 0.5, 1)
+
+    async def test_many_processes_at_once_never_spend_more_than_is_left(self, redis, clock, budget):
+        await hear(budget, headers(2480))
+        others = [Budget(redis, clock) for _ in range(50)]
+        came = await asyncio.gather(*(each.enter(ORG, 0.5, 1) for each in others), return_exceptions=True)
+        assert sum(isinstance(each, str) for each in came) == 20
+
+    async def test_when_the_hour_begins_anew_everyone_may_go(self, budget, clock):
+        await hear(budget, headers(5000))
+        clock.now = float(RESET)
+        assert await budget.enter(ORG, 0.5, 1)
+
+
+class TestStayingAway:
+    @pytest.mark.parametrize(("passed", "goes"), [(29.9, False), (30.0, True)])
+    async def test_who_is_told_to_stay_away_tells_everyone_and_for_how_long(self, redis, clock, budget, passed, goes):
+        await budget.hold(ORG, 30)
+        clock.now += passed
+        other = Budget(redis, clock)
+        if goes:
+            await other.enter(ORG, 1.0, 1)
+        else:
+            with pytest.raises(BudgetSpentError, match="stay away"):
+                await other.enter(ORG, 1.0, 1)
+        assert (await other.left(ORG, clock.now)).held_for == pytest.approx(max(0.0, 30 - passed))
+
+    async def test_the_longest_word_holds(self, budget):
+        await budget.hold(ORG, 60)
+        await budget.hold(ORG, 5)
+        assert (await budget.left(ORG, NOW)).held_for == 60
+
+    async def test_a_clock_that_jumped_back_does_not_keep_us_away_for_ever(self, budget, clock):
+        await budget.hold(ORG, 60)
+        clock.now -= 86_400
+        await budget.enter(ORG, 1.0, 1)
+
+
+class TestTheMinute:
+    async def test_a_minutes_points_are_not_exceeded(self, budget, monkeypatch):
+        monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
+        for _ in range(MOST_POINTS // 5):
+            await budget.leave(ORG, await budget.enter(ORG, 1.0, 5), {})
+        with pytest.raises(BudgetSpentError, match="at once"):
+            await budget.enter(ORG, 1.0, 5)
+
+    async def test_points_come_back_as_the_minute_passes(self, budget, clock, monkeypatch):
+        monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
+        clock.now = NOW - NOW % 60
+        for _ in range(MOST_POINTS):
+            await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
+        clock.now += 60
+        with pytest.raises(BudgetSpentError):
+            await budget.enter(ORG, 1.0, 1)
+        clock.now += 30
+        for _ in range(MOST_POINTS // 2):
+            await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
+        with pytest.raises(BudgetSpentError):
+            await budget.enter(ORG, 1.0, 1)
+
+    async def test_only_so_many_are_on_their_way_and_the_next_waits_for_one_to_land(self, budget):
+        flights = [await budget.enter(ORG, 1.0, 1) for _ in range(MOST_IN_FLIGHT)]
+        waiting = asyncio.create_task(budget.enter(ORG, 1.0, 1))
+        await asyncio.sleep(0.15)
+        assert not waiting.done()
+        await budget.leave(ORG, flights[0], {})
+        assert await asyncio.wait_for(waiting, 5)
+
+    async def test_a_call_whose_process_died_is_not_on_its_way_for_ever(self, redis, budget, clock):
+        for _ in range(MOST_IN_FLIGHT):
+            await budget.enter(ORG, 1.0, 1)
+        clock.now += FLIGHT_SECONDS
+        await budget.enter(ORG, 1.0, 1)
+        assert await redis.zcard(keys.flights(ORG)) == 1
