@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from ghapp.errors import GitHubError
 from ghapp.github.api import Tenant
 from ghapp.health import absence
 from ghapp.health import evidence as seen
+from ghapp.health.absence import Look
 from ghapp.health.cadence import Purpose
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence
@@ -61,11 +63,13 @@ async def _confirm(house: House, installation: Installation, suspects: dict[int,
         return 0
     tenant = await house.tenant(installation, Purpose.ACT)
     concurrency = house.settings.of(installation.org).sweep.concurrency
-    control = (await observe(tenant, house.pages, concurrency)).look
+    control = absence.lenient((await observe(tenant, house.pages, concurrency)).look)
     if doubt := absence.doubt(control, await house.runners.survey(installation.id)):
         log.warning("the control list proves nothing", org=installation.org, reason=doubt)
         return 0
     suspects = await _without_ended_jobs(house, tenant, suspects)
+    if control.slipped:
+        control = await _by_name(tenant, control, suspects.values())
     answers = {runner_id: control.runners[runner_id] for runner_id in suspects if runner_id in control.runners}
     asked = await ask_each(tenant, [each.id for each in absence.unproven(suspects.values(), control)], concurrency)
     at = house.clock()
@@ -74,6 +78,14 @@ async def _confirm(house: House, installation: Installation, suspects: dict[int,
     gone = sum(answer is None for answer in asked.values())
     log.info("confirmed", installation=installation.id, org=installation.org, gone=gone, of=len(suspects))
     return gone
+
+
+async def _by_name(tenant: Tenant, control: Look, suspects: Iterable[Evidence]) -> Look:
+    """A list that slipped, and with it whoever bears a suspect's name."""
+    runners = dict(control.runners)
+    for each in suspects:
+        runners |= {runner.id: runner for runner in await tenant.runners_named(each.name)}
+    return control._replace(runners=runners)
 
 
 async def _without_ended_jobs(house: House, tenant: Tenant, suspects: dict[int, Evidence]) -> dict[int, Evidence]:

@@ -132,7 +132,7 @@ async def _record(
     known = await house.runners.all(installation.id)
     look = absence.weighed(observation.look, known, survey, began, policy.fuse)
     after = absence.surveyed(survey, look, began)
-    records = {**known, **await house.runners.revise(installation.id, absence.folds(look, known, began), known)}
+    records = {**known, **await house.runners.revise(installation.id, absence.folds(look, known, survey, began), known)}
     looked = await _look_alone(house, installation, absence.unasked(records.values(), after, began, policy.evidence))
     at = house.clock()
     records |= await house.runners.revise(

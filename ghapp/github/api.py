@@ -227,6 +227,12 @@ class Tenant:
         answer = await self.send("GET", path)
         return None if answer.status == NOT_FOUND else wire.runner(expect(answer, path))
 
+    async def runners_named(self, name: str) -> list[Registration]:
+        """The runners of exactly that name: a list too short to slip."""
+        path = f"/orgs/{self.installation.org}/actions/runners"
+        answer = await self.send("GET", path, name=name, per_page=PER_PAGE)
+        return [each for each in wire.runner_page(expect(answer, path)).runners if each.name == name]
+
     async def remove_runner(self, runner_id: int) -> Removal:
         """Take a registration away. A 404 is success; a busy runner stays."""
         path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"

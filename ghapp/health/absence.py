@@ -6,7 +6,7 @@ A list is a hint, a GET is proof, and one 404 only starts a clock. Every functio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,9 @@ from ghapp.health.verdict import Limits, Reason, State, gone_since, judge
 MOST_ASKED = 500
 """Suspects asked for alone by one look: a mass loss must not spend the hour at once."""
 
+SLIPPED_SHARE = 0.1
+"""A list that is off by more than this is not slipped but wrong."""
+
 
 class Look(NamedTuple):
     """One look at an installation's whole list.
@@ -27,19 +30,34 @@ class Look(NamedTuple):
         runners: whoever was listed, by id.
         total: how many GitHub says there are.
         flaw: why the list proves no absence; None when it is complete.
+        slipped: it is complete but for a few that the fleet's own changes hid; whom it lacks, it may have overlooked.
     """
 
     runners: Mapping[int, Registration]
     total: int
     flaw: Reason | None = None
+    slipped: bool = False
+
+
+def lenient(look: Look) -> Look:
+    """A look that is incomplete by a few is one that slipped.
+
+    Offset pages slip whenever a runner comes or goes between two of them. In a fleet of thousands of ephemeral runners
+    that is always, and whoever waited for a complete list would never miss anybody.
+    """
+    off = abs(look.total - len(look.runners))
+    if look.flaw is not Reason.LIST_INCOMPLETE or off > SLIPPED_SHARE * look.total:
+        return look
+    return look._replace(flaw=None, slipped=True)
 
 
 def weighed(look: Look, known: Mapping[int, Evidence], survey: Survey, now: float, limits: FuseLimits) -> Look:
-    """The look, with its flaw if it is an empty list of a fleet that was there a moment ago.
+    """The look as it may be used: leniently, and with a flaw if it is empty where a fleet was a moment ago.
 
-    That is no answer until it has been one for a whole window. Even then it is a hint: each runner is asked for
-    alone, twice.
+    An empty list is no answer until it has been one for a whole window. Even then it is a hint: each runner is asked
+    for alone, twice.
     """
+    look = lenient(look)
     if look.flaw is not None or look.runners or sum(each.listed for each in known.values()) <= limits.floor:
         return look
     since = survey.failing_since if survey.failure == Reason.LIST_EMPTY else None
@@ -58,18 +76,23 @@ def failed(survey: Survey, reason: Reason, at: float) -> Survey:
     return Survey(survey.swept_at, survey.total, failing_since, reason)
 
 
-def folds(look: Look, known: Mapping[int, Evidence], at: float) -> dict[int, Fold]:
-    """What a look says of each runner that was listed; and, when it is complete, of each that was not."""
-    complete = look.flaw is None
+def folds(look: Look, known: Mapping[int, Evidence], survey: Survey, at: float) -> dict[int, Fold]:
+    """What a look says of each runner that was listed; and, unless it is flawed, of each that was not.
+
+    `survey` is the one before this look.
+    """
+    usable = look.flaw is None
     found: dict[int, Fold] = {
-        runner_id: partial(seen.registration_seen, seen=runner, at=at, listed=complete)
+        runner_id: partial(seen.registration_seen, seen=runner, at=at, listed=usable)
         for runner_id, runner in look.runners.items()
     }
-    if complete:
+    if usable:
         bearers = {runner.name: runner.id for runner in look.runners.values()}
+        miss = partial(seen.overlooked, survey=survey) if look.slipped else seen.unlisted
         for runner_id, evidence in known.items():
             if runner_id not in look.runners and evidence.registered:
-                found[runner_id] = partial(_unlisted, at=at, total=look.total, heir=bearers.get(evidence.name))
+                missed = partial(miss, at=at, total=look.total)
+                found[runner_id] = partial(_unlisted, missed=missed, heir=bearers.get(evidence.name))
     return found
 
 
@@ -117,7 +140,10 @@ def is_sane(known: Installation, now: Installation) -> bool:
 
 
 def doubt(control: Look, survey: Survey) -> Reason | None:
-    """Why a control list proves nothing, or None: it is incomplete, or empty where there were runners."""
+    """Why a control list proves nothing, or None: it is incomplete, or empty where there were runners.
+
+    One that slipped will do, where each suspect's own name is asked for as well.
+    """
     if control.flaw is not None:
         return control.flaw
     return Reason.LIST_EMPTY if not control.runners and survey.total > 0 else None
@@ -142,8 +168,8 @@ def confirmed(answer: Registration | None, at: float) -> Fold:
     return lambda evidence: None if evidence is None else seen.absence_confirmed(evidence, at)
 
 
-def _unlisted(evidence: Evidence | None, at: float, total: int, heir: int | None) -> Evidence | None:
+def _unlisted(evidence: Evidence | None, missed: Callable[[Evidence], Evidence], heir: int | None) -> Evidence | None:
     if evidence is None:
         return None
-    absent = seen.unlisted(evidence, at, total)
+    absent = missed(evidence)
     return absent if heir is None else seen.reregistered(absent, heir)

@@ -100,6 +100,9 @@ class Evidence(NamedTuple):
     would_act_at: float | None = None
     """The plan would have let it be acted on, were it not for dry-run."""
 
+    overlooked_at: float | None = None
+    """The first of the lists that lacked it and had slipped; None once it was seen again."""
+
     @property
     def running_job(self) -> int | None:
         """The job that it is running by all that deliveries told, else None."""
@@ -192,6 +195,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         and evidence.missing_at is None
         and evidence.retired_at is None
         and evidence.reregistered_as is None
+        and evidence.overlooked_at is None
         and not _outlived_its_job(evidence, seen, at)
     )
     if unchanged:
@@ -227,6 +231,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         removed_at=None if was_absent else evidence.removed_at,
         replaced_at=None if was_absent else evidence.replaced_at,
         would_act_at=None if was_absent else evidence.would_act_at,
+        overlooked_at=None,
     )
 
 
@@ -240,6 +245,18 @@ def unlisted(evidence: Evidence, at: float, total: int) -> Evidence:
     if evidence.absent_since is not None:
         return evidence._replace(listed=False, observed_at=at)
     return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total)
+
+
+def overlooked(evidence: Evidence, at: float, total: int, survey: Survey) -> Evidence:
+    """A list lacked it that had slipped by a few. It is a hint only the second time running.
+
+    `survey` is the one before that list: until when it was last seen.
+    """
+    if not evidence.registered or _late(evidence, at):
+        return evidence
+    if evidence.absent_since is not None or (evidence.overlooked_at is not None and at > evidence.overlooked_at):
+        return unlisted(evidence, at, total)
+    return evidence._replace(listed=False, observed_at=observed_at(evidence, survey), overlooked_at=at)
 
 
 def get_missed(evidence: Evidence, at: float) -> Evidence:

@@ -51,6 +51,42 @@ class TestWeighing:
         assert absence.weighed(listing(1), FLEET, survey(), NOW, FUSE) == listing(1)
 
 
+class TestSlipping:
+    @pytest.mark.parametrize(
+        ("arrived", "flaw"), [(90, None), (89, Reason.LIST_INCOMPLETE)], ids=["off by a tenth", "by more"]
+    )
+    def test_a_list_that_is_off_by_a_few_slipped_and_one_that_is_off_by_many_is_flawed(self, arrived, flaw):
+        look = listing(*range(1, arrived + 1), flaw=Reason.LIST_INCOMPLETE)._replace(total=100)
+        used = absence.weighed(look, FLEET, survey(), NOW, FUSE)
+        assert (used.flaw, used.slipped) == (flaw, flaw is None)
+
+    @pytest.mark.parametrize("flaw", [Reason.LIST_EMPTY, None])
+    def test_nothing_else_is_lenient(self, flaw):
+        assert absence.lenient(listing(1, flaw=flaw)) == listing(1, flaw=flaw)
+
+    def test_whom_a_list_that_slipped_lacks_is_missed_only_the_second_time_running(self):
+        look = listing(*range(2, 11))._replace(slipped=True)
+        before = survey(swept_at=NOW - 60)
+        once = absence.folds(look, FLEET, before, NOW)[1](online(1, observed_at=LONG_AGO))
+        verdict = judge(once, survey(), NOW, LIMITS)
+        assert (verdict.state, verdict.observed_at) == (State.HEALTHY, NOW - 60), "it is as old as the last list"
+        twice = absence.folds(look, {1: once}, survey(), NOW + 60)[1](once)
+        assert judge(twice, survey(), NOW + 60, LIMITS).state is State.SUSPECT
+
+    def test_the_same_list_twice_is_one_look(self):
+        look = listing(*range(2, 11))._replace(slipped=True)
+        once = absence.folds(look, FLEET, survey(), NOW)[1](online(1))
+        again = absence.folds(look, {1: once}, survey(), NOW)[1](once)
+        assert judge(again, survey(), NOW, LIMITS).state is State.HEALTHY
+
+    def test_who_is_seen_between_two_slips_was_not_missed(self):
+        slipped = listing(*range(2, 11))._replace(slipped=True)
+        once = absence.folds(slipped, FLEET, survey(), NOW)[1](online(1))
+        seen = absence.folds(listing(1), {1: once}, survey(), NOW + 60)[1](once)
+        again = absence.folds(slipped, {1: seen}, survey(), NOW + 120)[1](seen)
+        assert judge(again, survey(), NOW + 120, LIMITS).state is State.HEALTHY
+
+
 class TestSurvey:
     def test_a_complete_list_ends_every_failure(self):
         before = survey(failing_since=LONG_AGO, failure="RateLimited")
@@ -67,18 +103,18 @@ class TestSurvey:
 
 class TestFolds:
     def test_a_complete_list_says_something_of_everyone(self):
-        assert set(absence.folds(listing(1, 2, 77), FLEET, NOW)) == {*FLEET, 77}
+        assert set(absence.folds(listing(1, 2, 77), FLEET, survey(), NOW)) == {*FLEET, 77}
 
     def test_an_incomplete_list_says_nothing_of_those_it_lacks(self):
-        assert set(absence.folds(listing(1, 2, flaw=Reason.LIST_INCOMPLETE), FLEET, NOW)) == {1, 2}
+        assert set(absence.folds(listing(1, 2, flaw=Reason.LIST_INCOMPLETE), FLEET, survey(), NOW)) == {1, 2}
 
     def test_who_was_only_heard_of_is_in_no_list(self):
         heard_of = {5: online(5, registered=False)}
-        assert absence.folds(listing(), heard_of, NOW) == {}
+        assert absence.folds(listing(), heard_of, survey(), NOW) == {}
 
     def test_a_runner_whose_name_a_later_registration_bears_lost_nothing(self):
         again = Look({99: registration(id=99, name="linux-1", online=True)}, 1)
-        after = absence.folds(again, {1: online(1)}, NOW)[1](online(1))
+        after = absence.folds(again, {1: online(1)}, survey(), NOW)[1](online(1))
         assert judge(after, survey(), NOW, LIMITS).reason is Reason.REREGISTERED
 
     def test_a_404_only_starts_a_clock_and_its_registration_ends_the_absence(self):
@@ -91,7 +127,7 @@ class TestFolds:
     def test_what_was_forgotten_meanwhile_is_not_raised_from_the_dead(self):
         assert absence.answered(None, NOW)(None) is None
         assert absence.confirmed(None, NOW)(None) is None
-        assert absence.folds(listing(), FLEET, NOW)[1](None) is None
+        assert absence.folds(listing(), FLEET, survey(), NOW)[1](None) is None
 
 
 class TestAsking:
