@@ -1,0 +1,85 @@
+"""Which deliveries are asked for again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.redelivery import Attempt, Backlog, backlog
+
+from .builders import MICROSECOND, NOW
+
+OLD = NOW - 7200
+
+
+def failed(attempt_id=1, guid="a", at=OLD, status=503):
+    return Attempt(attempt_id, guid, at, status)
+
+
+def test_when_all_is_well_nothing_is_asked():
+    assert backlog([failed(status=202)], set(), NOW) == Backlog((), None)
+    assert backlog([], set(), NOW) == Backlog((), None)
+
+
+@pytest.mark.parametrize("status", [0, 301, 401, 403, 404, 500, 503], ids=str)
+def test_what_was_not_accepted_is_asked_for_again(status):
+    assert backlog([failed(status=status)], set(), NOW) == Backlog((1,), OLD)
+
+
+@pytest.mark.parametrize("status", [400, 413], ids=str)
+def test_what_was_refused_for_what_it_is_is_not(status):
+    assert backlog([failed(status=status)], set(), NOW) == Backlog((), None)
+
+
+def test_one_success_among_its_attempts_is_enough():
+    assert backlog([failed(1), failed(2, status=202), failed(3)], set(), NOW) == Backlog((), None)
+
+
+def test_what_we_hold_is_not_asked_for_though_github_never_heard_our_answer():
+    assert backlog([failed(guid="a"), failed(2, "b")], {"a"}, NOW) == Backlog((2,), OLD)
+
+
+def test_a_delivery_is_asked_for_once_by_its_last_attempt_and_the_oldest_first():
+    tries = [failed(3, "b", OLD + 60), failed(2, "a", OLD + 30), failed(1, "a", OLD)]
+    assert backlog(tries, set(), NOW) == Backlog((2, 3), OLD)
+
+
+@pytest.mark.parametrize(
+    ("tries", "waited", "asked"),
+    [
+        (1, 30.0, True),
+        (1, 30.0 - MICROSECOND, False),
+        (3, 120.0, True),
+        (3, 120.0 - MICROSECOND, False),
+        (8, 3600.0, True),
+        (8, 3600.0 - MICROSECOND, False),
+        (50, 3600.0, True),
+    ],
+)
+def test_it_waits_twice_as_long_after_each_attempt_and_an_hour_at_most(tries, waited, asked):
+    last = NOW - waited
+    found = backlog([failed(each, at=last - (tries - each)) for each in range(1, tries + 1)], set(), last + waited)
+    assert bool(found.ask) is asked
+    assert found.since == last - (tries - 1), "until it came, not all is well"
+
+
+ATTEMPTS = st.lists(
+    st.builds(
+        Attempt, st.integers(1, 99), st.sampled_from("abcd"), st.floats(OLD, NOW), st.sampled_from([0, 202, 503])
+    ),
+    unique_by=lambda attempt: attempt.id,
+)
+
+
+@given(ATTEMPTS, st.sets(st.sampled_from("abcd")))
+def test_nobody_is_asked_for_twice_nor_what_is_held_nor_what_came(attempts, kept):
+    guids = {each.id: each.guid for each in attempts}
+    asked = [guids[each] for each in backlog(attempts, kept, NOW).ask]
+    came = {each.guid for each in attempts if each.succeeded}
+    assert len(asked) == len(set(asked))
+    assert not set(asked) & (kept | came)
+
+
+@given(ATTEMPTS, st.randoms())
+def test_the_order_of_the_record_does_not_matter(attempts, random):
+    shuffled = random.sample(attempts, len(attempts))
+    assert backlog(shuffled, set(), NOW).since == backlog(attempts, set(), NOW).since
