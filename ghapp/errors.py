@@ -18,6 +18,10 @@ class StoreUnavailableError(GhappError):
     """Redis did not answer, or answered that it cannot keep anything just now."""
 
 
+class ClaimLostError(GhappError):
+    """The exclusive right to act went while it was used; what was begun must not go on."""
+
+
 class MalformedDeliveryError(GhappError):
     """A webhook body that is no JSON, or lacks what its event always has."""
 

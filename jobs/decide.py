@@ -20,12 +20,10 @@ from jobs.tell import tell_fuse, tell_runners
 
 log = logger(__name__)
 
-PLANNING_SECONDS = 30.0
-
 
 async def decide(house: House, installation: Installation) -> Plan:
     """Plan for one installation. One process at a time plans: two could each let a first batch through."""
-    async with house.claims.hold("plan", installation.id, PLANNING_SECONDS) as mine:
+    async with house.claims.hold("plan", installation.id) as mine:
         if not mine:
             return Plan()
         now = house.clock()

@@ -63,4 +63,4 @@ def backlog(attempts: Iterable[Attempt], kept: Collection[str], now: float) -> B
 
 
 def _wait(attempts: int) -> float:
-    return min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(attempts - 1, 10))
+    return min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(attempts - 1, 10))

@@ -23,7 +23,6 @@ from ghapp.store.claims import Claims
 SPARE_SECONDS = 300.0
 """A token that ends sooner is not given out: a sweep must not lose it half-way."""
 
-MINTING_SECONDS = 15.0
 NONCE_BYTES = 12
 
 
@@ -64,7 +63,7 @@ class Credentials:
         while True:
             if (kept := await self._kept(installation)) is not None:
                 return kept
-            async with self._claims.hold("mint", installation, MINTING_SECONDS) as mine:
+            async with self._claims.hold("mint", installation) as mine:
                 if mine:
                     if (kept := await self._kept(installation)) is not None:  # minted between our look and our claim
                         return kept

@@ -4,21 +4,22 @@ import asyncio
 
 import pytest
 
+from ghapp.errors import ClaimLostError
 from ghapp.store import keys
 from ghapp.store.claims import Claims
 
 
 async def test_a_claim_is_one_holder_s_alone_until_it_lets_go(redis):
     claims, rival = Claims(redis), Claims(redis)
-    async with claims.hold("remediate", 1, 60) as mine, rival.hold("remediate", 1, 60) as also_mine:
+    async with claims.hold("remediate", 1) as mine, rival.hold("remediate", 1) as also_mine:
         assert (mine, also_mine) == (True, False)
-    async with rival.hold("remediate", 1, 60) as mine:
+    async with rival.hold("remediate", 1) as mine:
         assert mine is True
 
 
 async def test_of_many_at_once_one_gets_it(redis):
     async def attempt():
-        async with Claims(redis).hold("remediate", 1, 60) as mine:
+        async with Claims(redis).hold("remediate", 1) as mine:
             await asyncio.sleep(0.1)
             return mine
 
@@ -26,8 +27,8 @@ async def test_of_many_at_once_one_gets_it(redis):
 
 
 async def test_whoever_did_not_get_it_does_not_release_it(redis):
-    async with Claims(redis).hold("remediate", 1, 60):
-        async with Claims(redis).hold("remediate", 1, 60):
+    async with Claims(redis).hold("remediate", 1):
+        async with Claims(redis).hold("remediate", 1):
             pass
         assert await redis.exists(keys.claim("remediate", "1")) == 1
 
@@ -35,31 +36,73 @@ async def test_whoever_did_not_get_it_does_not_release_it(redis):
 async def test_another_kind_and_another_thing_are_other_claims(redis):
     claims = Claims(redis)
     async with (
-        claims.hold("remediate", 1, 60) as one,
-        claims.hold("remediate", 2, 60) as two,
-        claims.hold("mint", 1, 60) as three,
+        claims.hold("remediate", 1) as one,
+        claims.hold("remediate", 2) as two,
+        claims.hold("mint", 1) as three,
     ):
         assert (one, two, three) == (True, True, True)
 
 
+async def test_a_claim_outlives_its_lease_while_its_holder_lives(redis):
+    async with Claims(redis, lease_seconds=0.2).hold("remediate", 1):
+        await asyncio.sleep(0.5)
+        async with Claims(redis).hold("remediate", 1) as also_mine:
+            assert also_mine is False
+
+
 async def test_a_claim_expires_with_its_dead_holder(redis):
-    async with Claims(redis).hold("remediate", 1, 1.5):
-        assert 1000 < await redis.pttl(keys.claim("remediate", "1")) <= 1500
+    dead = asyncio.create_task(hold_for_ever(Claims(redis, lease_seconds=1.5)))
+    await asyncio.sleep(0.05)
+    assert 1000 < await redis.pttl(keys.claim("remediate", "1")) <= 1500
+    dead.cancel()
 
 
-async def test_whoever_held_it_too_long_does_not_release_his_successor_s(redis):
-    claims = Claims(redis)
-    async with claims.hold("remediate", 1, 0.02):
-        await asyncio.sleep(0.05)
-        successor = Claims(redis).hold("remediate", 1, 60)
-        assert await successor.__aenter__() is True
-    assert await redis.exists(keys.claim("remediate", "1")) == 1
-    await successor.__aexit__(None, None, None)
+async def hold_for_ever(claims):
+    async with claims.hold("remediate", 1):
+        await asyncio.Event().wait()
+
+
+async def test_whoever_lost_it_is_stopped_and_does_not_release_his_successor_s(redis):
+    holder = asyncio.create_task(hold_for_ever(Claims(redis, lease_seconds=0.2)))
+    await asyncio.sleep(0.05)
+    await redis.set(keys.claim("remediate", "1"), "successor")
+    with pytest.raises(ClaimLostError):
+        await asyncio.wait_for(holder, 5)
+    assert await redis.get(keys.claim("remediate", "1")) == b"successor"
+
+
+async def test_whoever_cannot_renew_it_is_stopped_before_it_can_be_another_s(redis):
+    claims = Claims(redis, lease_seconds=0.5)
+
+    async def away(**_):
+        raise ConnectionError("Redis is away")
+
+    left = []
+
+    async def hold():
+        async with claims.hold("remediate", 1):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                left.append(await redis.pttl(keys.claim("remediate", "1")))
+
+    claims._renew = away
+    with pytest.raises(ClaimLostError):
+        await asyncio.wait_for(hold(), 5)
+    assert left[0] > 0
+
+
+async def test_a_holder_that_is_cancelled_from_outside_is_cancelled_and_lets_go(redis):
+    holder = asyncio.create_task(hold_for_ever(Claims(redis)))
+    await asyncio.sleep(0.05)
+    holder.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await holder
     assert await redis.keys() == []
 
 
 async def test_a_block_that_fails_lets_go(redis):
     with pytest.raises(ZeroDivisionError):
-        async with Claims(redis).hold("remediate", 1, 60):
+        async with Claims(redis).hold("remediate", 1):
             raise ZeroDivisionError
     assert await redis.keys() == []
