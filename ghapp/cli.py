@@ -237,11 +237,13 @@ def pause(org: str, pool: str | None, why: str) -> None:
 @click.argument("org")
 @click.option("--pool", help="Only this pool.")
 def resume(org: str, pool: str | None) -> None:
-    """End a pause, and let a stopped fuse prove anew.
+    """End pauses, and let stopped fuses prove anew.
+
+    Without a pool the whole organization goes on: its own pause ends, and each pool's.
 
     Example: ghapp resume acme --pool linux-4vcpu
     """
-    for line in _run(_resume(_read(), org, pool)) or ["nothing was paused or stopped"]:
+    for line in _run(_resume(_read(), org, pool)):
         click.echo(line)
 
 
@@ -251,29 +253,40 @@ async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> No
 
     async with _redis(settings) as redis:
         (installation,) = await _chosen(Installations(redis), org)
-        await Fuses(redis).pause(installation.id, pool or WHOLE_ORG, Pause(getpass.getuser(), why, time.time()))
+        await Fuses(redis).pause(installation.id, pool or WHOLE_ORG, Pause(_user(), why, time.time()))
 
 
 async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
-    from ghapp.health.fuse import Position
-    from ghapp.health.fuse import resume as resumed
+    """Resume, have it looked at, and say what was done for each pool."""
+    from ghapp.store.connect import connect_sync
     from ghapp.store.fuses import WHOLE_ORG, Fuses
     from ghapp.store.installations import Installations
+    from ghapp.work import ask_for_sweep
 
-    done = []
     async with _redis(settings) as redis:
         (installation,) = await _chosen(Installations(redis), org)
         fuses = Fuses(redis)
-        if await fuses.unpause(installation.id, pool or WHOLE_ORG):
-            done.append(f"resumed: {org}{'/' + pool if pool else ''}")
-        for name, fuse in (await fuses.all(installation.id)).items():
-            chosen = pool is None or name == pool
-            if not chosen or fuse.position is not Position.STOPPED:
-                continue
-            after = resumed(fuse, time.time(), settings.of(org).fuse)
-            if await fuses.save(installation.id, name, fuse, after):
-                done.append(f"fuse proves anew: {org}/{name}")
-    return done
+        limits = settings.of(installation.org).fuse
+        done = await fuses.resume(installation, pool, _user(), time.time(), limits)
+        org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
+    said = [
+        f"resumed: {installation.org}{'' if name == WHOLE_ORG else '/' + name}, paused by {pause.who}: {pause.why}"
+        for name, pause in done.ended.items()
+    ]
+    said += [f"fuse proves anew: {installation.org}/{name}" for name in done.proving]
+    if org_pause is not None:
+        said.append(f"still paused: {installation.org}, by {org_pause.who}: {org_pause.why}")
+    if done and settings.redis_url is not None:
+        with connect_sync(settings.redis_url) as desk:
+            ask_for_sweep(desk, installation.id)
+    return said or ["nothing was paused or stopped"]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not have a name
+        return f"uid {os.getuid()}"
 
 
 @main.group()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -29,7 +28,7 @@ from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.tables import COLOURS
-from ghapp.up import Sandbox
+from ghapp.up import Site
 
 INCIDENT_AFTER_SECONDS = 15.0
 INCIDENT_RUNNERS = 12
@@ -37,24 +36,59 @@ INCIDENT_POOL = "linux-4vcpu"
 EVENTS_SHOWN = 8
 
 
-def show(settings: Settings, sandbox: Sandbox | None, revive: Callable[[], None]) -> None:
-    """Draw twice a second until interrupted; in the sandbox, let an incident happen."""
-    asyncio.run(_show(settings, sandbox, revive))
+def show(site: Site) -> None:
+    """Draw twice a second until interrupted; before that, set up; in the sandbox, let an incident happen."""
+    asyncio.run(_show(site))
 
 
-async def _show(settings: Settings, sandbox: Sandbox | None, revive: Callable[[], None]) -> None:
+async def _show(site: Site) -> None:
+    console = Console()
+    if site.setup_key is not None:
+        await _set_up(site, site.setup_key, console)
+    settings, sandbox = site.settings, site.sandbox
     redis = connect(settings.redis_url or "")
     began, lost = time.time(), 0
     curl = await _curl(settings, redis) if sandbox is not None else ""
-    with Live(console=Console(), refresh_per_second=2) as live:
+    with Live(console=console, refresh_per_second=2) as live:
         while True:
-            revive()
+            site.tend()
             fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
             seen = any(runners for runners, _ in fleets)
             if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
                 lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
-            live.update(Group(*(panel for _, panel in fleets), _footer(lost, curl)))
+            panels = [panel for _, panel in fleets] or [_nowhere(settings)]
+            live.update(Group(*panels, _footer(lost, curl)))
             await asyncio.sleep(0.5)
+
+
+async def _set_up(site: Site, key: str, console: Console) -> None:
+    """Say where to go, in lines that can be copied and stay; return when the App is there."""
+    console.print(invitation(site.settings, key), soft_wrap=True)
+    while site.settings.credentials is None:
+        site.tend()
+        await asyncio.sleep(0.2)
+    console.print(Text("The App is created; its credentials are kept. Workers and clock start.", "bold green"))
+
+
+def invitation(settings: Settings, key: str) -> Text:
+    """Where /setup is, for a browser here and for one elsewhere."""
+    host, port = settings.listen
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a name is looked up, none is bound
+    address = f"http://{f'[{here}]' if ':' in here else here}:{port}"
+    return Text.assemble(
+        ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
+        (f"    {address}/setup\n\n", "bold cyan"),
+        "From another machine, or through a proxy, with the key:\n\n",
+        f"    {settings.public_url or address}/setup?key={key}\n\n",
+        ("Everything else starts by itself when that is done. Ctrl-C ends it.\n", "dim"),
+    )
+
+
+def _nowhere(settings: Settings) -> Panel:
+    """What to do when the App is installed nowhere."""
+    where = settings.credentials.install_url if settings.credentials is not None else None
+    said = Text("The App is installed on no organization yet; it is looked for.")
+    return Panel(Group(said, Text(f"Install it: {where}", "bold", overflow="fold")) if where else said, title="ghapp")
 
 
 async def _fleet(settings: Settings, redis: Any, installation: Installation) -> tuple[int, Panel]:

@@ -1,12 +1,16 @@
 """Everything on one machine: an embedded Redis, the roles as processes, and, with `--sandbox`, a GitHub to try it on.
 
 Each role is a process of its own, as in a deployment; one that dies is started again. They end in the reverse
-order of their start.
+order of their start. Without the App's credentials only the web role starts; the others follow when /setup has
+obtained them.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,11 +20,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from ghapp.credentials import kept
 from ghapp.embedded import embedded_redis
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.settings import Settings
 
-ROLES = ("web", "worker", "worker", "clock")
+BEHIND = ("worker", "worker", "clock")
+"""The roles behind the web role."""
+
 STOP_SECONDS = 10.0
 SANDBOX_START_SECONDS = 20.0
 
@@ -45,8 +52,6 @@ url = "{url}"
 secret_env = "CONTROLLER_SECRET"
 """
 
-Show = Callable[[Settings, "Sandbox | None", Callable[[], None]], None]
-
 
 class Sandbox:
     """The simulated GitHub, as a process, and its levers."""
@@ -66,37 +71,89 @@ class Sandbox:
         return list(ids["ids"] if isinstance(ids, dict) else ids)
 
 
+class Site:
+    """What runs on this machine.
+
+    Attributes:
+        settings: what the roles run with; without credentials until /setup has obtained them.
+        sandbox: the simulated GitHub, if it was brought.
+        setup_key: what /setup asks of other machines; None when there was nothing to set up.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str], sandbox: Sandbox | None, start: Callable[[str, Mapping[str, str]], _Role]
+    ) -> None:
+        """`start` starts a role and answers for its end."""
+        self._environ, self._start = environ, start
+        self.settings, self.sandbox = Settings.read(environ), sandbox
+        self.setup_key: str | None = None
+        if self.settings.credentials is None:
+            self.setup_key = secrets.token_urlsafe(24)
+            self._roles = [start("web", {**environ, "GHAPP_SETUP_KEY": self.setup_key})]
+        else:
+            self._roles = [start(role, environ) for role in ("web", *BEHIND)]
+
+    def tend(self) -> None:
+        """Start again what died, and the roles that waited for the App; to be called again and again."""
+        for role in self._roles:
+            role.revive()
+        if self.settings.credentials is None and kept(self.settings.state_dir) is not None:
+            self.settings = Settings.read(self._environ)
+            self._roles += [self._start(role, self._environ) for role in BEHIND]
+
+
+Show = Callable[[Site], None]
+
+
 def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
     """Run until `show` returns or is interrupted, and leave nothing running.
 
     Args:
         environ: the environment; the roles get it too, with what is added here.
         sandbox: bring a simulated GitHub; nothing outside this machine is asked, and nothing is kept.
-        show: given the settings, the sandbox, and a function that starts again what died.
+        show: given what runs here; has to tend it.
+
+    Raises:
+        ConfigurationError: the configuration is wrong, or the address is taken.
     """
+    # Containers and service managers end us by SIGTERM: as by Ctrl-C, nothing is to be left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as stack:
         environ = dict(environ)
-        bench = None
-        if sandbox:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghapp-")))
-            host, port = Settings.read(environ).listen
-            bench = stack.enter_context(_sandbox(folder, f"http://{host}:{port}/webhook"))
-            environ |= _sandbox_environment(bench.description, folder)
         settings = Settings.read(environ)
-        if settings.credentials is None:
-            raise ConfigurationError("GHAPP_APP_ID: not set; try `ghapp up --sandbox`, or give the App's credentials")
+        _require_free(*settings.listen)
+        bench = None
+        home = settings.state_dir
+        if sandbox:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghapp-")))
+            host, port = settings.listen
+            bench = stack.enter_context(_sandbox(home, f"http://{host}:{port}/webhook"))
+            environ |= _sandbox_environment(bench.description, home)
+        _make(home)
         if settings.redis_url is None:
-            home = folder if sandbox else settings.state_dir
             environ["GHAPP_REDIS_URL"] = stack.enter_context(embedded_redis(home / "redis", durable=not sandbox))
-            settings = Settings.read(environ)
-        log_file = stack.enter_context((settings.state_dir if not sandbox else folder).joinpath("ghapp.log").open("ab"))
-        roles = [stack.enter_context(_role(role, environ, log_file)) for role in ROLES]
+        log_file = stack.enter_context(home.joinpath("ghapp.log").open("ab"))
+        show(Site(environ, bench, lambda name, environ: stack.enter_context(_role(name, environ, log_file))))
 
-        def revive() -> None:
-            for role in roles:
-                role.revive()
 
-        show(settings, bench, revive)
+def _require_free(host: str, port: int) -> None:
+    """Said here, at once: a web role that cannot listen would only be started again and again."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"GHAPP_LISTEN: cannot listen at {host}:{port}: {error.strerror}; try another, like --port 8001"
+            ) from None
+
+
+def _make(state_dir: Path) -> None:
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"GHAPP_STATE_DIR: cannot make {state_dir}: {error.strerror}") from None
 
 
 class _Role:

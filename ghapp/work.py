@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from redis import Redis
     from rq import Queue
 
-QUEUES = ("urgent", "inbox", "sweep")
-"""In the order in which a worker serves them: what heals before what is told before what looks."""
+QUEUES = ("urgent", "inbox", "sweep", "report")
+"""In the order in which a worker serves them: what heals, what was told, what looks, and then what is said of it."""
 
 FAILURE_TTL_SECONDS = 3600
 
@@ -30,6 +30,7 @@ class Work(StrEnum):
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
     SWEEP = "jobs.sweep.sweep"
+    REPORT = "jobs.report.report"
 
 
 QUEUE_OF = {
@@ -39,12 +40,14 @@ QUEUE_OF = {
     Work.INBOX: "inbox",
     Work.INSTALLATIONS: "sweep",
     Work.SWEEP: "sweep",
+    Work.REPORT: "report",
 }
 
 TIMEOUT_SECONDS = 100
 """Under `evidence.OVERTAKING_SECONDS`: no observation outlives the job that made it."""
 
 BACKOFF_SECONDS = (1, 5, 15, 60, 300, 900, 3600)
+AT_ONCE = (0, 0)
 
 _CLEAR_FAILED = """
 if redis.call('HGET', KEYS[1], 'status') == 'failed' then
@@ -65,7 +68,8 @@ def ask(
         args: primitives, all that travels.
         key: at most one such work waits or runs under this key ([A-Za-z0-9_-]); None for any number.
         after_seconds: not before then; the clock puts it in its queue.
-        retry: whether a failure, or a worker's death, has it done again, with backoff.
+        retry: whether it is tried again until it succeeds, with backoff. Without it another worker tries at once,
+            for its own may have died, and then it is left to whoever asks next.
 
     Returns:
         False when there already is one under that key.
@@ -73,7 +77,7 @@ def ask(
     from rq import Retry
     from rq.exceptions import DuplicateJobError
 
-    desk = _queue(redis, QUEUE_OF[work])
+    desk, waits = _queue(redis, QUEUE_OF[work]), BACKOFF_SECONDS if retry else AT_ONCE
     if key is not None:
         _clear_failed(redis, desk, key)
     job = desk.create_job(
@@ -83,7 +87,7 @@ def ask(
         timeout=TIMEOUT_SECONDS,
         result_ttl=0,  # a finished job must not block its key
         failure_ttl=FAILURE_TTL_SECONDS,
-        retry=Retry(max=len(BACKOFF_SECONDS), interval=list(BACKOFF_SECONDS)) if retry else None,
+        retry=Retry(max=len(waits), interval=list(waits)),
     )
     try:
         if after_seconds > 0:  # not `enqueue_at`: that one takes `unique` and does not heed it
@@ -96,6 +100,16 @@ def ask(
     except DuplicateJobError:
         return False
     return True
+
+
+def ask_for_sweep(redis: Redis, installation: int) -> bool:
+    """Have some worker sweep an installation; False when one waits or is at it. The clock asks again, so no retry."""
+    return ask(redis, Work.SWEEP, installation, key=f"sweep-{installation}", retry=False)
+
+
+def ask_for_report(redis: Redis, installation: int) -> bool:
+    """Have some worker look whether there is something to report; as with a sweep."""
+    return ask(redis, Work.REPORT, installation, key=f"report-{installation}", retry=False)
 
 
 def promote_due(redis: Redis, now: float) -> int:

@@ -15,6 +15,7 @@ from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.log import logger
+from ghapp.store.claims import OUTLIVING_SECONDS
 from jobs.decide import decide
 from jobs.house import House, furnished, open_house
 from jobs.observe import ask_each, observe
@@ -35,7 +36,7 @@ async def confirm_installation(house: House, installation_id: int) -> int:
     suspended, and holds the permission; a control list with the same token is complete and lacks the runner; it
     runs no job; its own GET still answers 404.
     """
-    async with house.claims.hold("confirm", installation_id) as mine:
+    async with house.claims.hold("confirm", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await house.installations.one(installation_id)
         if not mine or installation is None:
             return 0

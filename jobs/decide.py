@@ -13,6 +13,7 @@ from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.plan import Plan
 from ghapp.log import logger
+from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.work import Work
 from jobs.house import House
@@ -23,7 +24,7 @@ log = logger(__name__)
 
 async def decide(house: House, installation: Installation) -> Plan:
     """Plan for one installation. One process at a time plans: two could each let a first batch through."""
-    async with house.claims.hold("plan", installation.id) as mine:
+    async with house.claims.hold("plan", installation.id, OUTLIVING_SECONDS) as mine:
         if not mine:
             return Plan()
         now = house.clock()

@@ -27,6 +27,7 @@ from ghapp.store.fuses import Fuses
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.pages import Pages
+from ghapp.store.reports import Reports
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 
@@ -53,6 +54,7 @@ class House:
     inbox: Inbox
     counters: Counters
     demand: Demand
+    reports: Reports
 
     async def tenant(self, installation: Installation, purpose: Purpose) -> Tenant:
         """GitHub as an installation sees it, up to what its budget allows for that purpose."""
@@ -94,6 +96,7 @@ async def open_house(settings: Settings, clock: Clock = time.time) -> AsyncItera
                 inbox=Inbox(redis),
                 counters=Counters(redis),
                 demand=Demand(redis),
+                reports=Reports(redis),
             )
     finally:
         await redis.aclose()

@@ -15,7 +15,9 @@ from ghapp.health.evidence import Evidence, Fold
 from ghapp.log import logger
 from ghapp.store.inbox import Entry
 from ghapp.work import Work
+from jobs.checks import check_asked
 from jobs.house import House, furnished, open_house
+from jobs.installations import installation_changed
 
 log = logger(__name__)
 
@@ -58,13 +60,26 @@ async def _take_effect(house: House, entries: Sequence[Entry]) -> None:
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
             by_installation[installation.id].append(delivery.workflow_job)
             jobs[installation.id].append(_job(delivery, house.clock()))
-    if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
-        house.ask(Work.INSTALLATIONS)
+    await _take_effect_on_orgs(house, deliveries)
     for installation_id, told in by_installation.items():
         await house.runners.revise(installation_id, _folds(told, house.clock()))
         await house.demand.tell(installation_id, jobs[installation_id])
     for event, delivery in deliveries:
         await house.counters.add("ghapp_deliveries_total", event=_known(event), action=delivery.action or "")
+
+
+async def _take_effect_on_orgs(house: House, deliveries: Sequence[tuple[str, Delivery]]) -> None:
+    """What deliveries say of installations and of reports, in the order in which they came."""
+    for event, delivery in deliveries:
+        match event:
+            case "installation":
+                await installation_changed(house, delivery)
+            case "installation_repositories" if delivery.installation is not None:
+                await house.reports.try_again(delivery.installation.id)
+            case "check_run" | "check_suite":
+                await check_asked(house, event, delivery)
+    if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
+        house.ask(Work.INSTALLATIONS)
 
 
 def _folds(told: Sequence[WorkflowJob], now: float) -> dict[int, Fold]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from ghapp.github.deliveries import Delivery
+from ghapp.health.installation import Installation
 from ghapp.log import logger
 from jobs.house import House, furnished, open_house
 
 log = logger(__name__)
+
+BEGUN = ("created", "unsuspend", "new_permissions_accepted")
+ENDED = ("suspend", "deleted")
 
 
 async def discover() -> None:
@@ -19,18 +24,40 @@ async def discover_installations(house: House) -> int:
 
     First sweeps are staggered over the interval by the installation's id, so that a restart asks GitHub evenly.
     """
-    now = house.clock()
     found = await house.github.installations()
     before = {each.id for each in await house.installations.all()}
     await house.installations.replace_all(found)
     for installation in found:
-        if installation.suspended or not installation.may("organization_self_hosted_runners", "read"):
-            await house.schedule.strike(installation.id)
-            continue
         interval = house.settings.of(installation.org).sweep.interval_seconds
         offset = installation.id % max(1, int(interval)) if len(found) > 1 else 0
-        await house.schedule.enrol(installation.id, now + offset)
+        await _enrol(house, installation, offset)
     for gone in before - {each.id for each in found}:
         await house.schedule.strike(gone)
     log.info("installations", found=len(found), missing={each.org: each.missing() for each in found if each.missing()})
     return len(found)
+
+
+async def installation_changed(house: House, delivery: Delivery) -> None:
+    """Believe an `installation` delivery at once; the discovery that follows it has the last word."""
+    told, action = delivery.installation, delivery.action
+    if told is None or action not in (*BEGUN, *ENDED):
+        return
+    if action == "deleted":
+        await house.installations.remove(told.id)
+        await house.schedule.strike(told.id)
+    elif told.account is not None:
+        installation = Installation(
+            told.id, told.account.login, told.account.id, told.permissions, suspended=action == "suspend"
+        )
+        await house.installations.put(installation)
+        await _enrol(house, installation)
+    await house.reports.try_again(told.id)
+    log.info("installation changed", installation=told.id, action=action)
+
+
+async def _enrol(house: House, installation: Installation, offset_seconds: float = 0.0) -> None:
+    """Have it swept, if it lets us; a first sweep is due after the offset."""
+    if installation.suspended or not installation.may("organization_self_hosted_runners", "read"):
+        await house.schedule.strike(installation.id)
+    else:
+        await house.schedule.enrol(installation.id, house.clock() + offset_seconds)

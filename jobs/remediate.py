@@ -16,6 +16,7 @@ from ghapp.health.pools import pool_of
 from ghapp.health.remediation import Step, may_act, step_after
 from ghapp.health.verdict import judge
 from ghapp.log import logger
+from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.house import House, furnished, open_house
 from jobs.tell import ask_for_replacement
@@ -35,7 +36,7 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
     Outcomes: `held` (somebody else acts, or a person or the fuse stopped it since), `returned` (its registration is
     back), `busy` (GitHub says it runs a job), `replaced` (asked for; done before counts too).
     """
-    async with house.claims.hold("runner", f"{installation_id}:{runner_id}") as mine:
+    async with house.claims.hold("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
         installation = await house.installations.one(installation_id)
         evidence = (await house.runners.some(installation_id, [runner_id])).get(runner_id)
         if not mine or installation is None or evidence is None or not await _may_act(house, installation, evidence):

@@ -10,22 +10,26 @@ from redis.exceptions import RedisError
 
 from ghapp import work
 from ghapp.errors import ConfigurationError
+from ghapp.health.posting import repository_of
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.events import Events
 from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
 from ghapp.work import Work
 
 log = logger(__name__)
 
 TICK_SECONDS = 0.25
-PUT_OFF_SECONDS = 120.0
+PUT_OFF_SECONDS = 20.0
 """A sweep that was given out and says nothing more is given out again after this; a good one sets its own date."""
 
 DISCOVER_SECONDS = 300.0
 NEGLECTED_SECONDS = 60.0
+REPORT_SECONDS = 10.0
+"""How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
 
 
 async def keep_time(settings: Settings) -> None:
@@ -37,7 +41,7 @@ async def keep_time(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     redis, desk = connect(settings.redis_url), connect_sync(settings.redis_url)
     schedule, events, inbox = Schedule(redis), Events(redis), Inbox(redis)
-    discovered = neglected = 0.0
+    discovered = neglected = reported = 0.0
     while not stopped.is_set():
         now = time.time()
         try:
@@ -45,7 +49,11 @@ async def keep_time(settings: Settings) -> None:
                 work.ask(desk, Work.INSTALLATIONS, key="installations", retry=False)
                 discovered = now
             for installation in await schedule.take_due(now, PUT_OFF_SECONDS):
-                work.ask(desk, Work.SWEEP, installation, key=f"sweep-{installation}", retry=False)
+                work.ask_for_sweep(desk, installation)
+            if now - reported >= REPORT_SECONDS:
+                for installation in await reporting(settings, Installations(redis)):
+                    work.ask_for_report(desk, installation)
+                reported = now
             if now - neglected >= NEGLECTED_SECONDS:
                 for event_id in await events.unsent():
                     work.ask(desk, Work.NOTIFY, event_id, key=f"notify-{event_id}")
@@ -62,3 +70,12 @@ async def keep_time(settings: Settings) -> None:
             continue
     await redis.aclose()
     desk.close()
+
+
+async def reporting(settings: Settings, installations: Installations) -> list[int]:
+    """The ids of installations that have a report repository of their own."""
+    return [
+        each.id
+        for each in await installations.all()
+        if not each.suspended and repository_of(settings.of(each.org).report.repository, each.org) is not None
+    ]

@@ -21,6 +21,7 @@ from ghapp.health.installation import Installation
 from ghapp.health.news import may_be_forgotten
 from ghapp.health.verdict import Limits, Reason, judge
 from ghapp.log import logger
+from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.work import Work
 from jobs.decide import decide
 from jobs.house import House, furnished, open_house
@@ -83,7 +84,7 @@ async def sweep_installation(
 
     With `act` false everything is recorded and nothing is asked for.
     """
-    async with house.claims.hold("sweep", installation_id) as mine:
+    async with house.claims.hold("sweep", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await house.installations.one(installation_id)
         if not mine or installation is None:
             return None

@@ -11,6 +11,7 @@ import jobs.inbox
 import jobs.installations
 import jobs.notify
 import jobs.remediate
+import jobs.report
 import jobs.sweep  # noqa: F401 - imported before the fork, not in every job
 from ghapp.errors import ConfigurationError
 from ghapp.log import logger
@@ -25,10 +26,13 @@ MAINTENANCE_SECONDS = 5
 WORKER_TTL_SECONDS = 20
 MONITORING_SECONDS = 5
 HEARTBEAT_SECONDS = 12
+LONGEST_REDIS_WAIT_SECONDS = 5.0
 
 
 class AttentiveWorker(Worker):
     """RQ's worker; a job whose worker and horse both died is taken over in seconds, not in a quarter of an hour."""
+
+    max_connection_wait_time = LONGEST_REDIS_WAIT_SECONDS
 
     def get_heartbeat_ttl(self, job: Job) -> int:  # noqa: ARG002
         """How long a silent job is believed to run."""

@@ -59,17 +59,19 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A check run of ours."""
+    """A check run of this App's."""
 
     id: int
     name: str = ""
+    external_id: str | None = None
 
 
 class CheckSuite(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A new head of a branch."""
+    """What this App is to check: a commit that became a branch's head, when the suite was created."""
 
     head_branch: str | None = None
     head_sha: str = ""
+    created_at: datetime | None = None
 
 
 class RequestedAction(msgspec.Struct, frozen=True, omit_defaults=True):

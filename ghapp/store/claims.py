@@ -21,6 +21,9 @@ from ghapp.store import keys
 LEASE_SECONDS = 10.0
 """Less than it takes to notice that a worker and its job both died."""
 
+OUTLIVING_SECONDS = LEASE_SECONDS + 1.0
+PAUSE_SECONDS = 0.1
+
 _RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0"
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
@@ -34,15 +37,19 @@ class Claims:
         self._release: Any = redis.register_script(_RELEASE)
 
     @asynccontextmanager
-    async def hold(self, kind: str, of: str | int) -> AsyncIterator[bool]:
+    async def hold(self, kind: str, of: str | int, patience_seconds: float = 0.0) -> AsyncIterator[bool]:
         """Hold a claim while the block runs; yields False when somebody else has it.
+
+        Args:
+            kind: what for.
+            of: what.
+            patience_seconds: how long to wait for it; `OUTLIVING_SECONDS` outlasts the lease of a dead one.
 
         Raises:
             ClaimLostError: in the block, when the lease could not be renewed in time.
         """
         key, token = keys.claim(kind, str(of)), secrets.token_hex(8)
-        mine = bool(await self._redis.set(key, token, nx=True, px=self._milliseconds))
-        if not mine:
+        if not await self._take(key, token, patience_seconds):
             yield False
             return
         holder = asyncio.current_task()
@@ -60,6 +67,15 @@ class Claims:
             renewing.cancel()
             with suppress(RedisError):  # it expires by itself
                 await self._release(keys=[key], args=[token])
+
+    async def _take(self, key: str, token: str, patience: float) -> bool:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + patience
+        while not await self._redis.set(key, token, nx=True, px=self._milliseconds):
+            if loop.time() >= ends:
+                return False
+            await asyncio.sleep(PAUSE_SECONDS)
+        return True
 
     @property
     def _milliseconds(self) -> int:

@@ -8,8 +8,12 @@ from redis.asyncio import Redis
 
 from ghapp.store import keys
 
+FAR_SECONDS = 7200.0
+"""No sweep waits longer than GitHub's hour: a date beyond this was written by a clock that had jumped, and is due."""
+
 _TAKE = """
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 100)
+if #due == 0 then due = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[3], '+inf', 'LIMIT', 0, 100) end
 for _, id in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[1] + ARGV[2], id) end
 return due
 """
@@ -36,5 +40,5 @@ class Schedule:
 
     async def take_due(self, now: float, put_off_seconds: float) -> list[int]:
         """Those that are due; due again in `put_off_seconds` unless their sweep says otherwise."""
-        rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds])
+        rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds, now + FAR_SECONDS])
         return [int(row) for row in rows]

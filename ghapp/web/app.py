@@ -29,6 +29,7 @@ from ghapp.web.events import Events
 from ghapp.web.health import Ask, Clock, Health
 from ghapp.web.problems import problem
 from ghapp.web.reads import Reads
+from ghapp.web.setup import Setup
 from ghapp.web.status import Status
 from ghapp.web.webhook import Webhook
 from ghapp.work import Work, ask
@@ -38,7 +39,7 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
     """The application.
 
     Args:
-        settings: with credentials: their webhook secrets.
+        settings: with credentials, or with a key for /setup, which obtains them.
         redis: closed by the application when it ends.
         ask_for: asks for work, without holding up the loop.
         clock: epoch seconds.
@@ -46,11 +47,12 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
     Returns:
         An application; its `state.stopping`, once set, ends streams that would not end by themselves.
     """
-    if settings.credentials is None:
-        raise ConfigurationError("GHAPP_WEBHOOK_SECRET: not set; the web role needs the App's credentials")
+    if settings.credentials is None and settings.setup_key is None:
+        raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     stopping = asyncio.Event()
     inbox = Inbox(redis, lambda: ask_for(Work.INBOX))
     reads, gate = Reads(settings, redis), Gate(Tokens(redis))
+    setup = Setup(settings, ask_for, clock)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -61,7 +63,8 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
 
     application = Starlette(
         routes=[
-            Route("/webhook", Webhook(inbox, settings.credentials.webhook_secrets).receive, methods=["POST"]),
+            Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
+            *setup.routes(),
             *Health(settings, reads, gate, ask_for, clock).routes(),
             *Events(redis, reads, gate, clock, stopping).routes(),
             *Status(redis, reads, clock).routes(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,18 +22,21 @@ RETRY_AFTER_SECONDS = "10"
 
 
 class Webhook:
-    """The endpoint; `secrets` are several while one is being rotated."""
+    """The endpoint; `secrets` says those that hold now: none before there is an App, several during rotation."""
 
-    def __init__(self, inbox: Inbox, secrets: Sequence[str]) -> None:
+    def __init__(self, inbox: Inbox, secrets: Callable[[], Sequence[str]]) -> None:
         self._inbox, self._secrets = inbox, secrets
 
     async def receive(self, request: Request) -> Response:
         """Answer one delivery. Nothing in it is believed, or even read, before its signature is."""
+        secrets = self._secrets()
+        if not secrets:
+            return problem(503, "the App has no webhook secret here yet", {"Retry-After": RETRY_AFTER_SECONDS})
         body = await _read(request)
         if body is None:
             return problem(413, f"a delivery has at most {LARGEST_BYTES} bytes")
         headers = request.headers
-        if not verify(body, headers.get("x-hub-signature-256"), self._secrets):
+        if not verify(body, headers.get("x-hub-signature-256"), secrets):
             return problem(401, "X-Hub-Signature-256 is missing, or was not made with this App's webhook secret")
         event, guid = headers.get("x-github-event"), headers.get("x-github-delivery")
         if not event or not guid:

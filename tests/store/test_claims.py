@@ -62,6 +62,17 @@ async def hold_for_ever(claims):
         await asyncio.Event().wait()
 
 
+async def test_whoever_waits_gets_it_when_the_dead_holder_s_lease_is_over(redis):
+    await redis.set(keys.claim("remediate", "1"), "dead", px=200)
+    async with Claims(redis).hold("remediate", 1, patience_seconds=5) as mine:
+        assert mine is True
+
+
+async def test_patience_ends(redis):
+    async with Claims(redis).hold("remediate", 1), Claims(redis).hold("remediate", 1, patience_seconds=0.2) as mine:
+        assert mine is False
+
+
 async def test_whoever_lost_it_is_stopped_and_does_not_release_his_successor_s(redis):
     holder = asyncio.create_task(hold_for_ever(Claims(redis, lease_seconds=0.2)))
     await asyncio.sleep(0.05)

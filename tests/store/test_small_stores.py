@@ -116,6 +116,13 @@ async def test_a_sweep_that_says_nothing_is_due_again_after_it_was_put_off(redis
     assert taken == [[ORG], [], [ORG]]
 
 
+@pytest.mark.parametrize(("ahead", "due"), [(7200.0, [ORG]), (7199.0, [])], ids=["too far off", "within the hours"])
+async def test_a_date_that_a_jumped_clock_wrote_is_due(redis, ahead, due):
+    schedule = Schedule(redis)
+    await schedule.due_at(ORG, NOW + ahead)
+    assert await schedule.take_due(NOW, 120) == due
+
+
 async def test_what_is_enrolled_again_keeps_its_date_and_what_is_struck_has_none(redis):
     schedule = Schedule(redis)
     await schedule.enrol(ORG, NOW + 60)

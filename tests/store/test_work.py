@@ -51,10 +51,10 @@ def test_work_travels_as_json_with_its_time_out_and_backoff(desk):
     assert job.retry_intervals == list(BACKOFF_SECONDS)
 
 
-def test_work_not_to_be_tried_again_is_not(desk):
+def test_work_that_somebody_will_ask_for_again_is_tried_at_once_or_not_at_all(desk):
     ask(desk, Work.SWEEP, 7, retry=False)
     (job,) = queue(desk, "sweep").jobs
-    assert not job.retries_left
+    assert job.retry_intervals == [0, 0]
 
 
 def test_work_of_one_key_waits_once_and_other_keys_wait_beside_it(desk):

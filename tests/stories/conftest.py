@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from ghapp.github.deliveries import encode, parse
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from jobs.house import House, open_house
+from jobs.inbox import drain_inbox
 from jobs.installations import discover_installations
+from tests.sandbox.receivers import Receiver
 
 POOL = "linux-4vcpu"
 
@@ -38,6 +41,10 @@ class Story:
     settings: Settings
     house: House
     clock: Clock
+    hook: Receiver
+    environ: dict[str, str]
+    """What a role is started with."""
+    taken: int = 0
 
     @property
     def installation(self) -> int:
@@ -45,6 +52,19 @@ class Story:
 
     def account(self) -> dict[str, object]:
         return self.sandbox.control.account()
+
+    def listen(self) -> None:
+        """From now on the sandbox delivers; `receive` takes what came."""
+        self.sandbox.control.webhook(url=self.hook.url)
+
+    async def receive(self, count: int = 1) -> None:
+        """Wait for so many more deliveries, and have them take effect."""
+        new = self.hook.wait(self.taken + count)[self.taken :]
+        self.taken += len(new)
+        for each in new:
+            facts = encode(parse(each.event, each.body, each.headers["content-type"]))
+            await self.house.inbox.keep(each.headers["x-github-delivery"], each.event, facts)
+        await drain_inbox(self.house)
 
 
 OpenStory = Callable[..., "AsyncIterator[Story]"]
@@ -71,20 +91,20 @@ def story(redis_url: str, redis: object, tmp_path: Path) -> Callable[..., object
                 secret_env = "CONTROLLER_SECRET"
                 """
             )
-            settings = Settings.read(
-                {
-                    "GHAPP_CONFIG": str(policy),
-                    "GHAPP_REDIS_URL": redis_url,
-                    "GHAPP_GITHUB_API_URL": sandbox.api_url,
-                    "GHAPP_APP_ID": str(sandbox.app_id),
-                    "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
-                    "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
-                    "CONTROLLER_SECRET": sandbox.controller_secret,
-                }
-            )
+            environ = {
+                "GHAPP_CONFIG": str(policy),
+                "GHAPP_REDIS_URL": redis_url,
+                "GHAPP_GITHUB_API_URL": sandbox.api_url,
+                "GHAPP_APP_ID": str(sandbox.app_id),
+                "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
+                "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
+                "CONTROLLER_SECRET": sandbox.controller_secret,
+            }
+            settings = Settings.read(environ)
             clock = Clock()
-            async with open_house(settings, clock) as house:
-                await discover_installations(house)
-                yield Story(sandbox, settings, house, clock)
+            with Receiver() as hook:
+                async with open_house(settings, clock) as house:
+                    await discover_installations(house)
+                    yield Story(sandbox, settings, house, clock, hook, environ)
 
     return open_story

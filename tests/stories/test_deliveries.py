@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
 
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.verdict import Reason, State, judge
+from ghapp.work import Work
 from jobs.inbox import drain_inbox
 from jobs.sweep import sweep_installation
 
@@ -77,3 +81,79 @@ async def test_a_job_whose_end_is_told_before_its_beginning_is_over(story):
         await drain_inbox(it.house)
         assert await it.house.demand.all(it.installation) == []
         assert (await look(it, runner.id)).reason is Reason.ONLINE
+
+
+async def due(it):
+    return await it.house.schedule.take_due(it.clock() + 10_000, 0)
+
+
+async def test_a_suspended_org_is_not_swept_from_the_moment_it_is_told(story):
+    async with story() as it:
+        it.listen()
+        it.sandbox.control.suspend("acme")
+        await it.receive()
+        assert (await it.house.installations.one(it.installation)).suspended
+        assert await due(it) == []
+        it.sandbox.control.unsuspend("acme")
+        await it.receive()
+        assert not (await it.house.installations.one(it.installation)).suspended
+        assert await due(it) == [it.installation]
+
+
+async def test_an_org_that_removed_the_app_is_forgotten_and_one_that_installs_it_is_enrolled(story):
+    async with story() as it:
+        before = it.installation
+        it.listen()
+        it.sandbox.control.uninstall("acme")
+        await it.receive()
+        assert await it.house.installations.all() == []
+        assert await due(it) == []
+        (installed,) = it.sandbox.control.install("acme")
+        await it.receive()
+        assert installed != before
+        (known,) = await it.house.installations.all()
+        assert (known.id, known.org, known.missing()) == (installed, "acme", [])
+        assert await due(it) == [installed]
+
+
+async def test_an_org_is_swept_while_it_lets_us_see_its_runners(story):
+    async with story() as it:
+        it.listen()
+        it.sandbox.control.permissions("acme", permissions={"metadata": "read"})
+        await it.receive()
+        assert await due(it) == []
+        it.sandbox.control.permissions("acme", permissions={"organization_self_hosted_runners": "read"})
+        await it.receive()
+        assert await due(it) == [it.installation]
+
+
+@pytest.mark.parametrize("action", ["created", "suspend", "deleted"])
+async def test_whatever_was_told_of_an_installation_github_is_asked_for_all_of_them(story, action):
+    async with story() as it:
+        body = {"action": action, "installation": {"id": 1, "account": {"login": "globex", "id": 2}, "permissions": {}}}
+        facts = encode(parse("installation", msgspec.json.encode(body), "application/json"))
+        await it.house.inbox.keep("1", "installation", facts)
+        await drain_inbox(it.house)
+        asked = Queue("sweep", connection=it.house.desk, serializer=JSONSerializer).jobs
+        assert [job.func_name for job in asked] == [Work.INSTALLATIONS]
+
+
+@pytest.mark.parametrize(
+    ("event", "body"),
+    [
+        ("installation", {"action": "created"}),
+        ("installation", {"action": "created", "installation": {"id": 1}}),
+        ("installation_repositories", {"action": "added"}),
+        ("check_run", {"action": "requested_action"}),
+        ("check_run", {"action": "requested_action", "installation": {"id": 99}, "check_run": {"id": 1}}),
+        ("check_suite", {"action": "requested", "installation": {"id": 70001}}),
+        ("check_suite", {"action": "requested", "repository": {"full_name": "acme/.github"}}),
+    ],
+)
+async def test_a_delivery_without_what_its_event_always_has_is_taken_and_has_no_effect(story, event, body):
+    async with story(config='[report]\nrepository = "acme/.github"\n') as it:
+        facts = encode(parse(event, msgspec.json.encode(body), "application/json"))
+        await it.house.inbox.keep("1", event, facts)
+        assert await drain_inbox(it.house) == 1
+        assert [each.id for each in await it.house.installations.all()] == [it.installation]
+        assert await it.house.inbox.lag() == 0

@@ -1,0 +1,119 @@
+"""The fleet's check run in one repository: where its branch is, and posting to it.
+
+Without the permission to read contents a branch's head is not to be asked for; the newest run of a workflow on the
+branch tells it, and `check_suite` deliveries do.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ghapp.github.api import Tenant
+from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE
+from ghapp.github.wire import read
+from ghapp.health.posting import Head
+from ghapp.health.report import NAME, Report
+
+REFUSED = (NOT_FOUND, UNPROCESSABLE)
+RUNS_LOOKED_AT = 10
+"""The newest may be a fork's: a pull request from its branch of the same name."""
+
+
+class _Repository(msgspec.Struct):
+    default_branch: str
+
+
+class _Named(msgspec.Struct):
+    full_name: str
+
+
+class _Run(msgspec.Struct):
+    head_sha: str
+    created_at: datetime
+    head_repository: _Named | None = None
+
+
+class _Runs(msgspec.Struct):
+    workflow_runs: list[_Run]
+
+
+class _CheckRun(msgspec.Struct):
+    id: int
+    external_id: str | None = None
+
+
+class _CheckRuns(msgspec.Struct):
+    check_runs: list[_CheckRun]
+
+
+_repository = msgspec.json.Decoder(_Repository)
+_runs = msgspec.json.Decoder(_Runs)
+_check_run = msgspec.json.Decoder(_CheckRun)
+_check_runs = msgspec.json.Decoder(_CheckRuns)
+
+
+class Checks:
+    """Checks of one repository, `owner/name`, as one installation may post them. Each call may raise `GitHubError`."""
+
+    def __init__(self, tenant: Tenant, repository: str, details_url: str | None = None) -> None:
+        """`details_url` is where the check run's "Details" lead; None: to GitHub's own page of it."""
+        self.installation = tenant.installation
+        self._tenant, self._repository, self._details_url = tenant, repository, details_url
+        self._path = f"/repos/{quote(repository)}"
+        self._external_id = external_id(self.installation.id)
+
+    async def default_branch(self) -> str | None:
+        """Its name; None when the repository is not there, or not for this installation to see."""
+        answer = await self._tenant.send("GET", self._path)
+        return None if answer.status in REFUSED else read(_repository, answer.body).default_branch
+
+    async def head(self, branch: str, now: float) -> Head | None:
+        """The branch's head as its newest workflow run tells it; None when there is no run."""
+        path = f"{self._path}/actions/runs"
+        answer = await self._tenant.send("GET", path, branch=branch, per_page=RUNS_LOOKED_AT)
+        if answer.status in REFUSED:
+            return None
+        for run in read(_runs, answer.body).workflow_runs:
+            source = run.head_repository
+            if source is not None and source.full_name.lower() == self._repository.lower():
+                return Head(self._repository, branch, run.head_sha, run.created_at.timestamp(), now)
+        return None
+
+    async def find(self, sha: str) -> int | None:
+        """The id of our check run on that commit; None when there is none."""
+        path = f"{self._path}/commits/{quote(sha)}/check-runs"
+        answer = await self._tenant.send("GET", path, check_name=NAME, filter="latest", per_page=100)
+        if answer.status in REFUSED:
+            return None
+        ours = [run.id for run in read(_check_runs, answer.body).check_runs if run.external_id == self._external_id]
+        return max(ours, default=None)
+
+    async def create(self, sha: str, report: Report) -> int | None:
+        """Post a new check run to a commit; its id, or None when the repository or the commit is not there."""
+        body = self._body(report) | {"head_sha": sha, "external_id": self._external_id}
+        answer = await self._tenant.send("POST", f"{self._path}/check-runs", json=body)
+        return None if answer.status in REFUSED else read(_check_run, answer.body).id
+
+    async def update(self, check_run: int, report: Report) -> bool:
+        """Have a check run say this; False when it is not there any more."""
+        answer = await self._tenant.send("PATCH", f"{self._path}/check-runs/{check_run}", json=self._body(report))
+        return answer.status not in REFUSED
+
+    def _body(self, report: Report) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "name": NAME,
+            "status": "completed",  # buttons are shown on completed ones alone
+            "conclusion": report.conclusion.value,
+            "output": {"title": report.title, "summary": report.summary, "text": report.text},
+            "actions": [action._asdict() for action in report.actions],
+        }
+        return body if self._details_url is None else body | {"details_url": self._details_url}
+
+
+def external_id(installation: int) -> str:
+    """What tells our check runs from others of the same name: an installation belongs to one App."""
+    return f"ghapp-{installation}"

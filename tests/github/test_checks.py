@@ -1,0 +1,160 @@
+"""The check run on GitHub: found, created, updated; and the branch that it belongs to."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from ghapp.credentials import AppCredentials
+from ghapp.errors import GitHubUnavailableError
+from ghapp.github.api import GitHub
+from ghapp.github.checks import Checks, external_id
+from ghapp.github.transport import Answer
+from ghapp.health.installation import Installation
+from ghapp.health.posting import Head
+from ghapp.health.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of
+from ghapp.sandbox.server import SandboxServer
+from ghapp.store.credentials import SharedToken
+
+HERE = "acme/.github"
+NOW = 1_790_000_000.0
+WELL = Report("12 of 12 runners healthy", "summary", "text", Conclusion.SUCCESS, (SWEEP,))
+ILL = Report("1 of 12 runners offline", "s" * 65_535, "t" * 65_535, Conclusion.ACTION_REQUIRED, (SWEEP, RESUME))
+
+
+class Vault:
+    """Mints a token that has been used for an hour."""
+
+    async def token(self, installation, mint, now):
+        return SharedToken((await mint()).secret, now - 3000)
+
+
+class Meter:
+    async def enter(self, installation, ceiling, points):
+        return "flight"
+
+    async def leave(self, installation, flight, headers):
+        pass
+
+
+@pytest.fixture
+def sandbox():
+    orgs = (OrgConfig(pools=pools_of(3)),)
+    with SandboxServer(SandboxConfig(orgs=orgs, quiet=True, ticking=False)) as server:
+        yield server
+
+
+@pytest.fixture
+async def open_checks(sandbox):
+    credentials = AppCredentials(str(sandbox.app_id), sandbox.private_key_pem, ("s",))
+    async with GitHub.open(sandbox.api_url, credentials, Vault(), Meter(), time.time) as github:
+        acme = Installation(sandbox.installation_id(), "acme", 1)
+
+        async def open_for(repository=HERE, **options):
+            return Checks(await github.tenant(acme), repository, **options)
+
+        yield open_for
+
+
+def there(sandbox):
+    return sandbox.world.orgs["acme"].repositories[".github"]
+
+
+async def test_the_default_branch_and_its_head_are_found_without_reading_contents(sandbox, open_checks):
+    checks = await open_checks()
+    assert await checks.default_branch() == "main"
+    head = await checks.head("main", NOW)
+    assert (head.repository, head.branch, head.sha, head.confirmed_at) == (HERE, "main", there(sandbox).head_sha, NOW)
+    moved = sandbox.control.head("acme", repository=".github")
+    assert (await checks.head("main", NOW)).sha == moved
+    assert await checks.head("trunk", NOW) is None
+
+
+async def test_a_repository_that_is_not_there_has_neither(open_checks):
+    checks = await open_checks("acme/gone")
+    assert [await checks.default_branch(), await checks.head("main", NOW), await checks.create("a" * 40, WELL)] == [
+        None
+    ] * 3
+
+
+async def test_what_is_created_is_found_again_and_says_what_it_was_told(sandbox, open_checks):
+    checks, sha = await open_checks(details_url="https://ghapp.example"), there(sandbox).head_sha
+    assert await checks.find(sha) is None
+    check_run = await checks.create(sha, WELL)
+    assert await checks.find(sha) == check_run
+    posted = there(sandbox).check_runs[check_run]
+    assert posted["output"] == {"title": WELL.title, "summary": "summary", "text": "text"}
+    assert (posted["status"], posted["conclusion"], posted["details_url"]) == (
+        "completed",
+        "success",
+        "https://ghapp.example",
+    )
+    assert posted["actions"] == [SWEEP._asdict()]
+
+
+async def test_an_update_says_all_of_it_anew_as_long_as_github_takes_it(sandbox, open_checks):
+    checks = await open_checks()
+    check_run = await checks.create(there(sandbox).head_sha, WELL)
+    assert await checks.update(check_run, ILL) is True
+    posted = there(sandbox).check_runs[check_run]
+    assert (posted["conclusion"], len(posted["output"]["text"])) == ("action_required", 65_535)
+    assert [each["identifier"] for each in posted["actions"]] == ["sweep", "resume"]
+
+
+async def test_an_update_of_what_is_gone_says_so(open_checks):
+    assert await (await open_checks()).update(1, WELL) is False
+
+
+class Told:
+    """A tenant whose GitHub answers one thing."""
+
+    installation = Installation(7, "acme", 1)
+
+    def __init__(self, status, body):
+        self._answer, self.sent = Answer(status, {}, msgspec.json.encode(body)), []
+
+    async def send(self, method, path, *, headers=None, json=None, **params):
+        self.sent.append((method, path, params))
+        return self._answer
+
+
+def run(sha, repository, created_at="2026-11-20T12:00:03Z"):
+    head = None if repository is None else {"full_name": repository}
+    return {"head_sha": sha, "created_at": created_at, "head_repository": head}
+
+
+async def test_a_fork_s_branch_of_the_same_name_is_not_our_head():
+    runs = [run("evil", "mallory/.github"), run("deleted fork", None), run("ours", "Acme/.github"), run("old", HERE)]
+    tenant = Told(200, {"workflow_runs": runs})
+    assert await Checks(tenant, HERE).head("main", NOW) == Head(HERE, "main", "ours", 1_795_176_003.0, NOW)
+    assert tenant.sent == [("GET", "/repos/acme/.github/actions/runs", {"branch": "main", "per_page": 10})]
+
+
+async def test_only_check_runs_of_this_installation_are_ours_and_the_newest_of_them():
+    runs = [{"id": 9, "external_id": "ghapp-8"}, {"id": 8}, {"id": 5, "external_id": "ghapp-7"}]
+    tenant = Told(200, {"check_runs": [*runs, {"id": 6, "external_id": "ghapp-7"}, {"id": 7, "external_id": None}]})
+    assert external_id(7) == "ghapp-7"
+    assert await Checks(tenant, HERE).find("abc") == 6
+    expected = {"check_name": "Runner health", "filter": "latest", "per_page": 100}
+    assert tenant.sent == [("GET", "/repos/acme/.github/commits/abc/check-runs", expected)]
+
+
+@pytest.mark.parametrize("status", [404, 422])
+async def test_a_commit_that_github_does_not_know_takes_no_check_run(status):
+    checks = Checks(Told(status, {"message": "no"}), HERE)
+    assert [await checks.find("abc"), await checks.create("abc", WELL), await checks.update(1, WELL)] == [
+        None,
+        None,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda it: it.default_branch(), lambda it: it.head("main", NOW), lambda it: it.find("a")]
+)
+async def test_an_answer_that_is_not_what_the_api_describes_is_none(ask):
+    with pytest.raises(GitHubUnavailableError):
+        await ask(Checks(Told(200, {"message": "hello"}), HERE))

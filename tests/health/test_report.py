@@ -1,0 +1,308 @@
+"""What the check run says of a fleet."""
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ghapp.health.document import timestamp
+from ghapp.health.fuse import Fuse, FuseReason, Position
+from ghapp.health.report import LONGEST, RESUME, SWEEP, Conclusion, Fleet, report_on
+from ghapp.health.verdict import Limits
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
+
+LIMITS = Limits()
+STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
+PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO)
+TRIPPED = timestamp(NOW)
+SINCE = timestamp(LONG_AGO)
+
+
+def fleet(*runners, **changes) -> Fleet:
+    return Fleet(
+        **{
+            "org": "acme",
+            "web_url": "https://github.com",
+            "runners": runners or (online(),),
+            "survey": survey(),
+            "limits": LIMITS,
+            **changes,
+        }
+    )
+
+
+def starting(runner_id):
+    return online(runner_id, first_seen=NOW - 1, was_online=False)
+
+
+def replaced(runner_id, **changes):
+    return lost(runner_id, granted_at=NOW - 20, replaced_at=NOW - 10, **changes)
+
+
+def unknown(runner_id):
+    return online(runner_id, listed=False, observed_at=NOW - 301)
+
+
+def many(count, make=online):
+    return [make(each) for each in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("runners", "title"),
+    [
+        ([*many(296), lost(401), lost(402), lost(403), present(404)], "3 of 300 runners invalidated, 1 offline"),
+        ([lost(1), suspect(2), present(3), unknown(4)], "1 of 4 runners invalidated, 1 suspect, 1 offline, 1 unknown"),
+        ([online(1), replaced(2), lost(3)], "2 of 3 runners invalidated (1 replaced)"),
+        ([suspect(1)], "1 of 1 runner suspect"),
+        ([*many(9), starting(10)], "9 of 10 runners healthy, 1 starting"),
+        (many(300), "300 of 300 runners healthy"),
+        ([online(1), lost(2, retired_at=NOW)], "1 of 1 runner healthy"),
+        ([online(1), lost(2, registered=False)], "1 of 1 runner healthy"),
+    ],
+)
+def test_the_title_counts_the_worst_first_and_only_what_belongs_to_the_fleet(runners, title):
+    assert report_on(fleet(*runners), NOW).title == title
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({"runners": ()}, "No runners"),
+        ({"runners": (), "survey": survey(swept_at=None)}, "Not looked at yet"),
+        ({"runners": (), "survey": survey(swept_at=None, failing_since=NOW)}, "Nothing can be seen"),
+        ({"fuses": {"linux-4vcpu": STOPPED}}, "1 of 1 runner healthy, fuse stopped"),
+        ({"fuses": {"a": STOPPED, "b": proving()}}, "1 of 1 runner healthy, fuse stopped, fuse proving"),
+        ({"fuses": {"linux-4vcpu": Fuse()}}, "1 of 1 runner healthy"),
+        ({"pauses": {"linux-4vcpu": PAUSE}}, "1 of 1 runner healthy, paused"),
+        ({"org_pause": PAUSE}, "1 of 1 runner healthy, paused"),
+    ],
+)
+def test_the_title_says_what_holds_us_back(changes, title):
+    assert report_on(fleet(**changes), NOW).title == title
+
+
+BLIND = survey(swept_at=NOW - 300 - MICROSECOND, failing_since=NOW - 200, failure="PermissionMissing")
+SUCCESS, NEUTRAL, ACTION_REQUIRED = Conclusion
+
+
+@pytest.mark.parametrize(
+    ("runners", "changes", "conclusion"),
+    [
+        ([online()], {}, SUCCESS),
+        ([starting(1)], {}, SUCCESS),
+        ([online(1), replaced(2)], {}, SUCCESS),
+        ([online(), present(2)], {}, NEUTRAL),
+        ([online(), suspect(2)], {}, NEUTRAL),
+        ([online(), unknown(2)], {}, NEUTRAL),
+        ([online(), lost(2)], {}, NEUTRAL),
+        ([online()], {"fuses": {"linux-4vcpu": proving()}}, NEUTRAL),
+        ([online()], {"fuses": {"gone": proving()}}, NEUTRAL),
+        ([online()], {"pauses": {"linux-4vcpu": PAUSE}}, NEUTRAL),
+        ([online()], {"org_pause": PAUSE}, NEUTRAL),
+        ([present()], {"org_pause": PAUSE}, NEUTRAL),
+        ([replaced(1)], {"org_pause": PAUSE}, NEUTRAL),
+        ([online()], {"mode": "off"}, SUCCESS),
+        ([online()], {"survey": replace(BLIND, failing_since=None)}, NEUTRAL),
+        ([online()], {"survey": replace(BLIND, swept_at=NOW - 300)}, SUCCESS),
+        ([online()], {"survey": survey(swept_at=None)}, NEUTRAL),
+        ([online()], {"fuses": {"linux-4vcpu": STOPPED}}, ACTION_REQUIRED),
+        ([online()], {"fuses": {"gone": STOPPED}}, ACTION_REQUIRED),
+        ([lost()], {"pauses": {"linux-4vcpu": PAUSE}}, ACTION_REQUIRED),
+        ([lost()], {"pauses": {"another": PAUSE}}, NEUTRAL),
+        ([lost()], {"org_pause": PAUSE}, ACTION_REQUIRED),
+        ([lost(granted_at=NOW)], {"org_pause": PAUSE}, ACTION_REQUIRED),
+        ([lost()], {"mode": "off"}, ACTION_REQUIRED),
+        ([lost()], {"mode": "dry-run"}, ACTION_REQUIRED),
+        ([online()], {"survey": BLIND}, ACTION_REQUIRED),
+        ([], {"survey": survey(swept_at=None, failing_since=NOW, failure="RateLimited")}, ACTION_REQUIRED),
+    ],
+)
+def test_the_conclusion_tells_what_heals_by_itself_from_what_waits_for_a_person(runners, changes, conclusion):
+    assert report_on(fleet(**{"runners": runners, **changes}), NOW).conclusion is conclusion
+
+
+@pytest.mark.parametrize(
+    ("changes", "actions"),
+    [
+        ({}, (SWEEP,)),
+        ({"fuses": {"linux-4vcpu": proving()}}, (SWEEP,)),
+        ({"fuses": {"linux-4vcpu": STOPPED}}, (SWEEP, RESUME)),
+        ({"pauses": {"linux-4vcpu": PAUSE}}, (SWEEP, RESUME)),
+        ({"org_pause": PAUSE, "runners": ()}, (SWEEP, RESUME)),
+    ],
+)
+def test_resume_is_offered_where_there_is_something_to_resume(changes, actions):
+    assert report_on(fleet(**changes), NOW).actions == actions
+
+
+@pytest.mark.parametrize("action", [SWEEP, RESUME])
+def test_a_button_is_as_short_as_github_wants_it(action):
+    assert (len(action.label) <= 20, len(action.description) <= 40, len(action.identifier) <= 20) == (True, True, True)
+
+
+def test_a_runner_s_row_says_since_when_and_why_and_leads_to_its_page():
+    text = report_on(fleet(lost(4242, name="linux-4vcpu-x7k2p", labels=("self-hosted", "Linux"))), NOW).text
+    page = "https://github.com/organizations/acme/settings/actions/runners/4242"
+    assert text.splitlines()[-1] == (
+        f"| [`linux-4vcpu-x7k2p`]({page}) | invalidated | {timestamp(NOW)} | RegistrationInvalidated | "
+        "`linux-4vcpu` | `linux-4vcpu` | next |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("runner", "changes", "said"),
+    [
+        (lost(), {}, "next"),
+        (lost(granted_at=NOW - 5), {}, f"asked for {timestamp(NOW - 5)}"),
+        (replaced(1), {}, f"accepted {timestamp(NOW - 10)}"),
+        (replaced(1), {"org_pause": PAUSE}, f"accepted {timestamp(NOW - 10)}"),
+        (lost(), {"mode": "dry-run"}, "none: remediation is dry-run"),
+        (lost(), {"org_pause": PAUSE}, "waits: paused"),
+        (lost(granted_at=NOW), {"pauses": {"linux-4vcpu": PAUSE}}, "waits: paused"),
+        (lost(), {"fuses": {"linux-4vcpu": proving()}}, "waits: fuse proving"),
+        (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": proving()}}, f"asked for {timestamp(NOW)}"),
+        (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
+        (present(), {}, "–"),
+        (present(granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
+        (suspect(), {"org_pause": PAUSE}, "–"),
+    ],
+)
+def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, said):
+    assert report_on(fleet(runner, **changes), NOW).text.splitlines()[-1].endswith(f"| {said} |")
+
+
+def test_what_is_open_comes_first_then_the_worst_then_the_oldest():
+    runners = [
+        replaced(1, confirmed_at=NOW - 999),
+        present(2),
+        suspect(3),
+        lost(4),
+        lost(5, confirmed_at=NOW - 1),
+        online(6),
+    ]
+    text = report_on(fleet(*runners), NOW).text
+    assert re.findall(r"runners/(\d+)", text) == ["5", "4", "3", "2", "1"]
+
+
+def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
+    report = report_on(fleet(), NOW)
+    assert report.text == "No runner is offline, suspect or invalidated."
+
+
+@pytest.mark.parametrize(
+    ("fuse", "said"),
+    [
+        (
+            STOPPED,
+            f"**stopped** (`BatchNeverOnline`, tripped {TRIPPED}): nothing more is replaced there until somebody resumes it.",
+        ),
+        (
+            proving(batch=6, reason=FuseReason.RESUMED, by="mona"),
+            f"**proving** (`Resumed`, resumed by `mona` {TRIPPED}): 6 at a time are replaced, and twice as many once those are online.",
+        ),
+    ],
+)
+def test_while_a_fuse_is_not_closed_the_text_says_so(fuse, said):
+    assert report_on(fleet(fuses={"linux-4vcpu": fuse}), NOW).text.startswith(
+        f"- The fuse of `linux-4vcpu` is {said}\n\n"
+    )
+
+
+def test_a_paused_org_is_told_with_who_and_why():
+    text = report_on(fleet(org_pause=PAUSE), NOW).text
+    assert text.startswith(f"- The whole organization is paused by `mona` {SINCE}: `network maintenance`\n\n")
+
+
+def test_the_summary_has_a_row_for_each_pool():
+    rules = [SimpleNamespace(name="gpu", labels=("gpu",), shard_label=None)]
+    report = report_on(
+        fleet(
+            *many(7), starting(8), present(9), suspect(10), lost(11), unknown(12), rules=rules, pauses={"arm": PAUSE}
+        ),
+        NOW,
+    )
+    assert report.summary.splitlines() == [
+        "| Pool | Runners | Healthy | Starting | Offline | Suspect | Invalidated | Unknown | Fuse | Paused |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
+        f"| `arm` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | by `mona` {SINCE}: `network maintenance` |",
+        "| `gpu` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | – |",
+        "| `linux-4vcpu` | 12 | 7 | 1 | 1 | 1 | 1 | 1 | closed | – |",
+    ]
+
+
+def test_the_summary_says_where_a_fuse_stands():
+    summary = report_on(fleet(fuses={"linux-4vcpu": STOPPED}), NOW).summary
+    assert summary.endswith(f"| **stopped** (`BatchNeverOnline`, tripped {TRIPPED}) | – |")
+
+
+def test_the_summary_begins_with_what_keeps_us_from_looking():
+    summary = report_on(fleet(survey=BLIND), NOW).summary
+    assert summary.startswith(
+        f"**No complete list of runners since {timestamp(NOW - 200)}**: `PermissionMissing`. "
+        f"What follows was seen at {timestamp(float(int(NOW - 300 - MICROSECOND)))}.\n\n| Pool |"
+    )
+
+
+@given(st.floats(0, 59))
+def test_time_alone_changes_nothing_that_is_said(passed):
+    runners = (online(1), lost(2), suspect(3), present(4), replaced(5), starting(6))
+    said = fleet(*runners, fuses={"linux-4vcpu": STOPPED}, org_pause=PAUSE)
+    assert report_on(said, NOW + passed).digest == report_on(said, NOW).digest
+
+
+def test_what_only_time_makes_changes_what_is_said_at_its_time():
+    runner = online(online=False, offline_since=NOW)
+    said = fleet(runner, survey=survey(swept_at=NOW + 300))
+    before, after = (report_on(said, NOW + 300 + more) for more in (0, MICROSECOND))
+    assert (before.conclusion, after.conclusion) == (SUCCESS, NEUTRAL)
+    assert before.digest != after.digest
+
+
+@pytest.mark.parametrize("changed", ["title", "summary", "text", "conclusion", "actions"])
+def test_the_digest_differs_when_anything_does(changed):
+    report = report_on(fleet(), NOW)
+    other = report_on(fleet(lost(), org_pause=PAUSE), NOW)
+    assert replace(report, **{changed: getattr(other, changed)}).digest != report.digest
+
+
+@pytest.mark.parametrize("count", [400, 1000])
+def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_what_was_left_out(count):
+    text = report_on(fleet(*many(count, lost), fuses={"linux-4vcpu": STOPPED}), NOW).text
+    assert len(text) <= LONGEST < len(text) + 250, "as much as fits, to a row and a note"
+    left_out = int(re.search(r"… and (\d+) more runners, left out for want of room\.$", text).group(1))
+    rows = text.partition("\n\n… and")[0].splitlines()
+    assert all(each.startswith(("- ", "| ")) and each.endswith((".", " |")) for each in rows if each)
+    assert len(re.findall(r"settings/actions/runners/", text)) + left_out == count
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 300), st.integers(0, 70))
+def test_nothing_is_longer_than_github_takes_whatever_strangers_write(count, length):
+    evil = "|`<@é\n" * 20
+    labels = tuple(f"{number}{evil}" for number in range(length))
+    runners = [lost(each, name=evil, custom_labels=(*labels, str(each))) for each in range(count)]
+    fuses = {f"{number}{evil}": STOPPED for number in range(count)}
+    report = report_on(fleet(*runners, fuses=fuses), NOW)
+    assert len(report.summary) <= LONGEST
+    assert len(report.text) <= LONGEST
+    assert len(report.title) <= 200
+    told = re.findall(r"settings/actions/runners/\d+", report.text)
+    left_out = re.search(r"and (\d+) more runners", report.text)
+    assert len(told) + (int(left_out.group(1)) if left_out else 0) == count
+
+
+makers = st.sampled_from([online, present, suspect, lost, replaced, starting, unknown])
+
+
+@given(st.lists(st.tuples(makers, st.sampled_from(["a", "b", "c"])), max_size=40))
+def test_the_counts_add_up(made):
+    runners = [make(number)._replace(custom_labels=(pool,)) for number, (make, pool) in enumerate(made, 1)]
+    report = report_on(fleet(runners=runners), NOW)
+    rows = [[int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)] for line in report.summary.splitlines()[2:]]
+    assert all(total == sum(states) for total, *states in rows)
+    assert sum(total for total, *_ in rows) == len(runners)
+    of = re.search(r"of (\d+) runner", report.title)
+    assert (int(of.group(1)) if of else 0) == len(runners)

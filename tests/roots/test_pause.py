@@ -1,0 +1,60 @@
+"""`ghapp pause` and `ghapp resume`, from outside."""
+
+import getpass
+import os
+import subprocess
+import sys
+
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from ghapp.health.fuse import Fuse, FuseReason, Position
+from ghapp.health.installation import Installation
+from ghapp.store.connect import connect_sync
+from ghapp.store.fuses import Fuses
+from ghapp.store.installations import Installations
+
+STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
+
+
+def ghapp(redis_url, *arguments):
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    return subprocess.run(
+        [sys.executable, "-m", "ghapp", *arguments],
+        env={**environ, "GHAPP_REDIS_URL": redis_url},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    await Fuses(redis).save(7, "gpu", None, STOPPED)
+    assert ghapp(redis_url, "pause", "acme", "--why", "maintenance").returncode == 0
+    assert ghapp(redis_url, "pause", "acme", "--pool", "linux", "--why", "new image").returncode == 0
+    user = getpass.getuser()
+
+    pool = ghapp(redis_url, "resume", "acme", "--pool", "linux")
+    assert pool.stdout.splitlines() == [
+        f"resumed: Acme/linux, paused by {user}: new image",
+        f"still paused: Acme, by {user}: maintenance",
+    ]
+    org = ghapp(redis_url, "resume", "acme")
+    assert org.stdout.splitlines() == [f"resumed: Acme, paused by {user}: maintenance", "fuse proves anew: Acme/gpu"]
+    assert "resumed" in org.stderr
+    fuse = (await Fuses(redis).all(7))["gpu"]
+    assert (fuse.position, fuse.by) == (Position.PROVING, user)
+    with connect_sync(redis_url) as desk:
+        assert Queue("sweep", connection=desk, serializer=JSONSerializer).job_ids == ["sweep-7"]
+    again = ghapp(redis_url, "resume", "acme")
+    assert (again.returncode, again.stdout) == (0, "nothing was paused or stopped\n")
+
+
+async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):
+    await Installations(redis).put(Installation(7, "acme", 70))
+    for arguments in (("pause", "globex", "--why", "x"), ("resume", "globex")):
+        done = ghapp(redis_url, *arguments)
+        assert done.returncode == 1
+        assert done.stderr == "ghapp: globex: the App is not installed there; installed are: acme\n"

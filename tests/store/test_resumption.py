@@ -1,0 +1,59 @@
+"""A person lets remediation go on."""
+
+from structlog.testing import capture_logs
+
+from ghapp.health.fuse import Fuse, FuseLimits, FuseReason, Position
+from ghapp.health.installation import Installation
+from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
+
+ACME = Installation(7, "acme", 70)
+LIMITS = FuseLimits(first_batch=5)
+NOW = 1_790_000_000.25
+STOPPED = Fuse(Position.STOPPED, since=NOW - 900, batch=12, allowed=21, reason=FuseReason.BATCH_NEVER_ONLINE)
+PROVING = Fuse(Position.PROVING, since=NOW - 900, batch=3, allowed=3, reason=FuseReason.MASS_LOSS)
+CLOSED = Fuse(healed_at=NOW - 9)
+ANEW = Fuse(Position.PROVING, since=NOW, batch=5, allowed=5, reason=FuseReason.RESUMED, by="mona")
+PAUSE = Pause("octocat", "maintenance", NOW - 60)
+
+
+async def held(redis):
+    fuses = Fuses(redis)
+    for pool, fuse in {"linux": STOPPED, "gpu": STOPPED, "arm": PROVING, "mac": CLOSED}.items():
+        await fuses.save(ACME.id, pool, None, fuse)
+    for pool in (WHOLE_ORG, "linux", "mac"):
+        await fuses.pause(ACME.id, pool, PAUSE)
+    return fuses
+
+
+async def test_an_org_goes_on_with_all_its_pools(redis):
+    fuses = await held(redis)
+    done = await fuses.resume(ACME, None, "mona", NOW, LIMITS)
+    assert done.ended == {WHOLE_ORG: PAUSE, "linux": PAUSE, "mac": PAUSE}
+    assert done.proving == {"linux": ANEW, "gpu": ANEW}
+    assert await fuses.pauses(ACME.id) == {}
+    assert await fuses.all(ACME.id) == {"linux": ANEW, "gpu": ANEW, "arm": PROVING, "mac": CLOSED}
+
+
+async def test_a_pool_goes_on_alone(redis):
+    fuses = await held(redis)
+    done = await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
+    assert (done.ended, done.proving) == ({"linux": PAUSE}, {"linux": ANEW})
+    assert set(await fuses.pauses(ACME.id)) == {WHOLE_ORG, "mac"}
+    assert (await fuses.all(ACME.id))["gpu"] == STOPPED
+
+
+async def test_where_nothing_was_held_nothing_is_done(redis):
+    fuses = await held(redis)
+    await fuses.resume(ACME, None, "mona", NOW, LIMITS)
+    again = await fuses.resume(ACME, None, "octocat", NOW + 1, LIMITS)
+    assert not again
+    assert (await fuses.all(ACME.id))["linux"].by == "mona"
+
+
+async def test_the_log_says_who_resumed_what(redis):
+    fuses = await held(redis)
+    with capture_logs() as lines:
+        await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
+    assert lines == [
+        {"event": "resumed", "log_level": "info", "installation": 7, "org": "acme", "pool": "linux", "by": "mona"}
+    ]

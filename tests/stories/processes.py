@@ -1,0 +1,78 @@
+"""Roles as real processes, to be ended as gently or as rudely as a story wants."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PATIENCE_SECONDS = 30
+
+
+class Role:
+    """`ghapp NAME`, until the block ends."""
+
+    def __init__(self, name, environ, folder: Path):
+        self.name = name
+        self._log = folder / f"{name}-{time.monotonic_ns()}.log"
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("GHAPP_")}
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ghapp", name],
+                env={**inherited, **environ, "GHAPP_LOG_FORMAT": "json"},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill_all()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def children(self) -> list[int]:
+        try:
+            return [
+                int(pid)
+                for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+            ]
+        except FileNotFoundError:
+            return []
+
+    def kill_children(self):
+        """kill -9 of the work-horse alone."""
+        for pid in self.children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def kill_all(self):
+        """kill -9 of the role and of whatever it forked, so that neither sees the other die."""
+        horses = self.children
+        self.process.kill()
+        self.process.wait()
+        for pid in horses:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def wait_for(condition, seconds=PATIENCE_SECONDS):
+    """What `condition` answers once it is true; its last answer when it never was."""
+    ends = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < ends:
+        time.sleep(0.05)
+    return found

@@ -1,0 +1,67 @@
+"""Workers die in the midst of their work: another takes over within twenty seconds, and effects happen once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ghapp import work
+from ghapp.health.verdict import State
+from ghapp.store import keys
+from jobs.confirm import confirm_installation
+from jobs.sweep import sweep_installation
+from tests.stories.processes import Role, wait_for
+from tests.stories.test_main_job import state_of
+
+TAKEN_OVER_SECONDS = 20
+
+
+async def lost_and_granted(it):
+    """One runner is lost, confirmed and granted; its remediation is asked for."""
+    await sweep_installation(it.house, it.installation)
+    it.clock.pass_(300)
+    await sweep_installation(it.house, it.installation)
+    (lost,) = it.sandbox.control.lose("acme", count=1)
+    await sweep_installation(it.house, it.installation)
+    it.clock.pass_(30)
+    assert await confirm_installation(it.house, it.installation) == 1
+    return lost
+
+
+def in_the_midst(it, role, claim):
+    """The work-horse holds its claim, and waits for GitHub."""
+    return role.children and it.house.desk.exists(claim)
+
+
+@pytest.mark.parametrize("rudely", [Role.kill_children, Role.kill_all], ids=["its horse", "with its horse"])
+async def test_a_worker_that_dies_in_a_sweep_is_replaced(story, tmp_path, rudely):
+    async with story() as it:
+        it.sandbox.control.latency(seconds=5)
+        work.ask_for_sweep(it.house.desk, it.installation)
+        with Role("worker", it.environ, tmp_path) as first:
+            assert wait_for(lambda: in_the_midst(it, first, keys.claim("sweep", str(it.installation)))), first.log
+            rudely(first)
+            it.sandbox.control.latency(seconds=0)
+            with Role("worker", it.environ, tmp_path):
+                swept = lambda: it.house.desk.exists(keys.survey(it.installation))  # noqa: E731
+                assert await asyncio.to_thread(wait_for, swept, TAKEN_OVER_SECONDS)
+                free = lambda: work.ask_for_sweep(it.house.desk, it.installation)  # noqa: E731
+                assert await asyncio.to_thread(wait_for, free), "its key is not blocked"
+
+
+@pytest.mark.parametrize("rudely", [Role.kill_children, Role.kill_all], ids=["its horse", "with its horse"])
+async def test_a_worker_that_dies_while_it_remediates_is_replaced_and_the_event_is_sent_once(story, tmp_path, rudely):
+    async with story() as it:
+        lost = await lost_and_granted(it)
+        it.sandbox.control.latency(seconds=5)
+        with Role("worker", it.environ, tmp_path) as first, Role("clock", it.environ, tmp_path):
+            claim = keys.claim("runner", f"{it.installation}:{lost}")
+            assert wait_for(lambda: in_the_midst(it, first, claim)), first.log
+            rudely(first)
+            it.sandbox.control.latency(seconds=0)
+            with Role("worker", it.environ, tmp_path) as second:
+                sent = await asyncio.to_thread(wait_for, it.sandbox.control.controller_events, TAKEN_OVER_SECONDS + 5)
+                assert [event["data"]["runner_id"] for event in sent] == [lost], second.log
+        assert it.account()["wrongful_removals"] == []
+        assert await state_of(it, lost) is State.INVALIDATED
