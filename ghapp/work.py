@@ -31,6 +31,7 @@ class Work(StrEnum):
     INSTALLATIONS = "jobs.installations.discover"
     SWEEP = "jobs.sweep.sweep"
     REPORT = "jobs.report.report"
+    REDELIVER = "jobs.redeliver.redeliver"
 
 
 QUEUE_OF = {
@@ -41,6 +42,7 @@ QUEUE_OF = {
     Work.INSTALLATIONS: "sweep",
     Work.SWEEP: "sweep",
     Work.REPORT: "report",
+    Work.REDELIVER: "report",
 }
 
 TIMEOUT_SECONDS = 100

@@ -41,7 +41,7 @@ async def keep_time(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     redis, desk = connect(settings.redis_url), connect_sync(settings.redis_url)
     schedule, events, inbox = Schedule(redis), Events(redis), Inbox(redis)
-    discovered = neglected = reported = 0.0
+    discovered = neglected = reported = redelivered = 0.0
     while not stopped.is_set():
         now = time.time()
         try:
@@ -54,6 +54,9 @@ async def keep_time(settings: Settings) -> None:
                 for installation in await reporting(settings, Installations(redis)):
                     work.ask_for_report(desk, installation)
                 reported = now
+            if now - redelivered >= settings.policy.deliveries.redeliver_seconds:
+                work.ask(desk, Work.REDELIVER, key="redeliver", retry=False)
+                redelivered = now
             if now - neglected >= NEGLECTED_SECONDS:
                 for event_id in await events.unsent():
                     work.ask(desk, Work.NOTIFY, event_id, key=f"notify-{event_id}")

@@ -10,6 +10,7 @@ import jobs.confirm
 import jobs.inbox
 import jobs.installations
 import jobs.notify
+import jobs.redeliver
 import jobs.remediate
 import jobs.report
 import jobs.sweep  # noqa: F401 - imported before the fork, not in every job

@@ -8,7 +8,7 @@ failed on its way can therefore be sent again, and one whose effects are stored 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -25,6 +25,9 @@ SEEN_SECONDS = 3 * 24 * HOUR
 
 ASKED_MILLISECONDS = 1000
 """At most one drain a second is asked for; one that died is forgotten by then."""
+
+MOST_SCANNED = 10_000
+"""Waiting entries that are looked through for a GUID; one that is missed is only delivered twice."""
 
 Ask = Callable[[], Awaitable[None]]
 
@@ -82,16 +85,26 @@ class Inbox:
 
     async def unseen(self, entries: Sequence[Entry], now: float) -> list[Entry]:
         """Those whose effects are not stored yet, one a GUID."""
-        hours = [int(now // HOUR) - back for back in range(SEEN_SECONDS // HOUR + 1)]
         fresh = {entry.guid: entry for entry in entries}
-        if not fresh:
-            return []
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for hour in hours:
-                pipe.smismember(keys.seen(hour), list(fresh))
-            answers = await pipe.execute()
-        known = {guid for answer in answers for guid, member in zip(fresh, answer, strict=True) if member}
-        return [entry for guid, entry in fresh.items() if guid not in known]
+        seen = await self._seen(list(fresh), now)
+        return [entry for guid, entry in fresh.items() if guid not in seen]
+
+    async def kept(self, guids: Collection[str], now: float) -> set[str]:
+        """Those of these GUIDs whose effects are stored, or that still wait to be drained."""
+        if not guids:
+            return set()
+        rows: Any = await self._redis.xrange(keys.INBOX, count=MOST_SCANNED)
+        waiting = {row[b"g"].decode() for _, row in rows}
+        return waiting & set(guids) | await self._seen(list(guids), now)
+
+    async def well_until(self) -> float | None:
+        """Until when every delivery that GitHub tells of has come (epoch seconds); None: nobody has looked yet."""
+        row: Any = await self._redis.get(keys.WELL_UNTIL)
+        return float(row) if row is not None else None
+
+    async def is_well_until(self, at: float) -> None:
+        """Every delivery until then has come."""
+        await self._redis.set(keys.WELL_UNTIL, repr(at))
 
     async def done(self, entries: Sequence[Entry], now: float) -> None:
         """Their effects are stored: mark them seen, and let them go."""
@@ -112,6 +125,15 @@ class Inbox:
     async def lag(self) -> int:
         """How many deliveries wait."""
         return int(await self._redis.xlen(keys.INBOX))
+
+    async def _seen(self, guids: list[str], now: float) -> set[str]:
+        if not guids:
+            return set()
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for back in range(SEEN_SECONDS // HOUR + 1):
+                pipe.smismember(keys.seen(int(now // HOUR) - back), guids)
+            answers = await pipe.execute()
+        return {guid for answer in answers for guid, member in zip(guids, answer, strict=True) if member}
 
     async def _write(self) -> None:
         while self._waiting:

@@ -14,6 +14,9 @@ INBOX = "ghapp:inbox"
 INBOX_ASKED = "ghapp:inbox:asked"
 """set while a drain is on its way; expires by itself."""
 
+WELL_UNTIL = "ghapp:inbox:well-until"
+"""string: until when every delivery has come."""
+
 OUTBOX = "ghapp:outbox"
 """hash: event id → Outgoing: what a pool's url has not accepted yet."""
 

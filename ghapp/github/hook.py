@@ -1,0 +1,62 @@
+"""GitHub's record of what it tried to deliver, and asking it to try again. Read as the App itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import msgspec
+
+from ghapp.errors import NotFoundError
+from ghapp.github import wire
+from ghapp.github.api import PER_PAGE, GitHub, expect
+from ghapp.health.redelivery import Attempt
+
+MOST_PAGES = 100
+"""Ten thousand failures: beyond that the oldest wait until these are mended."""
+
+
+class _Item(msgspec.Struct):
+    id: int
+    guid: str
+    delivered_at: datetime
+    status_code: int
+
+
+_items = msgspec.json.Decoder(list[_Item])
+
+
+async def failed_attempts(github: GitHub, since: float) -> list[Attempt]:
+    """Every attempt since then (epoch seconds) that failed, newest first. A success shows in what we keep."""
+    found: list[Attempt] = []
+    params: dict[str, str | int] = {"per_page": PER_PAGE, "status": "failure"}
+    for _ in range(MOST_PAGES):
+        answer = await github.send("GET", "/app/hook/deliveries", **params)
+        page = [_attempt(item) for item in wire.read(_items, expect(answer, "/app/hook/deliveries"))]
+        found += [each for each in page if each.at >= since]
+        cursor = _next_cursor(answer.headers.get("link", ""))
+        if cursor is None or not page or page[-1].at < since:
+            break
+        params["cursor"] = cursor
+    return found
+
+
+async def deliver_again(github: GitHub, attempt_id: int) -> bool:
+    """Have GitHub try once more; False when it has forgotten that delivery."""
+    path = f"/app/hook/deliveries/{attempt_id}/attempts"
+    try:
+        expect(await github.send("POST", path), path)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _attempt(item: _Item) -> Attempt:
+    return Attempt(item.id, item.guid, item.delivered_at.timestamp(), item.status_code)
+
+
+def _next_cursor(link: str) -> str | None:
+    url = httpx.Response(200, headers={"link": link}).links.get("next", {}).get("url")
+    cursors = parse_qs(urlsplit(url).query).get("cursor") if url else None
+    return cursors[0] if cursors else None
