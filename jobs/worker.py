@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from types import FrameType
+
+from redis import Redis
+from redis.exceptions import RedisError
 from rq import Queue, Worker
+from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
@@ -14,7 +21,7 @@ import jobs.redeliver
 import jobs.remediate
 import jobs.report
 import jobs.sweep  # noqa: F401 - imported before the fork, not in every job
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, GhappError
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
@@ -28,27 +35,59 @@ WORKER_TTL_SECONDS = 20
 MONITORING_SECONDS = 5
 HEARTBEAT_SECONDS = 12
 LONGEST_REDIS_WAIT_SECONDS = 5.0
+FINISH_SECONDS = 7.0
+"""Orchestrators send SIGKILL ten seconds after SIGTERM, or later."""
+
+PAUSE_SECONDS = 1.0
 
 
 class AttentiveWorker(Worker):
     """RQ's worker; a job whose worker and horse both died is taken over in seconds, not in a quarter of an hour."""
 
     max_connection_wait_time = LONGEST_REDIS_WAIT_SECONDS
+    asked_to_stop = False
 
     def get_heartbeat_ttl(self, job: Job) -> int:  # noqa: ARG002
         """How long a silent job is believed to run."""
         return HEARTBEAT_SECONDS
 
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:
+        """Finish the job in hand; or, when it takes too long, end it: RQ hands it to the next worker."""
+        self.asked_to_stop = True
+        if self.horse_pid:
+            ending = threading.Timer(FINISH_SECONDS, self.kill_horse)
+            ending.daemon = True
+            ending.start()
+        super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
 
 def run(settings: Settings) -> None:
-    """Work until SIGTERM; the job in hand is finished first."""
+    """Work until SIGTERM; the job in hand is finished first, or handed back. A Redis that goes away is waited for."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     furnish(settings)
     connection = connect_sync(settings.redis_url)
-    queues = [Queue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES]
-    worker = AttentiveWorker(
-        queues,
+    connection.ping()  # at the start, a Redis that is not there is a mistake, and said at once
+    while not _worked_until_asked_to_stop(connection):
+        time.sleep(PAUSE_SECONDS)
+
+
+def _worked_until_asked_to_stop(connection: Redis) -> bool:
+    """Work; False when it ended by itself: RQ's worker ends when Redis goes away in the midst of something."""
+    try:
+        worker = _worker(connection)
+        worker.work(with_scheduler=False, logging_level="CRITICAL")
+    except StopRequested:
+        return True
+    except RedisError as error:
+        log.warning("worker waits for Redis", why=str(error))
+        return False
+    return worker.asked_to_stop
+
+
+def _worker(connection: Redis) -> AttentiveWorker:
+    return AttentiveWorker(
+        [Queue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES],
         connection=connection,
         serializer=JSONSerializer,
         worker_ttl=WORKER_TTL_SECONDS,
@@ -56,9 +95,17 @@ def run(settings: Settings) -> None:
         job_monitoring_interval=MONITORING_SECONDS,
         exception_handlers=[_told],
     )
-    worker.work(with_scheduler=False, logging_level="WARNING")
 
 
 def _told(job: Job, kind: type[BaseException], error: BaseException, _trace: object) -> bool:
-    log.warning("job failed", job=job.id, work=job.func_name, error=kind.__name__, why=str(error))
+    """One line for what went wrong; a mistake of ours comes with its traceback."""
+    expected = isinstance(error, GhappError | RedisError)
+    log.warning(
+        "job failed",
+        job=job.id,
+        work=job.func_name,
+        error=kind.__name__,
+        why=str(error),
+        exc_info=None if expected else error,
+    )
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -93,6 +94,8 @@ def serve(settings: Settings) -> None:
 
     host, port = settings.listen
     application = build(settings, connect(settings.redis_url), ask_for)
+    # Uvicorn ends well, and then raises the signal anew; who asked for it should see that it ended well.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     Server(application, host=host, port=port).run()
 
 

@@ -65,3 +65,17 @@ async def test_a_worker_that_dies_while_it_remediates_is_replaced_and_the_event_
                 assert [event["data"]["runner_id"] for event in sent] == [lost], second.log
         assert it.account()["wrongful_removals"] == []
         assert await state_of(it, lost) is State.INVALIDATED
+
+
+async def test_a_worker_that_is_asked_to_end_in_a_long_sweep_hands_it_back(story, tmp_path):
+    async with story() as it:
+        it.sandbox.control.latency(seconds=9)
+        work.ask_for_sweep(it.house.desk, it.installation)
+        with Role("worker", it.environ, tmp_path) as first:
+            assert wait_for(lambda: in_the_midst(it, first, keys.claim("sweep", str(it.installation)))), first.log
+            first.process.terminate()
+            assert await asyncio.to_thread(first.process.wait, 10) == 0
+        it.sandbox.control.latency(seconds=0)
+        with Role("worker", it.environ, tmp_path):
+            swept = lambda: it.house.desk.exists(keys.survey(it.installation))  # noqa: E731
+            assert await asyncio.to_thread(wait_for, swept, TAKEN_OVER_SECONDS)

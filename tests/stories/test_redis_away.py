@@ -1,0 +1,135 @@
+"""Redis goes away for a while, and comes back with what it had."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socket
+import time
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+
+from ghapp.embedded import embedded_redis
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from ghapp.store.connect import connect_sync
+from tests.stories.processes import Role, wait_for
+
+SECRET = "hush"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextmanager
+def house(tmp_path):
+    """Web, worker and clock as processes; a Redis that the test can stop; an org of twelve."""
+    org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=12),))
+    policy = tmp_path / "ghapp.toml"
+    policy.write_text("[sweep]\ninterval_seconds = 2\n")
+    with ExitStack() as stack, SandboxServer(SandboxConfig(orgs=(org,), quiet=True)) as sandbox:
+        redis = stack.enter_context(ExitStack())
+        url = redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
+        environ = {
+            "GHAPP_CONFIG": str(policy),
+            "GHAPP_REDIS_URL": url,
+            "GHAPP_GITHUB_API_URL": sandbox.api_url,
+            "GHAPP_APP_ID": str(sandbox.app_id),
+            "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
+            "GHAPP_WEBHOOK_SECRET": SECRET,
+            "GHAPP_LISTEN": f"127.0.0.1:{free_port()}",
+        }
+        roles = [stack.enter_context(Role(name, environ, tmp_path)) for name in ("web", "worker", "clock")]
+        with httpx.Client(base_url=f"http://{environ['GHAPP_LISTEN']}") as client:
+            yield client, redis, url, roles
+
+
+def token(url):
+    import asyncio
+
+    from ghapp.store.connect import connect
+    from ghapp.store.tokens import Tokens
+
+    async def create():
+        redis = connect(url)
+        secret, _ = await Tokens(redis).create("story", ("acme",), ("read",), time.time())
+        await redis.aclose()
+        return secret
+
+    return {"authorization": f"Bearer {asyncio.run(create())}"}
+
+
+def deliver(client, guid):
+    body = json.dumps({"zen": "Keep it logically awesome."}).encode()
+    signature = "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    headers = {
+        "x-github-event": "ping",
+        "x-github-delivery": guid,
+        "x-hub-signature-256": signature,
+        "content-type": "application/json",
+    }
+    return client.post("/webhook", content=body, headers=headers)
+
+
+def answers(client, path="/livez", **kwargs):
+    try:
+        return client.get(path, **kwargs)
+    except httpx.TransportError:
+        return None
+
+
+@pytest.mark.xdist_group("redis-away")
+def test_while_redis_is_away_nothing_is_accepted_that_cannot_be_kept_and_reads_say_how_old_they_are(tmp_path):
+    with house(tmp_path) as (client, redis, url, roles):
+        bearer = token(url)
+        assert wait_for(lambda: answers(client)), roles[0].log
+
+        def fleet():
+            return client.get("/v1/orgs/acme/runners", headers=bearer).json()
+
+        assert wait_for(lambda: fleet().get("total") == 12), roles[1].log
+        runner_id = fleet()["runners"][0]["runner_id"]
+        health = f"/v1/orgs/acme/runners/{runner_id}/health"
+        before = client.get(health, headers=bearer).json()
+        assert deliver(client, "a").status_code == 202
+
+        redis.close()
+        refused = wait_for(lambda: (answer := deliver(client, "b")).status_code == 503 and answer)
+        assert refused, "a delivery that is not kept is not accepted"
+        assert int(refused.headers["retry-after"]) > 0
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/livez").status_code == 200
+        during = client.get(health, headers=bearer)
+        assert during.status_code == 200
+        assert during.json()["observed_at"] >= before["observed_at"]
+        older = wait_for(lambda: client.get(health, headers=bearer).json()["age_seconds"] > 3)
+        assert older, "its age grows, and it says so"
+
+        redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
+        assert wait_for(lambda: client.get("/readyz").status_code == 200)
+        assert deliver(client, "b").status_code == 202
+        fresh = lambda: client.get(health, headers=bearer).json()["age_seconds"] < 3  # noqa: E731
+        assert wait_for(fresh), "sweeps go on by themselves:\n" + roles[1].log + roles[2].log
+        desk = connect_sync(url)
+        assert wait_for(lambda: desk.xlen("ghapp:inbox") == 0), "and so do drains"
+        assert all(role.process.poll() is None for role in roles), "nobody gave up"
+
+
+@pytest.mark.xdist_group("redis-away")
+def test_asked_to_end_every_role_does_within_ten_seconds_and_says_that_it_is_well(tmp_path):
+    with house(tmp_path) as (client, _, url, roles):
+        bearer = token(url)
+        assert wait_for(lambda: answers(client)), roles[0].log
+        assert wait_for(lambda: "swept" in roles[1].log), roles[1].log
+        with client.stream("GET", "/v1/orgs/acme/events", headers=bearer):
+            began = time.monotonic()
+            for role in roles:
+                role.process.terminate()
+            codes = {role.name: role.process.wait(10) for role in roles}
+        assert codes == {"web": 0, "worker": 0, "clock": 0}, f"after {time.monotonic() - began:.1f} s"
