@@ -9,6 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.health.document import timestamp
+
 COLOURS = {
     "healthy": "green",
     "starting": "cyan",
@@ -22,10 +24,10 @@ COLOURS = {
 
 def sweeps_table(accounts: Iterable[Any]) -> Table:
     """What each sweep found and cost."""
-    table = _table("org", "runners", "suspects", "calls", "billable", "ms", "flaw")
+    table = _table("org", "runners", "suspects", "calls", "billable", "ms", "calls left", "next in", "flaw")
     for each in accounts:
-        cells = (each.runners, each.suspects, each.calls, each.billable, round(each.milliseconds))
-        table.add_row(each.org, *(str(cell) for cell in cells), each.flaw or "none")
+        cells = (each.runners, each.suspects, each.calls, each.billable, round(each.milliseconds), each.left)
+        table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
     return table
 
 
@@ -58,6 +60,14 @@ def tokens_table(tokens: Iterable[Any]) -> Table:
     table = _table("id", "name", "orgs", "scopes")
     for each in tokens:
         table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes))
+    return table
+
+
+def letters_table(letters: Iterable[Any]) -> Table:
+    """Deliveries that were given up."""
+    table = _table("given up", "delivery", "event", "why")
+    for each in letters:
+        table.add_row(timestamp(each.at), each.guid, each.event, Text(each.why))
     return table
 
 

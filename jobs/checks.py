@@ -5,11 +5,12 @@ from __future__ import annotations
 from ghapp.github.checks import external_id
 from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
 from ghapp.health.installation import Installation
-from ghapp.health.posting import Head, repository_of
+from ghapp.health.posting import Head
 from ghapp.health.report import NAME, RESUME, SWEEP
 from ghapp.log import logger
-from ghapp.work import ask_for_report, ask_for_sweep
+from ghapp.work import ask_for_sweep
 from jobs.house import House
+from jobs.report import ask_for_report, repository_for
 from jobs.resume import resume_installation
 
 log = logger(__name__)
@@ -44,7 +45,7 @@ async def _do(house: House, event: str, delivery: Delivery) -> str:
 
 def _report_repository(house: House, installation: Installation, delivery: Delivery) -> str | None:
     """The org's report repository, if the delivery is about it."""
-    configured = repository_of(house.settings.of(installation.org).report.repository, installation.org)
+    configured = repository_for(house, installation)
     where = delivery.repository.full_name if delivery.repository is not None else ""
     return configured if configured is not None and configured.lower() == where.lower() else None
 
@@ -69,14 +70,14 @@ async def _move(
     at = suite.created_at.timestamp() if suite.created_at is not None else now
     await house.reports.tell_head(installation.id, Head(repository, branch, suite.head_sha, at, now))
     await house.reports.try_again(installation.id)
-    ask_for_report(house.desk, installation.id)
+    ask_for_report(house, installation)
     return "moved"
 
 
 async def _say_again(house: House, installation: Installation) -> str:
     await house.reports.say_again(installation.id)
     await house.reports.try_again(installation.id)
-    ask_for_report(house.desk, installation.id)
+    ask_for_report(house, installation)
     return "said-again"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
+from redis.exceptions import RedisError
+
+from ghapp.errors import GhappError
 from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
 from ghapp.health import evidence as seen
 from ghapp.health.demand import Job
@@ -22,6 +23,7 @@ from jobs.installations import installation_changed
 log = logger(__name__)
 
 MOST = 500
+AGAIN_SECONDS = 1.0
 LINGER_MILLISECONDS = 200
 """How long a drain waits for stragglers, so that a steady stream does not begin a job for each."""
 
@@ -35,20 +37,40 @@ async def drain() -> None:
 async def drain_inbox(house: House) -> int:
     """Take entries until none is left; how many had an effect.
 
-    An entry goes when its effects are stored. All effects are folds over times, so that an entry taken twice, or
-    after a later one, changes nothing.
+    One drain at a time. An entry goes when its effects are stored. All effects are folds over times, so that an entry
+    taken twice, or after a later one, changes nothing.
     """
-    consumer = f"{socket.gethostname()}-{os.getpid()}"
-    await house.inbox.begin_drain()
-    drained = 0
-    while entries := await house.inbox.take(consumer, MOST, LINGER_MILLISECONDS):
-        fresh = await house.inbox.unseen(entries, house.clock())
-        await _take_effect(house, fresh)
-        await house.inbox.done(entries, house.clock())
-        drained += len(fresh)
+    async with house.claims.hold("inbox", "drain") as mine:
+        if not mine:  # whatever came too late for the one that drains now
+            house.ask(Work.INBOX, key="inbox-again", after_seconds=AGAIN_SECONDS)
+            return 0
+        await house.inbox.begin_drain()
+        drained = 0
+        while entries := await house.inbox.take(MOST, LINGER_MILLISECONDS):
+            drained += await _drained(house, entries)
     if drained:
         log.info("drained", deliveries=drained)
     return drained
+
+
+async def _drained(house: House, entries: Sequence[Entry]) -> int:
+    """Let them take effect at once; or, where one of them cannot, each alone, so that it holds up nobody."""
+    fresh = await house.inbox.unseen(entries, house.clock())
+    try:
+        await _take_effect(house, fresh)
+    except (GhappError, RedisError):  # nothing is wrong with what was delivered
+        raise
+    except Exception as error:
+        if len(entries) > 1:
+            return sum([await _drained(house, [entry]) for entry in entries])
+        (entry,) = entries
+        given_up = await house.inbox.failed(entry, f"{type(error).__name__}: {error}", house.clock())
+        log.exception("delivery had no effect", delivery=entry.guid, github_event=entry.event, given_up=given_up)
+        if given_up:
+            await house.counters.add("ghapp_deliveries_given_up_total", event=_known(entry.event))
+        return 0
+    await house.inbox.done(entries, house.clock())
+    return len(fresh)
 
 
 async def _take_effect(house: House, entries: Sequence[Entry]) -> None:

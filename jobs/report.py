@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from ghapp import work
 from ghapp.errors import BudgetSpentError, GitHubError, PermissionMissingError, RateLimitedError
 from ghapp.github.checks import Checks
 from ghapp.health.cadence import Purpose
@@ -43,11 +44,30 @@ SETBACKS: Mapping[Outcome, float] = {
 }
 """Seconds in which GitHub is not asked again. Those without a wait are tried again when the clock next asks."""
 
+WHYS: Mapping[Outcome, str] = {
+    Outcome.PERMISSION_MISSING: "the installation has not granted checks: write",
+    Outcome.REPOSITORY_MISSING: "GitHub shows no such repository to this installation",
+    Outcome.HEAD_UNKNOWN: "no workflow ran on its default branch, and no push was told of since; push to it",
+    Outcome.REFUSED: "GitHub does not know the commit, or the repository, any more",
+}
+"""Where GitHub's own words are not at hand."""
+
 FAILURES: Mapping[type[GitHubError], Outcome] = {
     PermissionMissingError: Outcome.PERMISSION_MISSING,
     RateLimitedError: Outcome.NOT_NOW,
     BudgetSpentError: Outcome.NOT_NOW,
 }
+
+
+def ask_for_report(house: House, installation: Installation) -> None:
+    """Have some worker look whether there is something to say, if the org has somewhere to say it."""
+    if repository_for(house, installation) is not None:
+        work.ask_for_report(house.desk, installation.id)
+
+
+def repository_for(house: House, installation: Installation) -> str | None:
+    """Where an org's check run is posted; None for no report."""
+    return repository_of(house.settings.of(installation.org).report.repository, installation.org)
 
 
 async def report(installation_id: int) -> None:
@@ -66,7 +86,7 @@ async def report_installation(house: House, installation_id: int) -> Outcome:
         installation = await house.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
             return Outcome.NOTHING_TO_DO
-        repository = repository_of(house.settings.of(installation.org).report.repository, installation.org)
+        repository = repository_for(house, installation)
         if repository is None:
             return Outcome.NOTHING_TO_DO
         now = house.clock()
@@ -174,5 +194,5 @@ async def _account(
             org=installation.org,
             repository=repository,
             reason=outcome.value,
-            why=why,
+            why=why or WHYS[outcome],
         )

@@ -8,8 +8,9 @@ from ghapp.health.decision import Pools, by_pool
 from ghapp.health.fuse import Fuse, FuseReason, Position, tally
 from ghapp.health.installation import Installation
 from ghapp.store.fuses import Resumption
-from ghapp.work import ask_for_report, ask_for_sweep
+from ghapp.work import ask_for_sweep
 from jobs.house import House
+from jobs.report import ask_for_report
 from jobs.tell import tell_fuse
 
 
@@ -25,7 +26,7 @@ async def resume_installation(house: House, installation: Installation, by: str)
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
     await tell_resumed(house, installation, pools, done.proving)
     ask_for_sweep(house.desk, installation.id)
-    ask_for_report(house.desk, installation.id)
+    ask_for_report(house, installation)
     return done
 
 

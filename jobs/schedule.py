@@ -1,10 +1,12 @@
-"""The clock: gives due sweeps and due work to the workers. Two may run; each slot goes to one of them."""
+"""The clock: gives due sweeps and other due work to the workers. Two may run; each slot goes to one of them."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from redis.exceptions import RedisError
 
@@ -27,52 +29,101 @@ PUT_OFF_SECONDS = 20.0
 """A sweep that was given out and says nothing more is given out again after this; a good one sets its own date."""
 
 DISCOVER_SECONDS = 300.0
-NEGLECTED_SECONDS = 60.0
+NEGLECTED_SECONDS = 5.0
+UNSENT_SECONDS = 60.0
 REPORT_SECONDS = 10.0
 """How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
 
+WAIT_SECONDS = 1.0
+"""For a Redis that is away."""
+
 
 async def keep_time(settings: Settings) -> None:
-    """Tick until SIGTERM or SIGINT. A Redis that is away is waited for."""
+    """Tick until SIGTERM or SIGINT. A Redis that goes away is waited for."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    redis, desk = connect(settings.redis_url), connect_sync(settings.redis_url)
-    schedule, events, inbox = Schedule(redis), Events(redis), Inbox(redis)
-    discovered = neglected = reported = redelivered = 0.0
-    while not stopped.is_set():
-        now = time.time()
+    clock = Clock(settings)
+    try:
+        await clock.begin()
+        while not stopped.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), await clock.tick())
+    finally:
+        await clock.close()
+
+
+class Clock:
+    """What is due, asked for. Each chore's own time is monotonic: a wall clock that jumps stops none of them."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.redis_url is None:
+            raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
+        self._settings = settings
+        self._redis, self._desk = connect(settings.redis_url), connect_sync(settings.redis_url)
+        self._schedule, self._installations = Schedule(self._redis), Installations(self._redis)
+        self._inbox, self._events = Inbox(self._redis), Events(self._redis)
+        self._chores: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+            (TICK_SECONDS, self._sweep),
+            (TICK_SECONDS, self._promote),
+            (NEGLECTED_SECONDS, self._drain),
+            (REPORT_SECONDS, self._report),
+            (UNSENT_SECONDS, self._notify),
+            (settings.policy.deliveries.redeliver_seconds, self._redeliver),
+            (DISCOVER_SECONDS, self._discover),
+        ]
+        self._due = [0.0] * len(self._chores)
+
+    async def begin(self) -> None:
+        """Raises: RedisError: at the start, a Redis that is not there is a mistake, and said at once."""
+        await self._redis.ping()
+
+    async def tick(self) -> float:
+        """Do the chores that are due; seconds until the next tick."""
+        now = time.monotonic()
         try:
-            if now - discovered >= DISCOVER_SECONDS:
-                work.ask(desk, Work.INSTALLATIONS, key="installations", retry=False)
-                discovered = now
-            for installation in await schedule.take_due(now, PUT_OFF_SECONDS):
-                work.ask_for_sweep(desk, installation)
-            if now - reported >= REPORT_SECONDS:
-                for installation in await reporting(settings, Installations(redis)):
-                    work.ask_for_report(desk, installation)
-                reported = now
-            if now - redelivered >= settings.policy.deliveries.redeliver_seconds:
-                work.ask(desk, Work.REDELIVER, key="redeliver", retry=False)
-                redelivered = now
-            if now - neglected >= NEGLECTED_SECONDS:
-                for event_id in await events.unsent():
-                    work.ask(desk, Work.NOTIFY, event_id, key=f"notify-{event_id}")
-                if await inbox.lag():
-                    work.ask(desk, Work.INBOX)
-                neglected = now
-            work.promote_due(desk, now)
-        except RedisError as error:
+            for number, (every, chore) in enumerate(self._chores):
+                if now >= self._due[number]:
+                    await chore()
+                    self._due[number] = now + every
+        except (RedisError, OSError) as error:
             log.warning("clock waits for Redis", why=str(error))
-            await asyncio.sleep(1)
-        try:
-            await asyncio.wait_for(stopped.wait(), TICK_SECONDS)
-        except TimeoutError:
-            continue
-    await redis.aclose()
-    desk.close()
+            return WAIT_SECONDS
+        return TICK_SECONDS
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._redis.aclose()
+        self._desk.close()
+
+    async def _sweep(self) -> None:
+        for installation in await self._schedule.take_due(time.time(), PUT_OFF_SECONDS):
+            work.ask_for_sweep(self._desk, installation)
+
+    async def _promote(self) -> None:
+        work.promote_due(self._desk, time.time())
+
+    async def _drain(self) -> None:
+        """Deliveries that nobody was asked to drain, or whose drain died."""
+        if await self._inbox.lag():
+            work.ask(self._desk, Work.INBOX, key="inbox-neglected", retry=False)
+
+    async def _report(self) -> None:
+        for installation in await reporting(self._settings, self._installations):
+            work.ask_for_report(self._desk, installation)
+
+    async def _notify(self) -> None:
+        """Events whose job was lost; one that waits keeps its key."""
+        for event_id in await self._events.unsent():
+            work.ask(self._desk, Work.NOTIFY, event_id, key=f"notify-{event_id}")
+
+    async def _redeliver(self) -> None:
+        work.ask(self._desk, Work.REDELIVER, key="redeliver", retry=False)
+
+    async def _discover(self) -> None:
+        work.ask(self._desk, Work.INSTALLATIONS, key="installations", retry=False)
 
 
 async def reporting(settings: Settings, installations: Installations) -> list[int]:

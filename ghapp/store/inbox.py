@@ -1,8 +1,8 @@
-"""Deliveries: durable before the 202, drained many at once, acknowledged when their effects are stored.
+"""Deliveries: durable before the 202, drained many at once, and let go when their effects are stored.
 
 `Inbox.keep` gathers what arrives while a write is under way into the next one, so that a burst costs one round
-trip a batch and not one a delivery. A GUID is marked as seen together with the acknowledgement: a delivery that
-failed on its way can therefore be sent again, and one whose effects are stored has no second one.
+trip a batch and not one a delivery. A GUID is marked as seen when its entry goes: a delivery that failed on its way
+can therefore be sent again, and one whose effects are stored has no second one.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
 
-GROUP = "drain"
 HOUR = 3600
 SEEN_SECONDS = 3 * 24 * HOUR
 """GitHub keeps deliveries for three days; nothing older can be sent again."""
 
 ASKED_MILLISECONDS = 1000
 """At most one drain a second is asked for; one that died is forgotten by then."""
+
+MOST_TRIES = 3
+MOST_DEAD = 1_000
 
 MOST_SCANNED = 10_000
 """Waiting entries that are looked through for a GUID; one that is missed is only delivered twice."""
@@ -41,6 +43,27 @@ class Entry(NamedTuple):
     facts: bytes
 
 
+class DeadLetter(NamedTuple):
+    """A delivery that was given up: its id here, GitHub's GUID, the event, why, and when (epoch seconds)."""
+
+    id: str
+    guid: str
+    event: str
+    why: str
+    at: float
+
+
+_REPLAY = """
+local row = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
+if not row then return 0 end
+local letter = {}
+for i = 1, #row[2], 2 do letter[row[2][i]] = row[2][i + 1] end
+redis.call('XADD', KEYS[2], '*', 'g', letter.g, 'e', letter.e, 'f', letter.f)
+redis.call('XDEL', KEYS[1], ARGV[1])
+return 1
+"""
+
+
 class Inbox:
     """The stream of deliveries."""
 
@@ -48,6 +71,7 @@ class Inbox:
         """`ask_for_drain` is called, at most once a second, after something was kept."""
         self._redis = redis
         self._ask = ask_for_drain
+        self._replay: Any = redis.register_script(_REPLAY)
         self._waiting: list[tuple[str, str, bytes, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
 
@@ -63,25 +87,11 @@ class Inbox:
             self._writer = asyncio.create_task(self._write())
         await kept
 
-    async def take(self, consumer: str, most: int, block_milliseconds: int = 0) -> list[Entry]:
-        """The next entries for a consumer, and those a dead one left for over a minute. Each is given to one."""
-        try:
-            left: Any = await self._redis.xautoclaim(
-                keys.INBOX, GROUP, consumer, min_idle_time=60_000, start_id="0-0", count=most
-            )
-            rows = list(left[1])
-            if len(rows) < most:
-                block = None if rows or not block_milliseconds else block_milliseconds
-                read: Any = await self._redis.xreadgroup(
-                    GROUP, consumer, {keys.INBOX: ">"}, count=most - len(rows), block=block
-                )
-                rows += [row for _, stream in read or [] for row in stream]
-        except ResponseError as error:
-            if "NOGROUP" not in str(error):
-                raise
-            await self._redis.xgroup_create(keys.INBOX, GROUP, id="0", mkstream=True)
-            return await self.take(consumer, most, block_milliseconds)
-        return [Entry(entry_id, row[b"g"].decode(), row[b"e"].decode(), row[b"f"]) for entry_id, row in rows if row]
+    async def take(self, most: int, block_milliseconds: int = 0) -> list[Entry]:
+        """The oldest entries that are not done; only one may drain at a time. Waits for the first, if asked to."""
+        read: Any = await self._redis.xread({keys.INBOX: "0-0"}, count=most, block=block_milliseconds or None)
+        rows = [row for _, stream in read or [] for row in stream]
+        return [Entry(entry_id, row[b"g"].decode(), row[b"e"].decode(), row[b"f"]) for entry_id, row in rows]
 
     async def unseen(self, entries: Sequence[Entry], now: float) -> list[Entry]:
         """Those whose effects are not stored yet, one a GUID."""
@@ -114,9 +124,33 @@ class Inbox:
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.sadd(key, *{entry.guid for entry in entries})
             pipe.expire(key, SEEN_SECONDS + HOUR)
-            pipe.xack(keys.INBOX, GROUP, *[entry.id for entry in entries])
             pipe.xdel(keys.INBOX, *[entry.id for entry in entries])
             await pipe.execute()
+
+    async def failed(self, entry: Entry, why: str, now: float) -> bool:
+        """Its effects could not be stored; True when that was the last try, and it went to the dead letters."""
+        tries = await self._redis.hincrby(keys.INBOX_TRIES, entry.id, 1)
+        if tries < MOST_TRIES:
+            return False
+        async with self._redis.pipeline(transaction=True) as pipe:
+            letter: Any = {"g": entry.guid, "e": entry.event, "f": entry.facts, "w": why, "t": repr(now)}
+            pipe.xadd(keys.DEAD_LETTERS, letter, maxlen=MOST_DEAD, approximate=False)
+            pipe.xdel(keys.INBOX, entry.id)
+            pipe.hdel(keys.INBOX_TRIES, entry.id)
+            await pipe.execute()
+        return True
+
+    async def dead(self) -> list[DeadLetter]:
+        """The dead letters, oldest first."""
+        rows: Any = await self._redis.xrange(keys.DEAD_LETTERS)
+        return [
+            DeadLetter(entry_id.decode(), row[b"g"].decode(), row[b"e"].decode(), row[b"w"].decode(), float(row[b"t"]))
+            for entry_id, row in rows
+        ]
+
+    async def replay(self, letter: DeadLetter) -> bool:
+        """Put a dead letter back into the stream; False when somebody else did."""
+        return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX], args=[letter.id]))
 
     async def begin_drain(self) -> None:
         """Whatever is kept from now on is for another drain to be asked for."""

@@ -14,6 +14,12 @@ INBOX = "ghapp:inbox"
 INBOX_ASKED = "ghapp:inbox:asked"
 """set while a drain is on its way; expires by itself."""
 
+INBOX_TRIES = "ghapp:inbox:tries"
+"""hash: entry → how often its effects could not be stored. Entries go with theirs."""
+
+DEAD_LETTERS = "ghapp:inbox:dead"
+"""stream of deliveries that were given up, the last 1,000."""
+
 WELL_UNTIL = "ghapp:inbox:well-until"
 """string: until when every delivery has come."""
 

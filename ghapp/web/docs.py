@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1f2328; }
-h2 { font: 600 1rem ui-monospace, monospace; border-top: 1px solid #d1d9e0; padding-top: 1.2rem; margin-top: 2rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
-b { text-transform: uppercase; } table { border-collapse: collapse; } td { padding: .15rem 1rem .15rem 0; }
-@media (prefers-color-scheme: dark) { body { background: #0d1117; color: #f0f6fc; } h2 { border-color: #3d444d; } }
-"""
-_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-CONTENT_SECURITY_POLICY = {
-    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-}
+from ghapp.web import page as frame
+
+CONTENT_SECURITY_POLICY = frame.headers()
 
 
 def page(description: dict[str, Any]) -> str:
@@ -32,14 +20,12 @@ def page(description: dict[str, Any]) -> str:
         for method, call in methods.items()
     )
     schemas = "".join(_schema(name, schema) for name, schema in description["components"]["schemas"].items())
-    title = escape(info["title"])
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>'
-        f"<body><h1>{title}</h1><p>{escape(info['description'])}</p>"
-        f'<p>For machines: <a href="/v1/openapi.json">/v1/openapi.json</a></p>'
-        f"{operations}<h1>Documents</h1>{schemas}</body></html>"
+    body = (
+        f"<p>{escape(info['description'])}</p>"
+        f'<p>For machines: <a href="v1/openapi.json">/v1/openapi.json</a></p>'
+        f"{operations}<h1>Documents</h1>{schemas}"
     )
+    return frame.page("HTTP API", body, beside=f"version {info['version']}", wide=True)
 
 
 def _operation(path: str, method: str, call: dict[str, Any]) -> str:
@@ -47,7 +33,7 @@ def _operation(path: str, method: str, call: dict[str, Any]) -> str:
     answers = [(status, _answer(answer)) for status, answer in call["responses"].items()]
     needs = f" {call['description']}" if "description" in call else ""
     return (
-        f"<h2><b>{escape(method)}</b> {escape(path)}</h2><p>{escape(call['summary'] + needs)}</p>"
+        f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2><p>{escape(call['summary'] + needs)}</p>"
         f"{_table(parameters)}{_table(answers)}"
     )
 
@@ -59,7 +45,7 @@ def _answer(answer: dict[str, Any]) -> str:
 
 def _schema(name: str, schema: dict[str, Any]) -> str:
     rows = [(field, said(kind)) for field, kind in schema.get("properties", {}).items()]
-    return f"<h2>{escape(name)}</h2>{_table(rows) if rows else f'<p>{escape(said(schema))}</p>'}"
+    return f"<h2><code>{escape(name)}</code></h2>{_table(rows) if rows else f'<p>{escape(said(schema))}</p>'}"
 
 
 def said(schema: dict[str, Any]) -> str:

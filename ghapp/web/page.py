@@ -27,7 +27,13 @@ code { font: .875em ui-monospace, monospace; overflow-wrap: anywhere; }
 .warn { background: var(--warn-paper); border: 1px solid var(--warn-line); border-radius: .5rem;
   padding: .8rem 1rem; margin: 1.25rem 0; } .warn b { color: var(--warn); } .warn p { margin: .3rem 0; }
 table { width: 100%; border-collapse: collapse; font-size: .9rem; }
-td { padding: .45rem 0; border-top: 1px solid var(--line); } td:last-child { text-align: right; color: var(--soft); }
+td { padding: .45rem .75rem .45rem 0; border-top: 1px solid var(--line); vertical-align: top; }
+td:last-child { padding-right: 0; overflow-wrap: anywhere; }
+.levels td:last-child { text-align: right; color: var(--soft); }
+main.wide, header.wide { max-width: 60rem; } .wide h1 { margin-top: 2.5rem; } .wide h1:first-child { margin-top: 0; }
+.wide td:first-child { width: 9rem; } .wide td:first-child code { overflow-wrap: normal; }
+.wide h2 code { font-weight: 600; }
+.wide h2 { border-top: 1px solid var(--line); padding-top: 1.2rem; margin-top: 2rem; }
 ol { padding-left: 1.3rem; margin: .5rem 0; } li { margin: .35rem 0; }
 label { display: block; font-weight: 600; margin-top: 1.5rem; }
 input { display: block; width: 100%; font: inherit; color: inherit; background: var(--paper); padding: .5rem .75rem;
@@ -58,17 +64,19 @@ def headers(*form_targets: str) -> dict[str, str]:
     }
 
 
-def page(title: str, body: str, *, beside: str = "") -> str:
+def page(title: str, body: str, *, beside: str = "", wide: bool = False) -> str:
     """A whole page.
 
     Args:
         title: text.
         body: HTML.
         beside: text at the top right.
+        wide: for reference, not for reading.
     """
+    kind = ' class="wide"' if wide else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · ghapp</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
-        f"<body><header><b>ghapp</b><span>{escape(beside)}</span></header>"
-        f"<main><h1>{escape(title)}</h1>{body}</main></body></html>"
+        f"<body><header{kind}><b>ghapp</b><span>{escape(beside)}</span></header>"
+        f"<main{kind}><h1>{escape(title)}</h1>{body}</main></body></html>"
     )

@@ -40,7 +40,7 @@ def begin(manifest: Mapping[str, Any], github: str, refused: str = "") -> str:
         "can be installed on that account alone.</p>"
         f'<input type="hidden" name="manifest" value="{escape(json.dumps(manifest))}">'
         f'<button class="go">Create the App on {escape(host)}</button></form>'
-        f"<h2>What it may do</h2><table>{permissions}</table>"
+        f'<h2>What it may do</h2><table class="levels">{permissions}</table>'
         '<p class="soft">No code is read, and nothing but runners and its own check runs is written.</p>'
     )
     return page("Create your GitHub App", body, beside=STEPS[0])

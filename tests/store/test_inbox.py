@@ -8,7 +8,7 @@ from redis.exceptions import ConnectionError as NoConnectionError
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.inbox import ASKED_MILLISECONDS, GROUP, HOUR, SEEN_SECONDS, Inbox
+from ghapp.store.inbox import ASKED_MILLISECONDS, HOUR, SEEN_SECONDS, Inbox
 
 NOW = 1_790_000_000.0
 
@@ -102,70 +102,93 @@ async def kept(inbox, *guids):
         await inbox.keep(guid, "ping", guid.encode())
 
 
-async def test_each_delivery_is_given_to_one_consumer_in_order(redis):
+async def test_deliveries_are_taken_in_order_until_they_are_done(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "b", "c")
-    assert [it.guid for it in await inbox.take("one", 2)] == ["a", "b"]
-    assert [(it.guid, it.event, it.facts) for it in await inbox.take("two", 2)] == [("c", "ping", b"c")]
-    assert await inbox.take("one", 2) == []
+    first = await inbox.take(2)
+    assert [(it.guid, it.event, it.facts) for it in first] == [("a", "ping", b"a"), ("b", "ping", b"b")]
+    assert await inbox.take(2) == first, "whoever took them may have died"
+    await inbox.done(first, NOW)
+    assert [it.guid for it in await inbox.take(2)] == ["c"]
+
+
+async def test_a_drain_waits_a_little_for_stragglers(redis):
+    inbox = Inbox(redis)
+    waiting = asyncio.create_task(inbox.take(10, block_milliseconds=2000))
+    await asyncio.sleep(0.05)
+    await kept(inbox, "late")
+    assert [it.guid for it in await waiting] == ["late"]
 
 
 async def test_an_inbox_that_never_was_is_empty(redis):
-    assert await Inbox(redis).take("one", 10) == []
+    assert await Inbox(redis).take(10) == []
     assert await Inbox(redis).lag() == 0
 
 
-@pytest.mark.parametrize(("idle", "taken"), [(50_000, []), (60_000, ["a"])])
-async def test_what_a_consumer_left_for_a_minute_is_given_to_another(redis, idle, taken):
-    inbox = Inbox(redis)
-    await kept(inbox, "a")
-    (entry,) = await inbox.take("dead", 10)
-    await redis.xclaim(keys.INBOX, GROUP, "dead", 0, [entry.id], idle=idle)
-    assert [it.guid for it in await inbox.take("living", 10)] == taken
-
-
-async def test_what_was_left_and_then_deleted_is_passed_over(redis):
+async def test_a_delivery_that_fails_three_times_goes_to_the_dead_letters_and_can_be_replayed(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "b")
-    entry, _ = await inbox.take("dead", 10)
-    await redis.xclaim(keys.INBOX, GROUP, "dead", 0, [entry.id], idle=60_000)
-    await redis.xdel(keys.INBOX, entry.id)
-    assert await inbox.take("living", 10) == []
+    poisoned, _ = await inbox.take(10)
+    assert [await inbox.failed(poisoned, "KeyError: x", NOW) for _ in range(3)] == [False, False, True]
+    assert [it.guid for it in await inbox.take(10)] == ["b"], "it holds up nobody"
+    (letter,) = await inbox.dead()
+    assert (letter.guid, letter.event, letter.why, letter.at) == ("a", "ping", "KeyError: x", NOW)
+    assert [await inbox.replay(letter), await inbox.replay(letter)] == [True, False]
+    assert [(it.guid, it.facts) for it in await inbox.take(10)] == [("b", b"b"), ("a", b"a")]
+    assert await inbox.dead() == []
+
+
+async def test_only_so_many_dead_letters_are_kept(redis, monkeypatch):
+    monkeypatch.setattr("ghapp.store.inbox.MOST_DEAD", 2)
+    inbox = Inbox(redis)
+    await kept(inbox, "a", "b", "c")
+    for entry in await inbox.take(10):
+        for _ in range(3):
+            await inbox.failed(entry, "why", NOW)
+    assert [letter.guid for letter in await inbox.dead()] == ["b", "c"]
+
+
+@pytest.mark.parametrize("where", ["waits", "is done"])
+async def test_what_waits_and_what_is_done_is_kept(redis, where):
+    inbox = Inbox(redis)
+    await kept(inbox, "a")
+    if where == "is done":
+        await inbox.done(await inbox.take(10), NOW)
+    assert await inbox.kept({"a", "b"}, NOW) == {"a"}
 
 
 async def test_a_repeated_guid_has_no_second_effect(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "a", "b")
-    entries = await inbox.take("one", 10)
+    entries = await inbox.take(10)
     fresh = await inbox.unseen(entries, NOW)
     assert [it.guid for it in fresh] == ["a", "b"]
     await inbox.done(entries, NOW)
     await kept(inbox, "a", "c")
-    assert [it.guid for it in await inbox.unseen(await inbox.take("one", 10), NOW)] == ["c"]
+    assert [it.guid for it in await inbox.unseen(await inbox.take(10), NOW)] == ["c"]
 
 
 async def test_what_was_taken_but_not_done_is_still_unseen(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a")
-    entries = await inbox.take("one", 10)
+    entries = await inbox.take(10)
     assert await inbox.unseen(entries, NOW) == await inbox.unseen(entries, NOW) == entries
     assert await inbox.lag() == 1
 
 
-async def test_what_is_done_leaves_the_stream_and_nobody_owes_it(redis):
+async def test_what_is_done_leaves_the_stream(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "b")
-    entries = await inbox.take("one", 1)
+    entries = await inbox.take(1)
     await inbox.done(entries, NOW)
     assert await inbox.lag() == 1
-    assert (await redis.xpending(keys.INBOX, GROUP))["pending"] == 0
 
 
 @pytest.mark.parametrize(("later", "seen"), [(0, True), (SEEN_SECONDS, True), (SEEN_SECONDS + HOUR, False)])
 async def test_a_guid_is_known_for_three_days(redis, later, seen):
     inbox = Inbox(redis)
     await kept(inbox, "a")
-    entries = await inbox.take("one", 1)
+    entries = await inbox.take(1)
     await inbox.done(entries, NOW)
     assert (await inbox.unseen(entries, NOW + later) == []) is seen
     assert SEEN_SECONDS < await redis.ttl(keys.seen(int(NOW // HOUR))) <= SEEN_SECONDS + HOUR

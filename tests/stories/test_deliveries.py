@@ -157,3 +157,29 @@ async def test_a_delivery_without_what_its_event_always_has_is_taken_and_has_no_
         assert await drain_inbox(it.house) == 1
         assert [each.id for each in await it.house.installations.all()] == [it.installation]
         assert await it.house.inbox.lag() == 0
+
+
+async def test_a_poisoned_delivery_holds_up_nobody_and_is_given_up_after_three_tries(story):
+    async with story() as it:
+        await sweep_installation(it.house, it.installation)
+        runner = next(iter((await it.house.runners.all(it.installation)).values()))
+        await deliver(it, "1", "queued", runner, job_id=1)
+        await it.house.inbox.keep("poison", "workflow_job", b'{"workflow_job": 7}')
+        await deliver(it, "2", "queued", runner, job_id=2)
+        assert await drain_inbox(it.house) == 2
+        assert {job.id for job in await it.house.demand.all(it.installation)} == {1, 2}
+        assert await it.house.inbox.lag() == 0
+        (letter,) = await it.house.inbox.dead()
+        assert (letter.guid, letter.event) == ("poison", "workflow_job")
+        counted = await it.house.counters.all()
+        assert counted['ghapp_deliveries_given_up_total{event="workflow_job"}'] == 1
+        assert "poison" not in {each.guid for each in await it.house.inbox.take(10)}
+
+
+async def test_of_two_drains_at_once_one_waits_its_turn(story):
+    async with story() as it:
+        async with it.house.claims.hold("inbox", "drain"):
+            await it.house.inbox.keep("1", "ping", b"{}")
+            assert await drain_inbox(it.house) == 0
+        assert it.house.desk.exists("rq:job:inbox-again"), "it is asked for again"
+        assert await drain_inbox(it.house) == 1

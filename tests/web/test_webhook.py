@@ -65,7 +65,7 @@ def body_of(payload):
 async def test_202_means_that_it_is_in_the_stream_and_a_drain_was_asked_for(http, redis, asked):
     answer = await post(http, body_of(JOB))
     assert answer.status_code == 202
-    (entry,) = await Inbox(redis).take("test", 10)
+    (entry,) = await Inbox(redis).take(10)
     assert (entry.guid, entry.event) == ("guid-1", "workflow_job")
     assert asked == ["jobs.inbox.drain"]
 
