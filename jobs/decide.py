@@ -17,6 +17,8 @@ from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.work import Work
 from jobs.house import House
+from jobs.report import ask_for_report
+from jobs.resume import tell_resumed
 from jobs.tell import tell_fuse, tell_runners
 
 log = logger(__name__)
@@ -34,6 +36,7 @@ async def decide(house: House, installation: Installation) -> Plan:
         await tell_runners(house, installation, survey, runners.values(), now)
         pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
         fuses = await house.fuses.all(installation.id)
+        await tell_resumed(house, installation, pools, fuses)
         pauses = await house.fuses.pauses(installation.id)
         paused = pools if WHOLE_ORG in pauses else pauses
         decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, now)
@@ -43,6 +46,7 @@ async def decide(house: House, installation: Installation) -> Plan:
         else:
             await _spare(house, installation, decision, runners, now)
         await _ask_again(house, installation, runners.values())
+    ask_for_report(house, installation)
     return decision.plan
 
 

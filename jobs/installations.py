@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ghapp.github.deliveries import Delivery
+from ghapp.health.absence import failed
 from ghapp.health.installation import Installation
+from ghapp.health.verdict import Reason
 from ghapp.log import logger
 from jobs.house import House, furnished, open_house
 
@@ -56,8 +58,13 @@ async def installation_changed(house: House, delivery: Delivery) -> None:
 
 
 async def _enrol(house: House, installation: Installation, offset_seconds: float = 0.0) -> None:
-    """Have it swept, if it lets us; a first sweep is due after the offset."""
-    if installation.suspended or not installation.may("organization_self_hosted_runners", "read"):
-        await house.schedule.strike(installation.id)
-    else:
-        await house.schedule.enrol(installation.id, house.clock() + offset_seconds)
+    """Have it swept, if it lets us; a first sweep is due after the offset. If not, say since when, and why."""
+    now = house.clock()
+    may_look = installation.may("organization_self_hosted_runners", "read")
+    if may_look and not installation.suspended:
+        await house.schedule.enrol(installation.id, now + offset_seconds)
+        return
+    await house.schedule.strike(installation.id)
+    why = Reason.INSTALLATION_SUSPENDED if installation.suspended else Reason.PERMISSION_MISSING
+    survey = await house.runners.survey(installation.id)
+    await house.runners.save_survey(installation.id, failed(survey, why, now))

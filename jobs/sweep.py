@@ -91,6 +91,8 @@ async def sweep_installation(
         began = house.clock()
         survey = await house.runners.survey(installation_id)
         try:
+            if installation.suspended:
+                raise InstallationSuspendedError(f"{installation.org} suspended the App")
             tenant = await house.tenant(installation, Purpose.SWEEP)
             concurrency = house.settings.of(installation.org).sweep.concurrency
             observation = await observe(tenant, house.pages, concurrency, progress)

@@ -58,7 +58,13 @@ async def tell_runners(
 async def tell_fuse(
     house: House, installation: Installation, pool: str, fuse: Fuse, counted: Tally, now: float
 ) -> None:
-    """Tell that a fuse turned: tripped, stopped, or reset. A further batch is logged, and no news."""
+    """Tell that a fuse turned: tripped, stopped, or reset. A further batch is logged, and no news.
+
+    Telling again what was told, as of the same time, changes nothing.
+    """
+    told = fuse.reason is FuseReason.BATCH_ONLINE or await _tell_turn(house, installation, pool, fuse, counted, now)
+    if not told:
+        return
     log.warning(
         "fuse turned",
         installation=installation.id,
@@ -69,9 +75,14 @@ async def tell_fuse(
         lost=counted.lost,
         expected=counted.expected,
         batch=fuse.batch,
+        by=fuse.by,
     )
-    if fuse.reason is FuseReason.BATCH_ONLINE:
-        return
+
+
+async def _tell_turn(
+    house: House, installation: Installation, pool: str, fuse: Fuse, counted: Tally, now: float
+) -> bool:
+    """Whether it was not told before."""
     turned = {Position.CLOSED: "reset", Position.PROVING: "tripped", Position.STOPPED: "stopped"}[fuse.position]
     data = {
         "org": installation.org,
@@ -86,7 +97,7 @@ async def tell_fuse(
         "reason": fuse.reason.value,
     }
     event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{pool}/{turned}/{now}"))
-    await _append(house, installation, event_id, f"ghapp.fuse.{turned}.v1", pool, pool, data, now)
+    return await _append(house, installation, event_id, f"ghapp.fuse.{turned}.v1", pool, pool, data, now)
 
 
 async def _document(
@@ -110,7 +121,8 @@ async def _append(
     pool: str,
     data: dict[str, Any],
     now: float,
-) -> None:
+) -> bool:
+    """Whether nothing was appended under that id before."""
     event = {
         "specversion": "1.0",
         "id": event_id,
@@ -123,6 +135,7 @@ async def _append(
     }
     rule = next((each for each in house.settings.pools_of(installation.org) if each.name == pool), None)
     has_url = rule is not None and rule.url is not None and rule.secret_env is not None
-    await house.events.append(installation.id, event, pool if has_url else None)
-    if has_url:
+    fresh = await house.events.append(installation.id, event, pool if has_url else None)
+    if has_url and fresh:
         house.ask(Work.NOTIFY, event_id, key=f"notify-{event_id}")
+    return fresh

@@ -11,6 +11,12 @@ from ghapp.embedded import embedded_redis
 from ghapp.store.connect import connect
 
 
+@pytest.fixture(autouse=True)
+def _no_state_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test finds the App that a developer has set up on this machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+
+
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with embedded_redis(tmp_path_factory.mktemp("redis"), durable=False) as url:

@@ -27,8 +27,8 @@ class Schedule:
         self._take: Any = redis.register_script(_TAKE)
 
     async def due_at(self, installation: int, at: float) -> None:
-        """The next sweep of an installation is due at `at` (epoch seconds)."""
-        await self._redis.zadd(keys.DUE, {str(installation): at})
+        """The next sweep of an installation is due at `at` (epoch seconds), unless it was struck meanwhile."""
+        await self._redis.zadd(keys.DUE, {str(installation): at}, xx=True)
 
     async def enrol(self, installation: int, at: float) -> None:
         """A new installation's first sweep is due at `at`; one that has a date keeps it."""

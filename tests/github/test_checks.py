@@ -6,6 +6,7 @@ import time
 
 import msgspec
 import pytest
+from jsonschema import Draft202012Validator
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubUnavailableError
@@ -18,6 +19,7 @@ from ghapp.health.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.credentials import SharedToken
+from tests.sandbox.openapi import description
 
 HERE = "acme/.github"
 NOW = 1_790_000_000.0
@@ -114,10 +116,11 @@ class Told:
     installation = Installation(7, "acme", 1)
 
     def __init__(self, status, body):
-        self._answer, self.sent = Answer(status, {}, msgspec.json.encode(body)), []
+        self._answer, self.sent, self.bodies = Answer(status, {}, msgspec.json.encode(body)), [], []
 
     async def send(self, method, path, *, headers=None, json=None, **params):
         self.sent.append((method, path, params))
+        self.bodies.append(json)
         return self._answer
 
 
@@ -158,3 +161,20 @@ async def test_a_commit_that_github_does_not_know_takes_no_check_run(status):
 async def test_an_answer_that_is_not_what_the_api_describes_is_none(ask):
     with pytest.raises(GitHubUnavailableError):
         await ask(Checks(Told(200, {"message": "hello"}), HERE))
+
+
+@pytest.mark.parametrize("report", [WELL, ILL])
+@pytest.mark.parametrize(
+    ("method", "path", "post"),
+    [
+        ("post", "/repos/{owner}/{repo}/check-runs", lambda it, report: it.create("abc", report)),
+        ("patch", "/repos/{owner}/{repo}/check-runs/{check_run_id}", lambda it, report: it.update(7, report)),
+    ],
+)
+async def test_what_is_sent_is_what_github_describes(method, path, post, report):
+    tenant = Told(201, {"id": 7})
+    await post(Checks(tenant, HERE, "https://ghapp.example"), report)
+    described = description()["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+    schema = {**described, "components": description()["components"]}
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(tenant.bodies[0])] == []
+    assert set(tenant.bodies[0]) <= set(described["properties"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ghapp.credentials import CreatedApp
 from ghapp.errors import CodeRefusedError, GitHubUnavailableError
 from ghapp.github.manifest import app_yml, convert, manifest
 from ghapp.sandbox.config import SandboxConfig
@@ -57,6 +58,26 @@ def test_app_yml_is_in_the_distribution_as_it_is_in_the_repository():
     assert (root / "ghapp" / "app.yml").read_text() == (root / "app.yml").read_text()
 
 
+EXAMPLE = {
+    "id": 1,
+    "slug": "octoapp",
+    "node_id": "MDxOkludGVncmF0aW9uMQ==",
+    "owner": {"login": "github", "id": 1, "type": "User", "site_admin": True},
+    "name": "Octocat App",
+    "description": "",
+    "external_url": "https://example.com",
+    "html_url": "https://github.com/apps/octoapp",
+    "created_at": "2017-07-08T16:18:44-04:00",
+    "updated_at": "2017-07-08T16:18:44-04:00",
+    "permissions": {"metadata": "read", "contents": "read", "issues": "write", "single_file": "write"},
+    "events": ["push", "pull_request"],
+    "client_id": "Iv1.8a61f9b3a7aba766",
+    "client_secret": "(a client_secret)",
+    "webhook_secret": "(a webhook_secret)",
+    "pem": "(a PEM private key)",
+}
+
+
 @pytest.fixture
 def github():
     with SandboxServer(SandboxConfig(app=False, quiet=True, ticking=False)) as sandbox:
@@ -64,16 +85,24 @@ def github():
 
 
 async def test_githubs_published_example_is_understood(github):
-    described = json.loads((Path(__file__).parent / "openapi.json").read_text())
-    properties = described["paths"]["/app-manifests/{code}/conversions"]["post"]["responses"]["201"]
-    example = properties["content"]["application/json"].get("example") or EXAMPLE
-    github.control.fault(match="/conversions$", status=201, body=example)
+    github.control.fault(match="/conversions$", status=201, body=EXAMPLE)
     app = await convert(github.api_url, "abc")
-    assert (app.id, app.credentials.app_id) == (example["id"], str(example["id"]))
-    assert app.credentials.install_url == f"{example['html_url']}/installations/new"
+    assert app == CreatedApp(
+        id=1,
+        name="Octocat App",
+        html_url="https://github.com/apps/octoapp",
+        client_id="Iv1.8a61f9b3a7aba766",
+        client_secret="(a client_secret)",
+        webhook_secret="(a webhook_secret)",
+        pem="(a PEM private key)",
+    )
+    assert app.credentials.app_id == "1"
+    assert app.credentials.install_url == "https://github.com/apps/octoapp/installations/new"
 
 
-EXAMPLE: dict[str, object] = {}
+async def test_an_app_may_have_no_webhook_secret(github):
+    github.control.fault(match="/conversions$", status=201, body={**EXAMPLE, "webhook_secret": None})
+    assert (await convert(github.api_url, "abc")).credentials.webhook_secrets == ()
 
 
 @pytest.mark.parametrize("status", [404, 422])

@@ -1,0 +1,100 @@
+"""From no App to an App at work, from outside: a terminal, a browser, and GitHub's part played by the sandbox."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import signal
+
+import httpx
+import pytest
+
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from tests.browsing import Browser
+from tests.running import running
+from tests.stories.test_up import free_port, wait_for
+
+RUNNERS = 12
+
+
+@pytest.fixture
+def github():
+    """A GitHub Enterprise Server with an organization, its runners, and no App."""
+    org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=RUNNERS),))
+    with SandboxServer(SandboxConfig(orgs=(org,), app=False, quiet=True)) as sandbox:
+        yield sandbox
+
+
+def swept(base):
+    """How many runners the last sweep found, if there was one."""
+    found = re.search(r'ghapp_last_sweep_runners\{org="acme"\} (\d+)', httpx.get(f"{base}/metrics").text)
+    return found and int(found[1])
+
+
+def deliver(base, secret):
+    body = json.dumps({"zen": "Keep it logically awesome."}).encode()
+    signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    headers = {"x-github-event": "ping", "x-github-delivery": "guid", "x-hub-signature-256": signature}
+    return httpx.post(f"{base}/webhook", content=body, headers={**headers, "content-type": "application/json"})
+
+
+@pytest.mark.xdist_group("up")
+def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_path):
+    port = free_port()
+    with running(github, tmp_path, port) as it, httpx.Client(timeout=10) as client:
+        assert f"{it.base}/setup\n" in it.said()
+        (web,) = it.processes("web")
+        assert it.processes("worker") == it.processes("clock") == []
+        early = deliver(it.base, "anything")
+        assert (early.status_code, early.headers["retry-after"]) == (503, "10")
+
+        browser = Browser(client)
+        browser.open(f"{it.base}/setup")
+        browser.press("Create the App", organization="acme")
+        assert browser.url.path == "/organizations/acme/settings/apps/new"
+        browser.press("Create GitHub App for acme")
+        assert (str(browser.url), browser.answer.status_code) == (f"{it.base}/setup", 200)
+
+        kept = it.state / "app.json"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        app = json.loads(kept.read_text())
+        assert deliver(it.base, app["webhook_secret"]).status_code == 202, "at once"
+        browser.click("Install the App")
+        browser.press("Install on acme")
+        assert browser.url.path == "/setup/installed"
+        assert wait_for(lambda: swept(it.base) == RUNNERS, 40), it.log()[-3000:]
+        assert it.processes("web") == [web], "without a restart"
+        assert [len(it.processes(role)) for role in ("worker", "clock")] == [2, 1]
+
+        assert client.post(f"{it.base}/setup", data={"organization": "acme"}).status_code == 409
+        assert len(github.world.registry.apps) == 1
+        told = it.said() + it.log() + browser.text + browser.open(f"{it.base}/setup").text
+        assert not [name for name in ("client_secret", "webhook_secret", "pem") if app[name] in told]
+
+    with running(github, tmp_path, port, end_by=signal.SIGTERM) as it:
+        assert wait_for(lambda: it.processes("clock"), 20), it.said()
+        assert "/setup" not in it.said()
+        assert deliver(it.base, app["webhook_secret"]).status_code == 202
+
+
+@pytest.mark.xdist_group("up")
+def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_path):
+    with (
+        running(github, tmp_path, free_port()) as it,
+        httpx.Client(timeout=10, headers={"x-forwarded-for": "192.0.2.1"}) as client,
+    ):
+        (link, key) = re.search(r"(http\S+)\?key=(\S+)", it.said()).groups()
+        browser = Browser(client)
+        assert browser.open(link).status_code == 403
+        assert browser.press("Go on", key="guessed").status_code == 403
+        browser.press("Go on", key=key)
+        assert (str(browser.url), browser.answer.status_code) == (link, 200)
+        browser.press("Create the App", organization="")
+        assert browser.url.path == "/settings/apps/new", "of the person's own account"
+        browser.press("Create GitHub App")
+        assert str(browser.url) == link
+        assert (it.state / "app.json").exists()
+        assert key not in it.log()
