@@ -30,6 +30,7 @@ class Work(StrEnum):
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
     SWEEP = "jobs.sweep.sweep"
+    CHECK = "jobs.check.check"
     REPORT = "jobs.report.report"
     REDELIVER = "jobs.redeliver.redeliver"
 
@@ -41,6 +42,7 @@ QUEUE_OF = {
     Work.INBOX: "inbox",
     Work.INSTALLATIONS: "sweep",
     Work.SWEEP: "sweep",
+    Work.CHECK: "report",
     Work.REPORT: "report",
     Work.REDELIVER: "report",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -81,13 +81,13 @@ async def _take_effect(house: House, entries: Sequence[Entry]) -> None:
         installation = delivery.installation
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
             by_installation[installation.id].append(delivery.workflow_job)
-            jobs[installation.id].append(_job(delivery, house.clock()))
+            jobs[installation.id].append(_job(delivery, delivery.workflow_job, house.clock()))
     await _take_effect_on_orgs(house, deliveries)
     for installation_id, told in by_installation.items():
         await house.runners.revise(installation_id, _folds(told, house.clock()))
         await house.demand.tell(installation_id, jobs[installation_id])
-    for event, delivery in deliveries:
-        await house.counters.add("ghapp_deliveries_total", event=_known(event), action=delivery.action or "")
+    for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
+        await house.counters.add("ghapp_deliveries_total", count, event=event, action=action)
 
 
 async def _take_effect_on_orgs(house: House, deliveries: Sequence[tuple[str, Delivery]]) -> None:
@@ -131,13 +131,13 @@ def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidenc
     return known
 
 
-def _job(delivery: Delivery, now: float) -> Job:
-    told = delivery.workflow_job
-    assert told is not None  # noqa: S101 - the caller has looked
+def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
+    """The job as the demand sees it: over, too, once one of GitHub's own machines has taken it."""
     running = told.status == "in_progress"
+    over = told.status == "completed" or told.runner_group_name == HOSTED_GROUP
     return Job(
         id=told.id,
-        status="over" if told.status == "completed" else "running" if running else "queued",
+        status="over" if over else "running" if running else "queued",
         labels=told.labels,
         repository=delivery.repository.full_name if delivery.repository is not None else "",
         queued_at=_epoch(told.created_at, now),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from types import FrameType
 
 from redis import Redis
@@ -13,6 +14,7 @@ from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+import jobs.check
 import jobs.confirm
 import jobs.inbox
 import jobs.installations
@@ -25,6 +27,7 @@ from ghapp.errors import ConfigurationError, GhappError
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
+from ghapp.store.counters import count
 from ghapp.work import QUEUES
 from jobs.house import furnish
 
@@ -108,4 +111,7 @@ def _told(job: Job, kind: type[BaseException], error: BaseException, _trace: obj
         why=str(error),
         exc_info=None if expected else error,
     )
+    kind_of_work = str(job.func_name).rpartition(".")[2]
+    with suppress(RedisError):
+        count(job.connection, "ghapp_jobs_failed_total", work=kind_of_work)
     return True

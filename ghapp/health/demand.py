@@ -1,4 +1,9 @@
-"""What is asked of the pools, from GitHub's side: jobs queued and running, and those nobody online can take."""
+"""What is asked of the pools, from GitHub's side: jobs queued and running, and those nobody online can take.
+
+GitHub tells of its own machines' jobs, too. Once such a job has a runner, its runner group says so. Before that its
+labels must: a queued job that asks for one of GitHub's images, not for `self-hosted`, and that no runner known here
+could take, is none of ours and is left out.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,10 @@ QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
 
 RUNNING_TOO_LONG_SECONDS = 5 * 24 * 3600.0
 """GitHub's longest job on a self-hosted runner."""
+
+
+HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
+"""How the labels of GitHub's own machines begin."""
 
 
 class Job(NamedTuple):
@@ -75,6 +84,12 @@ def is_over(job: Job, now: float) -> bool:
     return True
 
 
+def asks_for_hosted(job: Job) -> bool:
+    """Whether a job's labels name one of GitHub's own machines."""
+    labels = [label.lower() for label in job.labels]
+    return "self-hosted" not in labels and any(label.startswith(HOSTED_IMAGES) for label in labels)
+
+
 def demand(
     jobs: Iterable[Job], workers: Sequence[Worker], rules: Sequence[PoolRule], now: float
 ) -> tuple[list[PoolDemand], list[UnservedJob]]:
@@ -88,6 +103,8 @@ def demand(
         if is_over(job, now):
             continue
         pool, reason = _served_by(job, pool_labels, rules)
+        if reason is Unserved.NO_RUNNER_WITH_LABELS and asks_for_hosted(job):
+            continue
         pools.add(pool)
         if job.status == "running":
             running[pool] += 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
 from ghapp.store import keys
@@ -17,14 +19,22 @@ class Counters:
 
     async def add(self, metric: str, amount: float = 1, **labels: str) -> None:
         """Count. Labels come from closed sets or from configuration, never from a stranger's payload."""
-        pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
-        field = f"{metric}{{{pairs}}}" if pairs else metric
-        await self._redis.hincrbyfloat(keys.COUNTERS, field, amount)
+        await self._redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), amount)
 
     async def all(self) -> dict[str, float]:
         """Every series, as `name{label="value"}`."""
         rows: Any = await self._redis.hgetall(keys.COUNTERS)
         return {field.decode(): float(value) for field, value in rows.items()}
+
+
+def count(redis: SyncRedis, metric: str, **labels: str) -> None:
+    """Count one, where nothing is asynchronous."""
+    redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), 1)
+
+
+def _series(metric: str, labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
+    return f"{metric}{{{pairs}}}" if pairs else metric
 
 
 def _escaped(value: str) -> str:

@@ -58,6 +58,11 @@ class Events:
         rows: Any = await self._redis.xrange(keys.events(installation), min=f"({last_id}", count=most)
         return [(entry_id.decode(), row[b"e"]) for entry_id, row in rows]
 
+    async def last_id(self, installation: int) -> str:
+        """The stream id of the last event; `0` when there is none."""
+        rows: Any = await self._redis.xrevrange(keys.events(installation), count=1)
+        return rows[0][0].decode() if rows else "0"
+
     async def latest(self, installation: int, most: int) -> list[tuple[str, bytes]]:
         """The last events, oldest first."""
         rows: Any = await self._redis.xrevrange(keys.events(installation), count=most)

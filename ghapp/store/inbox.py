@@ -148,6 +148,10 @@ class Inbox:
             for entry_id, row in rows
         ]
 
+    async def dead_letters(self) -> int:
+        """How many dead letters there are."""
+        return int(await self._redis.xlen(keys.DEAD_LETTERS))
+
     async def replay(self, letter: DeadLetter) -> bool:
         """Put a dead letter back into the stream; False when somebody else did."""
         return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX], args=[letter.id]))

@@ -30,6 +30,11 @@ class Schedule:
         """The next sweep of an installation is due at `at` (epoch seconds), unless it was struck meanwhile."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, xx=True)
 
+    async def next(self, installation: int) -> float | None:
+        """When the next sweep is due (epoch seconds); None: it is not swept."""
+        at: Any = await self._redis.zscore(keys.DUE, str(installation))
+        return at if at is None else float(at)
+
     async def enrol(self, installation: int, at: float) -> None:
         """A new installation's first sweep is due at `at`; one that has a date keeps it."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, nx=True)

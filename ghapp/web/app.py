@@ -68,7 +68,7 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
             *setup.routes(),
             *Health(settings, reads, gate, ask_for, clock).routes(),
             *Events(redis, reads, gate, clock, stopping).routes(),
-            *Status(redis, reads, clock).routes(),
+            *Status(settings, redis, reads, clock).routes(),
             *openapi.routes(),
         ],
         exception_handlers={

@@ -17,9 +17,10 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.store.connect import understood
 from ghapp.store.events import Events as Stream
 from ghapp.web.auth import Gate
+from ghapp.web.cache import Cache
 from ghapp.web.health import Clock
 from ghapp.web.problems import not_installed, problem
-from ghapp.web.reads import Reads
+from ghapp.web.reads import MOST_ORGS, Reads
 
 POLL_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 15.0
@@ -38,6 +39,8 @@ class Events:
     def __init__(self, redis: Redis, reads: Reads, gate: Gate, clock: Clock, stopping: asyncio.Event) -> None:
         self._stream, self._reads, self._gate, self._clock = Stream(redis), reads, gate, clock
         self._stopping = stopping
+        self._ends: Cache[int, str] = Cache(MOST_ORGS, MOST_ORGS)
+        """Where each org's stream ends: asked once a second, however many listen."""
 
     def routes(self) -> list[Route]:
         """The one."""
@@ -55,7 +58,7 @@ class Events:
         installation = of.installation.id
         if last_id is None:
             async with understood():
-                last_id = next((entry_id for entry_id, _ in await self._stream.latest(installation, 1)), "0")
+                last_id = await self._stream.last_id(installation)
         told = self._tell(request, org, installation, last_id)
         return StreamingResponse(told, headers=HEADERS, media_type="text/event-stream")
 
@@ -67,7 +70,9 @@ class Events:
             try:
                 if await self._gate.refuse(request, "read", org, self._clock()) is not None:
                     return
-                news = await self._stream.since(installation, last_id, AT_ONCE)
+                end = await self._ends.read(installation, lambda: self._stream.last_id(installation))
+                is_behind = end is not None and place(end) > place(last_id)
+                news = await self._stream.since(installation, last_id, AT_ONCE) if is_behind else []
             except (RedisError, OSError, StoreUnavailableError):  # the listener keeps its place until Redis is back
                 news = []
             if news:
@@ -80,6 +85,12 @@ class Events:
                     await asyncio.wait_for(self._stopping.wait(), POLL_SECONDS)
                 continue
             silent_since = loop.time()
+
+
+def place(stream_id: str) -> tuple[int, int]:
+    """A stream id as what it is ordered by."""
+    milliseconds, _, number = stream_id.partition("-")
+    return int(milliseconds), int(number or 0)
 
 
 def as_message(entry_id: str, event: bytes) -> bytes:

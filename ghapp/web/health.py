@@ -149,17 +149,21 @@ class Health:
         return Response(status_code=410 if lost else 200)
 
     async def _check(self, request: Request) -> Response:
-        """Look now: the sweep that the clock would ask for, and no second one beside it."""
+        """Look at this runner now. Who asks again before it was looked at asks for the same look.
+
+        Of runners that nobody knows one look waits at a time: there are more numbers than there is room for work.
+        """
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
         if refusal := await self._gate.refuse(request, "read", org, now):
             return refusal
-        if _runner_id(given) is None:
+        if (runner_id := _runner_id(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
         installation = of.installation.id
+        which = runner_id if runner_id in await self._reads.runners(of) else "unknown"
         async with understood():
-            await self._ask(Work.SWEEP, installation, key=f"sweep-{installation}", retry=False)
+            await self._ask(Work.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False)
         return Response(status_code=202)
 
     async def _demand(self, request: Request) -> Response:

@@ -9,14 +9,30 @@ TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 HELP = {
     "ghapp_inbox_lag": "Deliveries that are kept and not yet drained.",
-    "ghapp_budget_left_calls": "Calls left of GitHub's hourly limit.",
+    "ghapp_dead_letters": "Deliveries that were given up and wait to be replayed.",
+    "ghapp_budget_limit_calls": "GitHub's hourly limit.",
+    "ghapp_budget_used_calls": "Calls used of it.",
+    "ghapp_budget_left_calls": "Calls that sweeps may still spend until the reset.",
+    "ghapp_next_sweep_timestamp_seconds": "When the next sweep is due.",
     "ghapp_runners": "Known runners by org, pool and state.",
     "ghapp_fuse": "Where a pool's fuse stands; pools without one never left closed.",
     "ghapp_paused": "Pools that a person paused; * is the whole org.",
     "ghapp_last_sweep_timestamp_seconds": "When the last complete sweep began.",
     "ghapp_last_sweep_runners": "How many runners it saw.",
     "ghapp_sweeps_failing_since_timestamp_seconds": "Since when no complete sweep was possible, and why.",
+    "ghapp_sweeps_total": "Sweeps by outcome.",
+    "ghapp_sweep_calls_total": "Requests that sweeps sent.",
+    "ghapp_sweep_billable_calls_total": "Those of them that count against the hourly limit.",
+    "ghapp_sweep_seconds_total": "Time that sweeps took.",
+    "ghapp_remediations_total": "Lost runners acted on, by outcome.",
+    "ghapp_deliveries_total": "Deliveries that took effect, by event and action.",
+    "ghapp_deliveries_given_up_total": "Deliveries that went to the dead letters.",
+    "ghapp_redeliveries_total": "Deliveries that GitHub was asked for again.",
+    "ghapp_reports_total": "Check runs posted, or not, by outcome.",
+    "ghapp_check_requests_total": "Deliveries about check runs, by what was done.",
+    "ghapp_jobs_failed_total": "Jobs of ours that failed, by kind.",
 }
+"""Every series has a line here."""
 
 
 class Sample(NamedTuple):
@@ -41,7 +57,8 @@ def exposition(gauges: Iterable[Sample], counters: Mapping[str, float]) -> bytes
         lines.setdefault(name, heading).append(f"{name}{{{pairs}}} {value!r}" if pairs else f"{name} {value!r}")
     for series, value in sorted(counters.items()):
         name = series.partition("{")[0]
-        lines.setdefault(name, [f"# TYPE {name} counter"]).append(f"{series} {value!r}")
+        heading = [f"# HELP {name} {HELP[name]}", f"# TYPE {name} counter"]
+        lines.setdefault(name, heading).append(f"{series} {value!r}")
     return "".join(f"{line}\n" for rows in lines.values() for line in rows).encode()
 
 

@@ -53,6 +53,17 @@ UNSERVED = _every(
     )
 )
 
+STANDING = _every(
+    object_of(
+        org=TEXT,
+        lacks=array_of(TEXT),
+        calls_left=COUNT,
+        next_sweep_at=nullable(TIME),
+        failing_since=nullable(TIME),
+        failure=nullable(TEXT),
+    )
+)
+
 SCHEMAS: Schema = {
     "Health": _every(
         object_of(
@@ -79,7 +90,7 @@ SCHEMAS: Schema = {
         object_of(
             ready=FLAG,
             redis={"type": "string", "enum": ["ok", "away"]},
-            installations=array_of(_every(object_of(org=TEXT, lacks=array_of(TEXT)))),
+            installations=array_of(STANDING),
         )
     ),
     "Problem": _every(object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)),

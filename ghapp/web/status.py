@@ -11,12 +11,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.errors import StoreUnavailableError
+from ghapp.health.cadence import Allowance, left
+from ghapp.health.document import Document, timestamp
+from ghapp.health.evidence import Survey
 from ghapp.health.installation import Installation
+from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.connect import understood
 from ghapp.store.counters import Counters
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
+from ghapp.store.schedule import Schedule
 from ghapp.web.health import Clock
 from ghapp.web.metrics import TYPE, Sample, exposition
 from ghapp.web.reads import Org, Reads
@@ -25,10 +31,10 @@ from ghapp.web.reads import Org, Reads
 class Status:
     """The endpoints."""
 
-    def __init__(self, redis: Redis, reads: Reads, clock: Clock) -> None:
-        self._redis, self._reads, self._clock = redis, reads, clock
+    def __init__(self, settings: Settings, redis: Redis, reads: Reads, clock: Clock) -> None:
+        self._settings, self._reads, self._clock = settings, reads, clock
         self._installations, self._inbox = Installations(redis), Inbox(redis)
-        self._budget, self._counters = Budget(redis), Counters(redis)
+        self._budget, self._counters, self._schedule = Budget(redis), Counters(redis), Schedule(redis)
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -42,17 +48,38 @@ class Status:
         return _json({"alive": True})
 
     async def _readyz(self, _: Request) -> Response:
-        """Redis is all that this role needs; what an installation lacks is told, and stops nobody."""
+        """Redis is all that this role needs; how it stands with each installation is told, and stops nobody."""
         try:
             installations = await self._installations.all()
-        except (RedisError, OSError):
+            rows = [await self._standing(each) for each in installations]
+        except (RedisError, OSError, StoreUnavailableError):
             return _json({"ready": False, "redis": "away", "installations": []}, 503)
-        rows = [{"org": each.org, "lacks": lacks} for each in installations if (lacks := lacking(each))]
         return _json({"ready": True, "redis": "ok", "installations": rows})
+
+    async def _standing(self, installation: Installation) -> Document:
+        now = self._clock()
+        allowance = await self._budget.left(installation.id, now)
+        due = await self._schedule.next(installation.id)
+        of = await self._reads.org(installation.org)
+        survey = Survey() if of is None else of.survey
+        return {
+            "org": installation.org,
+            "lacks": lacking(installation),
+            "calls_left": self._left(installation, allowance),
+            "next_sweep_at": None if due is None else timestamp(due),
+            "failing_since": None if survey.failing_since is None else timestamp(survey.failing_since),
+            "failure": survey.failure or None,
+        }
+
+    def _left(self, installation: Installation, allowance: Allowance) -> int:
+        return left(allowance, self._settings.of(installation.org).budget)
 
     async def _metrics(self, _: Request) -> Response:
         async with understood():
-            samples = [Sample("ghapp_inbox_lag", {}, await self._inbox.lag())]
+            samples = [
+                Sample("ghapp_inbox_lag", {}, await self._inbox.lag()),
+                Sample("ghapp_dead_letters", {}, await self._inbox.dead_letters()),
+            ]
             for installation in await self._installations.all():
                 samples += await self._of_org(installation)
             return Response(exposition(samples, await self._counters.all()), media_type=TYPE)
@@ -60,7 +87,13 @@ class Status:
     async def _of_org(self, installation: Installation) -> list[Sample]:
         now, org = self._clock(), {"org": installation.org}
         allowance = await self._budget.left(installation.id, now)
-        samples = [Sample("ghapp_budget_left_calls", org, allowance.limit - allowance.used)]
+        samples = [
+            Sample("ghapp_budget_limit_calls", org, allowance.limit),
+            Sample("ghapp_budget_used_calls", org, allowance.used),
+            Sample("ghapp_budget_left_calls", org, self._left(installation, allowance)),
+        ]
+        if (due := await self._schedule.next(installation.id)) is not None:
+            samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, due))
         if (of := await self._reads.org(installation.org)) is None:
             return samples
         known = (await self._reads.runners(of)).values()

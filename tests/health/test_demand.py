@@ -120,3 +120,26 @@ def test_no_job_and_no_runner_is_lost_in_counting(jobs, workers):
     assert all(row.idle <= row.online for row in rows)
     assert [row.pool for row in rows] == sorted({row.pool for row in rows})
     assert len(unserved) <= sum(row.queued for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("labels", "counted"),
+    [
+        (("ubuntu-latest",), 0),
+        (("Windows-2025",), 0),
+        (("macos-15-xlarge",), 0),
+        (("self-hosted", "ubuntu-22.04"), 1),
+        (("linux-4vpcu",), 1),
+        (("ubuntu-ours",), 0),
+    ],
+)
+def test_a_queued_job_for_githubs_own_machines_is_none_of_ours(labels, counted):
+    rows, unserved = demand([job(labels=labels)], [worker(online=True)], [], NOW)
+    assert sum(row.queued for row in rows) == len(unserved) == counted
+
+
+def test_a_label_like_githubs_is_ours_when_a_runner_here_bears_it():
+    here = worker("ubuntu-ours", ("self-hosted", "ubuntu-ours"), online=True)
+    rows, unserved = demand([job(labels=("ubuntu-ours",))], [here], [], NOW)
+    assert rows == [PoolDemand("ubuntu-ours", 1, 0, 1, 1)]
+    assert unserved == []

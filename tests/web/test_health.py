@@ -4,90 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
 import pytest
 
 from ghapp.health.evidence import (
-    Registration,
-    Survey,
-    absence_confirmed,
-    get_missed,
     granted,
-    registration_seen,
-    unlisted,
 )
-from ghapp.health.installation import Installation
-from ghapp.settings import Settings
-from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
-from ghapp.web.app import build
-from tests.keys import private_key
-
-NOW = 1_800_000_000.0
-INSTALLATION = 7
-
-
-class Away:
-    """A Redis that is there until it is told not to be."""
-
-    def __init__(self, redis):
-        self.redis, self.away = redis, False
-
-    def __getattr__(self, name):
-        if self.away:
-            raise ConnectionError("away")
-        return getattr(self.redis, name)
-
-
-def runner(runner_id, name):
-    labels = ("self-hosted", "linux-4vcpu")
-    return Registration(runner_id, name, "linux", True, False, labels, ("linux-4vcpu",), ephemeral=True)
-
-
-def healthy(runner_id, name):
-    return registration_seen(None, runner(runner_id, name), NOW - 600, listed=True)
-
-
-def invalidated(runner_id, name):
-    missing = get_missed(unlisted(healthy(runner_id, name), NOW - 100, 3), NOW - 100)
-    return absence_confirmed(missing, NOW - 60)
-
-
-@pytest.fixture
-def times():
-    return [NOW]
-
-
-@pytest.fixture
-async def away(redis):
-    await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
-    known = [healthy(1, "a"), healthy(2, "b"), invalidated(3, "c")]
-    await Runners(redis).revise(INSTALLATION, {each.id: lambda _, each=each: each for each in known})
-    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3.2, 2))
-    return Away(redis)
-
-
-@pytest.fixture
-async def http(away, times, redis):
-    settings = Settings.read(
-        {
-            "GHAPP_APP_ID": "1",
-            "GHAPP_PRIVATE_KEY": private_key(),
-            "GHAPP_WEBHOOK_SECRET": "secret",
-        }
-    )
-
-    async def ask_for(_):
-        raise AssertionError("reads ask for no work")
-
-    secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
-    application = build(settings, away, ask_for, lambda: times[0])
-    transport = httpx.ASGITransport(application)
-    headers = {"authorization": f"Bearer {secret}"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp", headers=headers) as client:
-        client.token_id = token.id
-        yield client
+from tests.web.conftest import INSTALLATION, NOW
 
 
 async def test_a_runner_is_told_with_its_state_its_age_and_its_evidence(http):

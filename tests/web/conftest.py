@@ -1,0 +1,117 @@
+"""The application over three runners of acme, its clock in the test's hand, each answer held against the description."""
+
+from __future__ import annotations
+
+import httpx
+import jsonschema
+import pytest
+from redis.exceptions import ConnectionError as RedisAway
+from starlette.routing import compile_path
+
+from ghapp.health.evidence import Registration, Survey, absence_confirmed, get_missed, registration_seen, unlisted
+from ghapp.health.installation import Installation
+from ghapp.settings import Settings
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.tokens import Tokens
+from ghapp.web.app import build
+from ghapp.web.openapi import description
+from tests.keys import private_key
+
+NOW = 1_800_000_000.0
+INSTALLATION = 7
+
+
+class Away:
+    """A Redis that is there until it is told not to be."""
+
+    def __init__(self, redis):
+        self.redis, self.away = redis, False
+
+    def __getattr__(self, name):
+        if self.away:
+            raise RedisAway("away")
+        return getattr(self.redis, name)
+
+
+def runner(runner_id, name):
+    labels = ("self-hosted", "linux-4vcpu")
+    return Registration(runner_id, name, "linux", True, False, labels, ("linux-4vcpu",), ephemeral=True)
+
+
+def healthy(runner_id, name):
+    return registration_seen(None, runner(runner_id, name), NOW - 600, listed=True)
+
+
+def invalidated(runner_id, name):
+    missing = get_missed(unlisted(healthy(runner_id, name), NOW - 100, 3), NOW - 100)
+    return absence_confirmed(missing, NOW - 60)
+
+
+@pytest.fixture
+def asked():
+    """The work that was asked for."""
+    return []
+
+
+@pytest.fixture
+def times():
+    return [NOW]
+
+
+@pytest.fixture
+async def away(redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
+    known = [healthy(1, "a"), healthy(2, "b"), invalidated(3, "c")]
+    await Runners(redis).revise(INSTALLATION, {each.id: lambda _, each=each: each for each in known})
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3.2, 2))
+    return Away(redis)
+
+
+@pytest.fixture
+async def http(away, times, redis, asked):
+    settings = Settings.read(
+        {
+            "GHAPP_APP_ID": "1",
+            "GHAPP_PRIVATE_KEY": private_key(),
+            "GHAPP_WEBHOOK_SECRET": "secret",
+        }
+    )
+
+    async def ask_for(work, *args, key=None, retry=True):
+        asked.append((work, args, key))
+
+    secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
+    application = build(settings, away, ask_for, lambda: times[0])
+    transport = httpx.ASGITransport(application)
+    headers = {"authorization": f"Bearer {secret}"}
+    hooks = {"response": [held_against_the_description]}
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://ghapp", headers=headers, event_hooks=hooks
+    ) as client:
+        client.token_id = token.id
+        yield client
+
+
+def described(method, path):
+    """What the description says of an operation; None where it has none."""
+    # what has no parameter comes first: `…/runners/health` is no runner of that name
+    for template, methods in sorted(description()["paths"].items(), key=lambda each: each[0].count("{")):
+        if compile_path(template)[0].fullmatch(path) and method.lower() in methods:
+            return methods[method.lower()]
+    return None
+
+
+async def held_against_the_description(response):
+    """Each answer of a described operation has a described status, and its JSON the described shape."""
+    operation = described(response.request.method, response.request.url.path)
+    if operation is None or "text/event-stream" in response.headers.get("content-type", ""):
+        return
+    await response.aread()
+    assert str(response.status_code) in operation["responses"], f"{response.status_code} is not described"
+    contents = operation["responses"][str(response.status_code)].get("content", {})
+    kind = response.headers.get("content-type", "").partition(";")[0]
+    if contents:
+        assert kind in contents, f"{kind} is not described"
+    if schema := contents.get(kind, {}).get("schema"):
+        jsonschema.validate(response.json(), schema | {"components": description()["components"]})

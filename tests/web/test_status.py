@@ -1,0 +1,108 @@
+"""Alive, ready, and its numbers."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ghapp.health.evidence import Survey
+from ghapp.health.fuse import Fuse, Position
+from ghapp.health.installation import NEEDED, Installation
+from ghapp.store.budget import Budget
+from ghapp.store.counters import Counters
+from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from ghapp.web.metrics import HELP
+from tests.web.conftest import INSTALLATION, NOW
+
+
+async def test_ready_tells_how_it_stands_with_each_installation(http, redis):
+    await Schedule(redis).enrol(INSTALLATION, NOW + 30)
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 400, 2, NOW - 300, "RateLimited"))
+    limit = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "2000", "x-ratelimit-reset": str(int(NOW + 60))}
+    await Budget(redis).leave(INSTALLATION, "", limit)
+    answer = await http.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "ready": True,
+        "redis": "ok",
+        "installations": [
+            {
+                "org": "acme",
+                "lacks": [f"{name}: {level}" for name, level in NEEDED.items()],
+                "calls_left": 500,
+                "next_sweep_at": "2027-01-15T08:00:30Z",
+                "failing_since": "2027-01-15T07:55:00Z",
+                "failure": "RateLimited",
+            }
+        ],
+    }
+
+
+async def test_what_is_suspended_says_so(http, redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert row["lacks"] == ["suspended"]
+
+
+async def test_without_redis_it_is_alive_and_not_ready(http, away):
+    away.away = True
+    assert (await http.get("/livez")).status_code == 200
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()["redis"]) == (503, "away")
+    assert (await http.get("/metrics")).status_code == 503
+
+
+async def metrics(http):
+    answer = await http.get("/metrics")
+    assert answer.status_code == 200
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    return families, {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+
+
+async def test_the_fleet_its_fuses_and_its_pauses_are_counted(http, redis):
+    await Fuses(redis).save(INSTALLATION, "linux-4vcpu", None, Fuse(Position.STOPPED, since=NOW))
+    await Fuses(redis).pause(INSTALLATION, "*", Pause("mona", "a move", NOW))
+    await Inbox(redis).keep("a", "ping", b"{}")
+    families, values = await metrics(http)
+    acme, pool = ("org", "acme"), ("pool", "linux-4vcpu")
+    assert values[("ghapp_runners", acme, pool, ("state", "healthy"))] == 2
+    assert values[("ghapp_runners", acme, pool, ("state", "invalidated"))] == 1
+    assert values[("ghapp_fuse", acme, pool, ("position", "stopped"))] == 1
+    assert values[("ghapp_paused", acme, ("pool", "*"))] == 1
+    assert values[("ghapp_inbox_lag",)] == 1
+    assert values[("ghapp_last_sweep_runners", acme)] == 2
+    assert values[("ghapp_budget_left_calls", acme)] == 2500
+    assert {family.type for family in families.values()} == {"gauge"}
+
+
+async def test_counters_of_all_processes_are_counters_with_help(http, redis):
+    await Counters(redis).add("ghapp_sweeps_total", 3, org="acme", outcome="complete")
+    await Counters(redis).add("ghapp_sweeps_total", 1, org='we"ird\\', outcome="RateLimited")
+    families, values = await metrics(http)
+    assert families["ghapp_sweeps"].type == "counter"
+    assert families["ghapp_sweeps"].documentation == HELP["ghapp_sweeps_total"]
+    assert values[("ghapp_sweeps_total", ("org", "acme"), ("outcome", "complete"))] == 3
+    assert values[("ghapp_sweeps_total", ("org", 'we"ird\\'), ("outcome", "RateLimited"))] == 1
+
+
+def test_everything_that_is_counted_has_help():
+    root = pathlib.Path(__file__).parents[2]
+    sources = [*(root / "jobs").glob("*.py"), *(root / "ghapp").rglob("*.py")]
+    counted = {name for source in sources for name in re.findall(r'"(ghapp_\w+_total)"', source.read_text())}
+    assert counted == {name for name in HELP if name.endswith("_total")}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_they_are_only_read(http, method):
+    assert (await http.request(method, "/readyz")).status_code == 405
