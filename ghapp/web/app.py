@@ -30,6 +30,7 @@ from ghapp.web.events import Events
 from ghapp.web.health import Ask, Clock, Health
 from ghapp.web.problems import problem
 from ghapp.web.reads import Reads
+from ghapp.web.remediation import Remediation
 from ghapp.web.setup import Setup
 from ghapp.web.status import Status
 from ghapp.web.webhook import Webhook
@@ -67,6 +68,7 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
             Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
             *setup.routes(),
             *Health(settings, reads, gate, ask_for, clock).routes(),
+            *Remediation(settings, redis, reads, gate, ask_for, clock).routes(),
             *Events(redis, reads, gate, clock, stopping).routes(),
             *Status(settings, redis, reads, clock).routes(),
             *openapi.routes(),

@@ -34,6 +34,12 @@ class Gate:
             return problem(403, f"this token does not open {org} for {scope}", challenge)
         return None
 
+    async def who(self, request: Request) -> str:
+        """Whose token a request bears that was not refused, as records name it."""
+        _, _, secret = request.headers.get("authorization", "").partition(" ")
+        token = await self._known.read(secret, lambda: self._tokens.find(secret))
+        return "token" if token is None else f"token {token.name or token.id}"
+
 
 INVALID = 'Bearer error="invalid_token"'
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from ghapp.health.verdict import Reason, State
 from ghapp.web.docs import CONTENT_SECURITY_POLICY, page
-from ghapp.web.schemas import SCHEMAS, Schema, array_of, nullable, object_of, ref
+from ghapp.web.schemas import SCHEMAS, TEXT, Schema, array_of, nullable, object_of, ref
 
 RUNNERS = "/v1/orgs/{org}/runners"
 ID, NAME = "runner_id", "name"
@@ -93,6 +93,23 @@ def _paths() -> Schema:
                 "Jobs by pool, and those nobody can take.",
                 "read",
                 _answer("The demand.", ref("Demand")) | _problems(404),
+            )
+        },
+        "/v1/orgs/{org}/pause": {
+            "post": _call(
+                "Stop remediation, of a pool or of the whole org.",
+                "admin",
+                _empty(204, "Nothing more is done there.") | _problems(404, 413),
+                body=object_of(pool=nullable(TEXT), why=TEXT) | {"required": ["why"]},
+            )
+        },
+        "/v1/orgs/{org}/resume": {
+            "post": _call(
+                "Let it go on: pauses end, stopped fuses prove anew.",
+                "admin",
+                _answer("What ended, and which pools prove.", object_of(ended=array_of(TEXT), proving=array_of(TEXT)))
+                | _problems(404, 413),
+                body=object_of(pool=nullable(TEXT)),
             )
         },
         "/webhook": {"post": _webhook()},

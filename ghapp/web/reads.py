@@ -121,6 +121,10 @@ class Reads:
         self._one.forget((installation, runner_id))
         self._fleets.forget(installation)
 
+    def forget(self, org: str) -> None:
+        """Something of an org was written: readers here see it at once."""
+        self._orgs.forget(org.lower())
+
     async def org(self, org: str) -> Org | None:
         """An org by its login, whatever its case; None where the App is not installed."""
 

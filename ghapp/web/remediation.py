@@ -1,0 +1,95 @@
+"""Stop remediation, and let it go on: for whoever holds a token of scope `admin`. Who did it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+import msgspec
+from redis.asyncio import Redis
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.settings import Settings
+from ghapp.store.connect import understood
+from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
+from ghapp.web.auth import Gate
+from ghapp.web.health import Ask, Clock
+from ghapp.web.problems import not_installed, problem
+from ghapp.web.reads import Reads
+from ghapp.work import Work
+
+T = TypeVar("T")
+
+LARGEST_BYTES = 64 * 1024
+PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class Stop(msgspec.Struct, forbid_unknown_fields=True):
+    """What is to be paused: a pool, or without one the whole org; and why."""
+
+    why: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    pool: PoolName | None = None
+
+
+class Go(msgspec.Struct, forbid_unknown_fields=True):
+    """What is to go on: a pool, or without one the whole org and every pool of it."""
+
+    pool: PoolName | None = None
+
+
+class Remediation:
+    """The endpoints."""
+
+    def __init__(self, settings: Settings, redis: Redis, reads: Reads, gate: Gate, ask: Ask, clock: Clock) -> None:
+        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
+        self._fuses = Fuses(redis)
+
+    def routes(self) -> Sequence[Route]:
+        """Both of them."""
+        return [
+            Route("/v1/orgs/{org}/pause", self._pause, methods=["POST"], max_body_size=LARGEST_BYTES),
+            Route("/v1/orgs/{org}/resume", self._resume, methods=["POST"], max_body_size=LARGEST_BYTES),
+        ]
+
+    async def _pause(self, request: Request) -> Response:
+        org, now = request.path_params["org"], self._clock()
+        if refusal := await self._gate.refuse(request, "admin", org, now):
+            return refusal
+        stop = await _asked(request, Stop)
+        if isinstance(stop, Response):
+            return stop
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        async with understood():
+            pause = Pause(await self._gate.who(request), stop.why, now)
+            await self._fuses.pause(of.installation.id, stop.pool or WHOLE_ORG, pause)
+        self._reads.forget(org)
+        return Response(status_code=204)
+
+    async def _resume(self, request: Request) -> Response:
+        """End pauses, and let stopped fuses prove anew; a sweep looks first at what is lost."""
+        org, now = request.path_params["org"], self._clock()
+        if refusal := await self._gate.refuse(request, "admin", org, now):
+            return refusal
+        go = await _asked(request, Go)
+        if isinstance(go, Response):
+            return go
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        installation = of.installation
+        limits = self._settings.of(installation.org).fuse
+        async with understood():
+            done = await self._fuses.resume(installation, go.pool, await self._gate.who(request), now, limits)
+            await self._ask(Work.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
+        self._reads.forget(org)
+        body = {"ended": sorted(done.ended), "proving": sorted(done.proving)}
+        return Response(msgspec.json.encode(body), media_type="application/json")
+
+
+async def _asked(request: Request, shape: type[T]) -> T | Response:
+    try:
+        return msgspec.json.decode(await request.body() or b"{}", type=shape)
+    except msgspec.DecodeError as error:
+        return problem(400, f'{error}; it takes {{"pool": name or null}}, and a pause also its "why"')

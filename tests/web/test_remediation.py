@@ -1,0 +1,73 @@
+"""Pause and resume over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.fuse import Fuse, FuseReason, Position
+from ghapp.store.fuses import Fuses
+from ghapp.store.tokens import Tokens
+from ghapp.work import Work
+from tests.web.conftest import INSTALLATION, NOW
+
+POOL = "linux-4vcpu"
+
+
+@pytest.fixture
+async def admin(http, redis):
+    secret, _ = await Tokens(redis).create("night shift", ("acme",), ("admin",), NOW)
+    http.headers["authorization"] = f"Bearer {secret}"
+    return http
+
+
+async def paused(http):
+    return (await http.get("/v1/orgs/acme/runners/1/health")).json()["paused"]
+
+
+@pytest.mark.parametrize(("body", "pool"), [({"why": "a move"}, "*"), ({"why": "a move", "pool": POOL}, POOL)])
+async def test_a_pause_holds_at_once_and_says_who_and_why(admin, redis, body, pool):
+    assert (await admin.post("/v1/orgs/acme/pause", json=body)).status_code == 204
+    assert await paused(admin) is True
+    pause = (await Fuses(redis).pauses(INSTALLATION))[pool]
+    assert (pause.who, pause.why, pause.at) == ("token night shift", "a move", NOW)
+
+
+async def test_a_resumption_ends_pauses_and_lets_stopped_fuses_prove_and_a_sweep_looks_first(admin, redis, asked):
+    await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
+    await Fuses(redis).save(INSTALLATION, POOL, None, Fuse(Position.STOPPED, since=NOW - 60))
+    answer = await admin.post("/v1/orgs/acme/resume")
+    assert answer.json() == {"ended": ["*"], "proving": [POOL]}
+    assert await paused(admin) is False
+    fuse = (await Fuses(redis).all(INSTALLATION))[POOL]
+    assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, "token night shift")
+    assert [work for work, _, _ in asked] == [Work.SWEEP]
+
+
+async def test_a_resumption_of_one_pool_leaves_the_others(admin, redis):
+    for pool in (POOL, "gpu"):
+        await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": pool})
+    assert (await admin.post("/v1/orgs/acme/resume", json={"pool": "gpu"})).json()["ended"] == ["gpu"]
+    assert await paused(admin) is True
+
+
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        ("pause", b""),
+        ("pause", b'{"why": ""}'),
+        ("pause", b'{"why": 1}'),
+        ("pause", b'{"why": "x", "pools": []}'),
+        ("resume", b"["),
+        ("resume", b'{"pool": 1}'),
+    ],
+)
+async def test_what_is_no_such_request_changes_nothing(admin, redis, asked, call, body):
+    answer = await admin.post(f"/v1/orgs/acme/{call}", content=body)
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert await Fuses(redis).pauses(INSTALLATION) == {}
+    assert asked == []
+
+
+@pytest.mark.parametrize("call", ["pause", "resume"])
+async def test_it_takes_the_scope_admin(http, call):
+    assert (await http.post(f"/v1/orgs/acme/{call}", json={"why": "x"})).status_code == 403
