@@ -31,7 +31,8 @@ def description() -> Schema:
             "title": "ghapp",
             "version": "1",
             "description": "What is true of each self-hosted runner, how we know, and whether to replace it. "
-            "Times are RFC 3339 in UTC. A token is bound to orgs and to scopes; any other org is 403.",
+            "Times are RFC 3339 in UTC. `ghapp token create` makes a token; it is bound to orgs and to scopes, and any "
+            "other org is 403. `…/runners/{name}/alive` needs none, so that no secret is in a runner's pod.",
         },
         "paths": _paths(),
         "components": {
