@@ -4,13 +4,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test check setup clean
+.PHONY: run test picture check setup clean
 
 run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
 	@$(BIN)/ghapp up --sandbox
 
 test: setup         ## the whole suite, in parallel, without a network
 	$(BIN)/pytest -n auto --dist loadgroup
+
+picture: setup      ## the terminal in the README, from a real run
+	$(BIN)/python -m tests.picture docs/terminal.svg
 
 check: setup        ## format, lint, types, architecture
 	$(BIN)/ruff format --check .

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -34,6 +35,11 @@ INCIDENT_AFTER_SECONDS = 15.0
 INCIDENT_RUNNERS = 12
 INCIDENT_POOL = "linux-4vcpu"
 EVENTS_SHOWN = 8
+REPLACED = "replaced"
+"""Lost, and no longer missed."""
+
+COLUMNS = (*(state.value for state in State), REPLACED)
+KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
 
 
 def show(site: Site) -> None:
@@ -45,20 +51,26 @@ async def _show(site: Site) -> None:
     console = Console()
     if site.setup_key is not None:
         await _set_up(site, site.setup_key, console)
+    with Live(console=console, refresh_per_second=2) as live:
+        async for frame in frames(site):
+            live.update(frame)
+
+
+async def frames(site: Site) -> AsyncIterator[Group]:
+    """What is to be seen, each half second, for ever; meanwhile what runs here is tended."""
     settings, sandbox = site.settings, site.sandbox
     redis = connect(settings.redis_url or "")
     began, lost = time.time(), 0
-    curl = await _curl(settings, redis) if sandbox is not None else ""
-    with Live(console=console, refresh_per_second=2) as live:
-        while True:
-            site.tend()
-            fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
-            seen = any(runners for runners, _ in fleets)
-            if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
-                lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
-            panels = [panel for _, panel in fleets] or [_nowhere(settings)]
-            live.update(Group(*panels, _footer(lost, curl)))
-            await asyncio.sleep(0.5)
+    hints = await _hints(site, redis) if sandbox is not None else Group()
+    while True:
+        site.tend()
+        fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
+        seen = any(runners for runners, _ in fleets)
+        if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
+            lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
+        panels = [panel for _, panel in fleets] or [_nowhere(settings)]
+        yield Group(*panels, _footer(lost), hints)
+        await asyncio.sleep(0.5)
 
 
 async def _set_up(site: Site, key: str, console: Console) -> None:
@@ -95,18 +107,19 @@ async def _fleet(settings: Settings, redis: Any, installation: Installation) -> 
     now, org = time.time(), installation.org
     limits, rules = settings.of(org).evidence, settings.pools_of(org)
     survey = await Runners(redis).survey(installation.id)
-    pools: dict[str, Counter[State]] = {}
+    pools: dict[str, Counter[str]] = {}
     for evidence in (await Runners(redis).all(installation.id)).values():
         pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-        pools.setdefault(pool, Counter())[judge(evidence, survey, now, limits).state] += 1
+        state = judge(evidence, survey, now, limits).state.value if evidence.replaced_at is None else REPLACED
+        pools.setdefault(pool, Counter())[state] += 1
     fuses = await Fuses(redis).all(installation.id)
     table = Table(box=None, header_style="bold")
     table.add_column("pool")
-    for state in State:
-        table.add_column(state.value, justify="right", style=COLOURS[state.value])
+    for state in COLUMNS:
+        table.add_column(state, justify="right", style=COLOURS[state])
     table.add_column("fuse")
     for pool, counts in sorted(pools.items()):
-        cells = [str(counts[state] or "") for state in State]
+        cells = [str(counts[state] or "") for state in COLUMNS]
         table.add_row(pool, *cells, fuses.get(pool, Fuse()).position.value)
     cost = await _cost(redis, org)
     news = await _news(redis, installation.id)
@@ -128,22 +141,30 @@ async def _cost(redis: Any, org: str) -> str:
 
 async def _news(redis: Any, installation: int) -> list[Text]:
     rows = await Events(redis).latest(installation, EVENTS_SHOWN)
-    lines = []
-    for _, row in rows:
-        event = msgspec.json.decode(row)
-        said = event["data"].get("reason", "")
-        lines.append(Text(f"{event['time']}  {event['type']}  {event['subject']}  {said}"))
-    return lines or [Text(f"{timestamp(time.time())}  nothing has happened yet", "dim")]
+    return [_line(msgspec.json.decode(row)) for _, row in rows] or [
+        Text(f"{timestamp(time.time())}  nothing has happened yet", "dim")
+    ]
 
 
-async def _curl(settings: Settings, redis: Any) -> str:
-    """A line to paste: the health endpoint, with a token that ends with the sandbox."""
+def _line(event: dict[str, Any]) -> Text:
+    kind = event["type"].removeprefix("ghapp.").removesuffix(".v1")
+    colour = next((colour for word, colour in KIND_COLOURS.items() if word in kind), "")
+    when, reason = event["time"][11:19], event["data"].get("reason", "")
+    return Text.assemble((f"{when}  ", "dim"), (f"{kind:<16}", colour), f"  {event['subject']}  ", (reason, "dim"))
+
+
+async def _hints(site: Site, redis: Any) -> Group:
+    """What to try while the sandbox runs; the token ends with it."""
     secret, _ = await Tokens(redis).create("sandbox", ("acme",), ("read",), time.time())
-    host, port = settings.listen
-    return f"curl -H 'Authorization: Bearer {secret}' 'http://{host}:{port}/v1/orgs/acme/runners?limit=1'"
+    host, port = site.settings.listen
+    lines = {
+        "ask it ": f"curl -H 'Authorization: Bearer {secret}' 'http://{host}:{port}/v1/orgs/acme/runners?limit=1'",
+        "checks ": f"{site.settings.web_url}/acme/.github/runs",
+        "explain": f". {site.settings.state_dir}/env && ghapp runners --state invalidated",
+    }
+    return Group(*(Text.assemble((f"{what}  ", "dim"), said, overflow="fold") for what, said in lines.items()))
 
 
-def _footer(lost: int, curl: str) -> Group:
+def _footer(lost: int) -> Text:
     incident = f"Incident: {lost} registrations vanished in {INCIDENT_POOL}. " if lost else ""
-    line = Text(f"{incident}Ctrl-C ends everything.", "bold" if lost else "dim")
-    return Group(line, Text(curl, no_wrap=True, overflow="fold")) if curl else Group(line)
+    return Text(f"{incident}Ctrl-C ends everything.", "bold" if lost else "dim")

@@ -19,6 +19,7 @@ COLOURS = {
     "invalidated": "red",
     "retired": "bright_black",
     "unknown": "bright_black",
+    "replaced": "green",
 }
 
 

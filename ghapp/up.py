@@ -8,7 +8,9 @@ obtained them.
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -39,6 +41,8 @@ confirm_seconds = 4
 startup_seconds = 10
 [fuse]
 cooldown_seconds = 20
+[report]
+repository = "acme/.github"
 {pools}
 """
 
@@ -132,8 +136,19 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         _make(home)
         if settings.redis_url is None:
             environ["GHAPP_REDIS_URL"] = stack.enter_context(embedded_redis(home / "redis", durable=not sandbox))
+        if sandbox:
+            _leave_word(home, environ)
         log_file = stack.enter_context(home.joinpath("ghapp.log").open("ab"))
         show(Site(environ, bench, lambda name, environ: stack.enter_context(_role(name, environ, log_file))))
+
+
+def _leave_word(home: Path, environ: Mapping[str, str]) -> None:
+    """For commands in another terminal: what they need of the environment, to be read by a shell."""
+    ours = {name: value for name, value in environ.items() if name.startswith("GHAPP_") or name == "CONTROLLER_SECRET"}
+    ours["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"
+    file = home / "env"
+    file.touch(mode=0o600)
+    file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in ours.items()))
 
 
 def _require_free(host: str, port: int) -> None:
