@@ -77,7 +77,15 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         assert {row["pool"] for row in rows} == {"linux-4vcpu"}
         assert wait_for(lambda: not any(row["replace"] for row in lost() or [{"replace": True}])), "all were accepted"
         assert "12 registrations vanished" in terminal.text
-        assert "ghapp.runner.replace.v1" in terminal.text
+        assert "runner.replace" in terminal.text
+
+        words = re.search(r"explain +(\. \S+/env) && ghapp", terminal.text)
+        told = subprocess.run(
+            ["sh", "-c", f"{words[1]} && ghapp explain acme {rows[0]['name']}"], capture_output=True, text=True
+        )
+        assert "is invalidated: RegistrationInvalidated" in told.stdout, told.stderr
+        checks = re.search(r"checks +(http://\S+/acme/.github/runs)", terminal.text)
+        assert wait_for(lambda: "12 replaced" in httpx.get(checks[1]).text), "the check run that admins see"
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(30)
