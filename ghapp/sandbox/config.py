@@ -91,6 +91,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         webhook_url: where the App's deliveries go; none are sent without it.
         webhook_secret: of the App's hook; a random one when empty.
         controller_secret: `whsec_…`, what the stand-in for a runner controller expects; a random one when empty.
+        api_path: where alone the REST API is, such as `/api/v3`; empty: both there and at the root.
         rate_limit: calls per installation and hour.
         latency_seconds: added to each REST call.
     """
@@ -102,6 +103,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ticking: bool = True
     host: str = "127.0.0.1"
     port: int = 0
+    api_path: str = ""
     app: bool = True
     permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(LEAST_PRIVILEGE))
     events: tuple[str, ...] = ("workflow_job",)
@@ -110,3 +112,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     controller_secret: str = ""
     rate_limit: int = 5000
     latency_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.api_path and (not self.api_path.startswith("/") or self.api_path.endswith("/")):
+            raise ValueError("api_path begins with a slash and does not end with one")

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
 WINDOW_SECONDS = 3600
 
 
 @dataclass(slots=True)
 class Meter:
-    """One installation's hour; `reset` is the epoch second at which it starts anew."""
+    """One installation's hour.
+
+    Attributes:
+        reset: the epoch second at which it starts anew.
+        refusal: the status of calls over the limit, 403 or 429.
+    """
 
     limit: int
     reset: int
     used: int = 0
+    refusal: int = HTTPStatus.FORBIDDEN
 
     @property
     def remaining(self) -> int:
         """Calls that are left."""
         return max(0, self.limit - self.used)
 
-    def headers(self) -> dict[str, str]:
-        """The limit as every answer reports it."""
+    def renew(self, now: float) -> None:
+        """The hour starts anew before its time."""
+        self.used, self.refusal, self.reset = 0, HTTPStatus.FORBIDDEN, int(now) + WINDOW_SECONDS
+
+    def headers(self, stated_reset: float) -> dict[str, str]:
+        """The limit as every answer reports it; `stated_reset` is the time of the reset by GitHub's own clock."""
         return {
             "x-ratelimit-limit": str(self.limit),
             "x-ratelimit-remaining": str(self.remaining),
             "x-ratelimit-used": str(self.used),
-            "x-ratelimit-reset": str(self.reset),
+            "x-ratelimit-reset": str(int(stated_reset)),
             "x-ratelimit-resource": "core",
         }
 

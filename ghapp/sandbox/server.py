@@ -18,27 +18,17 @@ from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ghapp.sandbox import controller
+from ghapp.sandbox.application import ENTERPRISE_PATH, application
 from ghapp.sandbox.apps import App
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.control import Control
-from ghapp.sandbox.control.http import routes as control_routes
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.fleet.life import Fleet
-from ghapp.sandbox.pages import Pages
-from ghapp.sandbox.rest.answers import Refusal
-from ghapp.sandbox.rest.operation import PREFIX_KEY
-from ghapp.sandbox.rest.routes import routes as rest_routes
+from ghapp.sandbox.wire import BreakableProtocol
 from ghapp.sandbox.world import World
 
-#: Where a GitHub Enterprise Server has its REST API; here it is to be had at both places.
-ENTERPRISE_PREFIX = "/api/v3"
 TICK_SECONDS = 0.1
 BACKLOG = 2048
 START_SECONDS = 10
@@ -49,7 +39,7 @@ class SandboxServer:
     """A simulated GitHub that is served while the context lasts; sync and async code may use it alike.
 
     Attributes:
-        url: its root: REST base, REST base with `/api/v3`, and the web pages.
+        url: its root: the web pages, and, unless the configuration says otherwise, the REST base.
         world: what it holds; to be read by tests, and changed through `control`.
         control: its levers, callable from any thread.
         controller: the stand-in for a runner controller, at `controller_url`.
@@ -63,6 +53,7 @@ class SandboxServer:
         # From here on connections wait for the server instead of being refused by it.
         self._socket.listen(BACKLOG)
         self.url = f"http://{self.config.host}:{self._socket.getsockname()[1]}"
+        self._api_path = self.config.api_path or ENTERPRISE_PATH
         self.world = World(self.config, self.url)
         self.controller = Controller(self.world)
         self.control = Control(self.world, self.controller)
@@ -70,7 +61,9 @@ class SandboxServer:
         self._failures: list[Exception] = []
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self._application(),
+                application(self.world, self.control, self.describe, self._living),
+                http=BreakableProtocol,
+                date_header=False,
                 access_log=False,
                 log_level="critical",
                 lifespan="on",
@@ -80,8 +73,8 @@ class SandboxServer:
 
     @property
     def api_url(self) -> str:
-        """The REST base as of a GitHub Enterprise Server."""
-        return self.url + ENTERPRISE_PREFIX
+        """The REST base, as of a GitHub Enterprise Server."""
+        return self.url + self._api_path
 
     @property
     def controller_url(self) -> str:
@@ -126,9 +119,10 @@ class SandboxServer:
         return next(iter(self.world.orgs.values())).fleet
 
     def installation_id(self, org: str = "acme") -> int:
-        """The id of an App's installation there; LookupError when there is none."""
+        """The id of an App's installation there, by its name now or before; LookupError when there is none."""
+        place = self.world.directory.once_called(org)
         for installation in self.world.registry.installations.values():
-            if installation.org == org:
+            if place is not None and installation.org == place.login:
                 return installation.id
         raise LookupError(f"no App is installed on {org!r}")
 
@@ -188,20 +182,6 @@ class SandboxServer:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    def _application(self) -> ASGIApp:
-        application = Starlette(
-            routes=[
-                *rest_routes(),
-                *Pages(self.world).routes(),
-                *control_routes(self.control, self.describe),
-                Route(controller.PATH, self.controller.__call__, methods=["POST"]),
-            ],
-            exception_handlers={HTTPException: _refuse},
-            lifespan=self._living,
-        )
-        application.state.world = self.world
-        return _Unprefixed(application)
-
     @contextlib.asynccontextmanager
     async def _living(self, app: Starlette) -> AsyncIterator[None]:
         """The fleets live and deliveries go out while the server runs."""
@@ -223,24 +203,3 @@ class SandboxServer:
         while True:
             self.world.tick()
             await asyncio.sleep(TICK_SECONDS)
-
-
-class _Unprefixed:
-    """Takes `/api/v3` off a path and notes that it was there, so that links can bear it."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(f"{ENTERPRISE_PREFIX}/"):
-            path = scope["path"].removeprefix(ENTERPRISE_PREFIX)
-            scope = {**scope, "path": path, PREFIX_KEY: ENTERPRISE_PREFIX}
-        await self._app(scope, receive, send)
-
-
-async def _refuse(request: Request, error: Exception) -> Response:
-    """What no route answers, in GitHub's shape."""
-    del request
-    if not isinstance(error, HTTPException):
-        raise error
-    return Refusal(error.status_code, error.detail).response()

@@ -3,64 +3,34 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
-from functools import cached_property
 from random import Random
-from typing import Any
+from typing import Literal
 
-import msgspec
-
-from ghapp.sandbox.account import Account
-from ghapp.sandbox.apps import App, Hook, Installation, Registry, holds
+from ghapp.sandbox.account.account import Account
+from ghapp.sandbox.announcements import Announcements
+from ghapp.sandbox.apps import App, Hook
 from ghapp.sandbox.clock import Clock
 from ghapp.sandbox.config import OrgConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
-from ghapp.sandbox.documents.accounts import Document, Pen
-from ghapp.sandbox.documents.payloads import repository_names, workflow_job
-from ghapp.sandbox.documents.runnerpages import RunnerPages
-from ghapp.sandbox.faults import Faults
+from ghapp.sandbox.directory import Directory
+from ghapp.sandbox.documents.accounts import Pen
+from ghapp.sandbox.documents.payloads import check_run_event, workflow_job
+from ghapp.sandbox.documents.work import check_run_document
+from ghapp.sandbox.faults.faults import Faults
 from ghapp.sandbox.fleet.happenings import Happening, JobMoved, RunnerEnded
 from ghapp.sandbox.fleet.jobs import Repository
-from ghapp.sandbox.fleet.life import Deletion, Fleet
+from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.fleet.runners import Runner
+from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.ratelimits import RateLimits
+from ghapp.sandbox.runnerview import RunnerView
+
+Deletion = Literal["deleted", "busy", "absent"]
 
 #: Runner ids of the first organization begin here, of the second a million later: a mix-up shows.
 FIRST_RUNNER_ID = 1_001
 FIRST_ORGANIZATION_ID = 5_001
 FIRST_REPOSITORY_ID = 800_001
-SENDER = ("mona", 101)
-
-#: What an installation must hold to be told of an event; whatever is not named here comes by itself.
-_PERMISSION_FOR = {"workflow_job": "actions", "check_run": "checks", "check_suite": "checks"}
-_BY_SUBSCRIPTION = frozenset({"workflow_job"})
-
-
-@dataclass(eq=False)
-class Organization:
-    """An organization, its repositories by name and its fleet."""
-
-    id: int
-    login: str
-    repositories: dict[str, Repository]
-    fleet: Fleet
-    pen: Pen
-    pages: RunnerPages = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pages = RunnerPages(self.fleet.roster)
-
-    @cached_property
-    def account(self) -> Document:
-        """Its short form."""
-        return self.pen.account(self.login, self.id)
-
-    def repository_document(self, repository: Repository) -> Document:
-        """A repository of it in full."""
-        return self.pen.repository(repository, self.account)
-
-    def repository_with_id(self, repository_id: int) -> Repository | None:
-        """The repository of that id."""
-        return next((r for r in self.repositories.values() if r.id == repository_id), None)
 
 
 class World:
@@ -76,48 +46,52 @@ class World:
         self.url = url
         self.pen = Pen(url)
         self.clock = Clock(running=config.ticking)
-        self.deliveries = Deliveries(self.now)
-        self.limits = RateLimits(config.rate_limit)
         self.faults = Faults(config.latency_seconds)
+        self.directory = Directory(self.pen, self.faults, self.now)
+        self.registry = self.directory.registry
+        self.orgs = self.directory.orgs
+        self.sender = self.directory.sender
+        self.deliveries = Deliveries(self.now, self.faults)
+        self.announcements = Announcements(self.directory, self.deliveries)
+        self.limits = RateLimits(config.rate_limit)
         self.account = Account(self.now())
-        self.registry = Registry()
-        self.sender = self.pen.account(*SENDER, kind="User")
-        self.orgs = {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
-        self._envelopes: dict[int, msgspec.Raw] = {}
+        self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
         if config.app:
             self._install_first_app()
 
     def now(self) -> float:
-        """Epoch seconds, on this GitHub's clock."""
+        """Epoch seconds."""
         return self.clock.now()
 
-    def organization(self, login: str) -> Organization | None:
-        """The organization of that name; names are the same in any case."""
-        return self.orgs.get(login.lower())
+    def stated(self, moment: float) -> float:
+        """A moment as GitHub states it: by its own clock, which may be wrong."""
+        return moment + self.clock.github_ahead
 
-    def organization_with_id(self, organization_id: int) -> Organization | None:
-        """The organization of that id."""
-        return next((org for org in self.orgs.values() if org.id == organization_id), None)
-
-    def installation_document(self, installation: Installation) -> Document:
-        """An installation as REST and deliveries show it."""
-        return self.pen.installation(installation, self.orgs[installation.org.lower()].account, self.sender)
+    def runners_of(self, org: Organization) -> RunnerView:
+        """An organization's runners as GitHub shows them now."""
+        return RunnerView(org, self.faults, self.now())
 
     def tick(self) -> None:
-        """Lets all fleets live until now, and tells the world about it."""
+        """Ends the faults that are over, lets all fleets live until now, and tells the world about it."""
+        self.faults.pass_time(self.now())
         for org in self.orgs.values():
             for happening in org.fleet.step(self.now()):
                 self._tell(org, happening)
 
     def delete_runner(self, org: Organization, runner_id: int) -> Deletion:
-        """A client's DELETE of a runner, put to its account."""
-        self.account.delete_asked(org.login, runner_id, self.now())
+        """A client's DELETE of a runner, put to its account. GitHub believes what it says of it."""
+        now = self.now()
+        self.account.delete_asked(runner_id, now)
         runner = org.fleet.roster.registered.get(runner_id)
-        worked = runner is not None and runner.alive
-        deletion = org.fleet.delete(runner_id)
-        if runner is not None and worked and deletion == "deleted":
-            self.account.wrongly_removed(org.login, runner, "delete", self.now())
-        return deletion
+        shown = self.runners_of(org).find(runner_id)
+        if shown is None or runner is None:
+            return "absent"
+        if shown["busy"]:
+            return "busy"
+        if runner.alive:
+            self.account.wrongly_removed(org.login, runner, "delete", now)
+        org.fleet.retire(runner, now)
+        return "deleted"
 
     def replace_runner(self, org: Organization, runner_id: int, pool: str, *, barren: bool) -> None:
         """What a controller does when asked to: tears down the old process, wishes for a new runner of the same pool.
@@ -128,89 +102,65 @@ class World:
             pool: where to, when the runner is unknown here.
             barren: no new runner will come.
         """
-        self.account.replace_asked(org.login, runner_id, self.now())
-        fleet = org.fleet
+        now, fleet = self.now(), org.fleet
         runner = fleet.roster.find(runner_id)
+        registered = runner_id in fleet.roster.registered
+        self.account.replace_asked(org.login, runner_id, now, registered=registered)
         if runner is not None:
-            if runner.alive and runner_id in fleet.roster.registered:
-                self.account.wrongly_removed(org.login, runner, "replace", self.now())
-            fleet.tear_down(runner)
+            if runner.alive and registered:
+                self.account.wrongly_removed(org.login, runner, "replace", now)
+            fleet.tear_down(runner, now)
             pool = runner.pool
         if pool in fleet.pools and not barren:
-            fleet.boot(pool, self.now(), replaces=runner_id)
+            fleet.boot(pool, now, replaces=runner_id)
 
-    def announce(
-        self,
-        org: Organization,
-        event: str,
-        body: Document,
-        *,
-        repository: Repository | None = None,
-        app: App | None = None,
+    def lose(self, org: Organization, runners: list[Runner]) -> None:
+        """Registrations vanish while their processes live on."""
+        org.fleet.lose(runners)
+        for runner in runners:
+            self.account.lost(org.login, runner, self.now())
+
+    def restore(self, org: Organization, runners: list[Runner], at: float) -> None:
+        """Those of them that are still lost come back."""
+        back = [runner for runner in runners if runner.id in org.fleet.roster.zombies]
+        org.fleet.restore(back, at)
+        for runner in back:
+            self.account.restored(runner.id, at)
+
+    def announce_check_run(
+        self, org: Organization, repository: Repository, check_run_id: int, action: str, identifier: str | None = None
     ) -> None:
-        """Delivers an event to each installed App (or that one) that may know of it."""
-        for installation in self.registry.installations.values():
-            if installation.org != org.login or app not in (None, installation.app):
-                continue
-            if installation.suspended_at is None and _hears_of(event, installation):
-                self.deliver(installation, event, self._enveloped(org, installation, body, repository), repository)
+        """Tells the App that posted a check run what became of it."""
+        posted = repository.check_runs[check_run_id]
+        app = self.registry.apps[posted["app_id"]]
+        document = check_run_document(check_run_id, posted, repository, self.pen.app(app), self.url)
+        moment = self.stated(self.now())
+        body = check_run_event(action, document, repository, self.url, moment, identifier=identifier)
+        self.announcements.event(org, "check_run", body, repository=repository, app=app)
 
-    def announce_installation(
-        self, installation: Installation, action: str, extra: Document | None = None, event: str = "installation"
+    def press_button(
+        self, org: Organization, repository: Repository, check_run_id: int, identifier: str | None
     ) -> None:
-        """Tells an App what became of an installation of it."""
-        org = self.orgs[installation.org.lower()]
-        seen = [r for r in org.repositories.values() if installation.sees(r.name)]
-        body: Document = {
-            "action": action,
-            "installation": self.installation_document(installation),
-            "sender": self.sender,
-        }
-        if event == "installation":
-            body["repositories"] = repository_names(seen)
-        self.deliver(installation, event, body | (extra or {}))
+        """Somebody presses a check run's button, or, without an identifier, asks for the check run again."""
+        action = "rerequested" if identifier is None else "requested_action"
+        self.announce_check_run(org, repository, check_run_id, action, identifier)
 
-    def deliver(
-        self,
-        installation: Installation,
-        event: str,
-        payload: Document,
-        repository: Repository | None = None,
-    ) -> str | None:
-        """Sends a payload as it is to the installation's App; answers the GUID."""
-        return self.deliveries.send(
-            installation.app,
-            event,
-            msgspec.json.encode(payload),
-            action=payload.get("action"),
-            installation_id=installation.id,
-            repository_id=None if repository is None else repository.id,
-        )
-
-    def _enveloped(
-        self, org: Organization, installation: Installation, body: Document, repository: Repository | None
-    ) -> Document:
-        envelope: dict[str, Any] = {
-            "organization": self.pen.organization(org.login, org.id),
-            "sender": self.sender,
-            "installation": {"id": installation.id, "node_id": f"I_{installation.id}"},
-        }
-        if repository is not None:
-            # The one large part of most payloads, and the same in all of them.
-            if repository.id not in self._envelopes:
-                document = org.repository_document(repository)
-                self._envelopes[repository.id] = msgspec.Raw(msgspec.json.encode(document))
-            envelope["repository"] = self._envelopes[repository.id]
-        return body | envelope
+    def create_app(self, code: str) -> App | None:
+        """Turns a code of the manifest flow into an App, and pings it; None for a code that is good no more."""
+        app = self.registry.redeem(code, self.now())
+        if app is not None:
+            self.announcements.created(app, self.stated(self.now()))
+        return app
 
     def _tell(self, org: Organization, happening: Happening) -> None:
         if isinstance(happening, JobMoved):
-            body = workflow_job(happening.action, happening.job, self.url)
-            self.announce(org, "workflow_job", body, repository=happening.job.repository)
+            job = happening.job.told_by(self.clock.github_ahead)
+            body = workflow_job(happening.action, job, self.url)
+            self.announcements.event(org, "workflow_job", body, repository=job.repository)
         elif isinstance(happening, RunnerEnded):
-            self.account.ended(org.login, happening.runner, happening.at)
+            self.account.ended(happening.runner.id, happening.at)
         elif happening.runner.replaces is not None:
-            self.account.replacement_online(org.login, happening.runner.replaces, happening.runner, happening.at)
+            self.account.replacement_online(happening.runner.replaces, happening.runner, happening.at)
 
     def _organization(self, config: OrgConfig, number: int) -> Organization:
         first_repository = FIRST_REPOSITORY_ID + 100 * number
@@ -244,10 +194,3 @@ class World:
         for org in self.config.orgs:
             if org.installed:
                 self.registry.install(app, org.login, self.now())
-
-
-def _hears_of(event: str, installation: Installation) -> bool:
-    permission = _PERMISSION_FOR.get(event)
-    if permission is not None and not holds(installation.permissions, permission, "read"):
-        return False
-    return event not in _BY_SUBSCRIPTION or event in installation.app.events

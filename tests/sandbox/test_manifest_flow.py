@@ -68,7 +68,8 @@ def test_a_manifest_becomes_an_app_that_is_installed_and_told_so(bare, path):
             landed = query_of(press(browser, page, "Install on acme"))
             (installation,) = app.get("/app/installations").json()
         assert landed == {"installation_id": str(installation["id"]), "setup_action": "install"}
-        (told,) = hook.wait(1)
+        ping, told = sorted(hook.wait(2), key=lambda got: got.event != "ping")
+        assert (ping.event, ping.payload["hook"]["app_id"]) == ("ping", credentials["id"])
         assert (told.event, told.payload["action"]) == ("installation", "created")
         assert told.payload["installation"]["permissions"] == {"metadata": "read", **MANIFEST["default_permissions"]}
 

@@ -235,6 +235,41 @@ def test_what_only_happens_in_trouble_is_as_described_too(stage):
 
 
 @pytest.mark.xdist_group("openapi")
+@pytest.mark.parametrize(
+    ("lever", "arguments", "status"),
+    [
+        ("withhold_permission", {}, 403),
+        ("withhold_permission", {"status": 404}, 404),
+        ("doubt_new_tokens", {"refused": 9_999}, 401),
+        ("doubt_new_tokens", {"refused": 0, "hidden": 9_999}, 404),
+        ("secondary_limit", {"status": 403}, 403),
+        ("secondary_limit", {"status": 429}, 429),
+        ("exhaust_limit", {"status": 429}, 429),
+        ("block_address", {}, 403),
+        ("server_errors", {}, 502),
+        ("empty_list", {}, 200),
+        ("unlist", {"share": 0.5}, 200),
+        ("miscount", {"by": 9}, 200),
+        ("misreport", {"busy": False, "status": "offline"}, 200),
+        ("stale_lists", {}, 200),
+        ("linger", {}, 200),
+        ("slip_pages", {"appear": 1}, 200),
+        ("skew_clock", {}, 200),
+    ],
+)
+def test_a_lie_has_the_shape_of_the_truth(stage, lever, arguments, status):
+    control = stage.sandbox.control
+    try:
+        getattr(control, lever)(**({"org": "acme"} if lever != "skew_clock" else {}), **arguments)
+        for template in (RUNNERS, f"{RUNNERS}/{{runner_id}}"):
+            answer = stage.call("GET", template)
+            assert answer.status_code == status
+            assert mistakes("GET", template, answer) == []
+    finally:
+        control.no_faults()
+
+
+@pytest.mark.xdist_group("openapi")
 def test_a_converted_manifest_is_as_described(stage):
     manifest = {
         "name": "another",

@@ -1,22 +1,29 @@
-"""How GitHub and the controller can be made to fail, and how much they let through."""
+"""How calls can be made to fail, and how many are let through.
+
+`seconds` is how long it lasts on the sandbox' clock, `org` whom it befalls (None: all), and `match` is searched in the
+path of a request, which has no `/api/v3` in front.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from ghapp.sandbox.control.levers import Levers, lever
-from ghapp.sandbox.faults import Fault, effect_of
+from ghapp.sandbox.control.levers import FOREVER, Levers, lever
+from ghapp.sandbox.faults import requests
+from ghapp.sandbox.faults.requests import CutShort, Effect, Hang, RequestFault, Reset
+from ghapp.sandbox.ratelimits import Meter
 
-FOREVER = float("inf")
+#: Everything that an installation's token calls, and not the App itself.
+_BY_TOKEN = r"^/(?!app\b|app-manifests\b|orgs/[^/]+/installation$)"  # noqa: S105 -- no secret, a pattern of paths
 
 
 class FailureLevers(Levers):
-    """Latency, faults, limits, a controller that refuses or does nothing."""
+    """Latency, faults, limits."""
 
     @lever
     def latency(self, *, seconds: float) -> None:
-        """Each REST call takes this much longer."""
+        """Each REST call takes this much longer, until it is told otherwise."""
         self.world.faults.latency_seconds = seconds
 
     @lever
@@ -34,36 +41,121 @@ class FailureLevers(Levers):
         seconds: float = FOREVER,
         times: int | None = None,
     ) -> int:
-        """Requests whose path matches the expression get a `status` instead, `hang` so many seconds, or are `reset`.
+        """Requests that match get a `status` instead, `hang` so many seconds, or are `reset`.
 
         Lasts for `seconds`, and for so many `times`; answers how many faults are at work.
         """
-        effect = effect_of(status=status, hang=hang, reset=reset, body=body, headers=headers)
-        until = self.world.now() + seconds
-        self.world.faults.active.append(Fault(effect, re.compile(match), until, org=org, method=method, times=times))
-        return len(self.world.faults.active)
+        if [status is not None, hang is not None, reset].count(True) != 1:
+            raise ValueError("a fault needs exactly one of status, hang (seconds) and reset (true)")
+        effect: Effect = Reset()
+        if status is not None:
+            effect = requests.error(status, body, headers)
+        elif hang is not None:
+            effect = Hang(hang)
+        self._strike(effect, org, seconds, match, method=method, times=times)
+        return len(self.world.faults)
 
     @lever
     def no_faults(self) -> None:
-        """Everything works again."""
-        self.world.faults.active.clear()
+        """Everything that was to last for a while is over: faults, lies, and changes that were told their `seconds`."""
+        self.world.faults.end_all(self.world.now())
+
+    @lever
+    def server_errors(
+        self,
+        org: str | None = None,
+        *,
+        status: int = 502,
+        share: float = 1.0,
+        match: str = "",
+        seconds: float = FOREVER,
+    ) -> None:
+        """A share of the calls, chosen by the seed, is answered with a 5xx."""
+        self._strike(requests.error(status), org, seconds, match, share=share)
+
+    @lever
+    def reset_connections(
+        self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
+    ) -> None:
+        """Connections are reset before there is an answer."""
+        self._strike(Reset(), org, seconds, match, share=share)
+
+    @lever
+    def hang(
+        self,
+        org: str | None = None,
+        *,
+        pause: float = 60.0,
+        share: float = 1.0,
+        match: str = "",
+        seconds: float = FOREVER,
+    ) -> None:
+        """Answers come `pause` seconds late, by the wall's clock."""
+        self._strike(Hang(pause), org, seconds, match, share=share)
+
+    @lever
+    def cut_short(
+        self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
+    ) -> None:
+        """Answers end in the midst of their body; what was asked has been done."""
+        self._strike(CutShort(), org, seconds, match, share=share)
+
+    @lever
+    def answer_html(
+        self,
+        org: str | None = None,
+        *,
+        status: int = 200,
+        share: float = 1.0,
+        match: str = "",
+        seconds: float = FOREVER,
+    ) -> None:
+        """HTML comes instead of JSON."""
+        self._strike(requests.page(status), org, seconds, match, share=share)
+
+    @lever
+    def block_address(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
+        """The organization's IP allow list does not have the caller's address: 403 on every call by token."""
+        self._strike(requests.error(403, requests.document(403, requests.BLOCKED)), org, seconds, _BY_TOKEN)
 
     @lever
     def limits(self, *, org: str | None = None, limit: int | None = None, remaining: int | None = None) -> None:
         """Sets the hourly limit, what is left of this hour, or both; of one organization or all."""
-        places = list(self.world.orgs.values()) if org is None else [self._org(org)]
-        for installation in [i for place in places for i in self._installations(place)]:
-            meter = self.world.limits.meter(installation.id, self.world.now())
+        for meter in self._meters(org):
             meter.limit = meter.limit if limit is None else limit
             meter.used = meter.used if remaining is None else meter.limit - remaining
 
     @lever
-    def fail_controller(self, *, status: int = 500, seconds: float = FOREVER) -> None:
-        """The controller answers this to every event for a while."""
-        self.controller.status = status
-        self.controller.status_until = self.world.now() + seconds
+    def exhaust_limit(self, org: str | None = None, *, status: int = 403, seconds: float = 60.0) -> None:
+        """The primary limit is used up, and its reset is `seconds` away: calls are 403 or 429, with remaining 0."""
+        for meter in self._meters(org):
+            meter.reset = int(self.world.now() + seconds)
+            meter.used, meter.refusal = meter.limit, status
+            self._undo_after(seconds, meter.renew)
 
     @lever
-    def barren_controller(self, *, barren: bool = True) -> None:
-        """The controller accepts events, and no runner ever comes of it."""
-        self.controller.barren = barren
+    def secondary_limit(
+        self, org: str | None = None, *, status: int = 403, retry_after: int = 60, seconds: float | None = None
+    ) -> None:
+        """Calls by token are 403 or 429 with `retry-after`, for so long or for `seconds`."""
+        lasting = retry_after if seconds is None else seconds
+        self._strike(requests.over_secondary_limit(status, retry_after), org, lasting, _BY_TOKEN)
+
+    def _strike(
+        self,
+        effect: Effect,
+        org: str | None,
+        seconds: float,
+        match: str,
+        *,
+        method: str | None = None,
+        times: int | None = None,
+        share: float = 1.0,
+    ) -> None:
+        fault = RequestFault(effect, re.compile(match), self._rng(), method=method, times=times, share=share)
+        self._begin(fault, org, seconds)
+
+    def _meters(self, org: str | None) -> list[Meter]:
+        places = list(self.world.orgs.values()) if org is None else [self._org(org)]
+        installations = [installation for place in places for installation in self._installations(place)]
+        return [self.world.limits.meter(installation.id, self.world.now()) for installation in installations]

@@ -1,25 +1,25 @@
 """The control API over HTTP, under `/_sandbox`; all JSON.
 
-Each lever takes a JSON object of its keyword arguments (an empty body is none) and answers what it returns; they are
-documented where they are written. A wrong argument is 422 `{"error": …}`, an unknown organization, runner, job or pool
-is 404.
-
-`POST /_sandbox/orgs/{org}/…`
-    Runners: `lose`, `restore`, `register`, `take-offline`, `bring-online`, `busy` (runners.py).
-    Work: `queue`, `finish`, `head`, `click` (work.py).
-    The App: `install`, `suspend`, `unsuspend`, `uninstall`, `permissions`, `select`, `deliver` (installations.py).
-`POST /_sandbox/…`
-    `step`, `quiet`, `webhook`, `latency`, `faults`, `limits`, `controller/fail`, `controller/barren`, `account/reset`.
-`DELETE /_sandbox/faults`
-    Everything works again.
 `GET /_sandbox`
     Addresses, ids and all secrets.
+`GET /_sandbox/levers`
+    Every lever with what it takes and does.
+`POST /_sandbox/{lever}`, `POST /_sandbox/orgs/{org}/{lever}`
+    Pulls a lever; its name has dashes for underscores. The body is an object of its arguments (an empty body is none)
+    and the answer is what it returns. Below `orgs/{org}` it befalls this organization.
 `GET /_sandbox/account`, `GET /_sandbox/controller/events`
     What was seen.
+`POST /_sandbox/faults`, `DELETE /_sandbox/faults`
+    `fault` and `no-faults`.
+`POST /_sandbox/controller/fail`, `POST /_sandbox/controller/barren`, `POST /_sandbox/account/reset`
+    `fail-controller`, `barren-controller`, `reset-account`.
+
+A wrong argument is 422 `{"error": …}`; an unknown organization, runner, job or pool is 404.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -31,53 +31,42 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.sandbox.control import Control, NoSuchThingError
+from ghapp.sandbox.control.levers import levers_of
 
+Act = Callable[..., Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def routes(control: Control, describe: Callable[[], dict[str, Any]]) -> list[Route]:
     """All routes; `describe` answers `GET /_sandbox`."""
-    of_an_org: dict[str, Callable[..., Any]] = {
-        "lose": control.lose,
-        "restore": control.restore,
-        "register": control.register,
-        "take-offline": control.take_offline,
-        "bring-online": control.bring_online,
-        "busy": control.busy,
-        "queue": control.queue,
-        "finish": control.finish,
-        "head": control.head,
-        "click": control.click,
-        "install": control.install,
-        "suspend": control.suspend,
-        "unsuspend": control.unsuspend,
-        "uninstall": control.uninstall,
-        "permissions": control.permissions,
-        "select": control.select,
-        "deliver": control.deliver,
-    }
-    of_all: list[tuple[str, str, Callable[..., Any]]] = [
+    levers = {name.replace("_", "-"): act for name, act in levers_of(control).items()}
+    named: list[tuple[str, str, Act]] = [
         ("GET", "", describe),
+        ("GET", "/levers", lambda: {name: _described(act) for name, act in levers.items()}),
         ("GET", "/account", control.account),
         ("POST", "/account/reset", control.reset_account),
-        ("POST", "/step", control.step),
-        ("POST", "/quiet", control.quiet),
-        ("POST", "/webhook", control.webhook),
-        ("POST", "/latency", control.latency),
-        ("POST", "/faults", control.fault),
-        ("DELETE", "/faults", control.no_faults),
-        ("POST", "/limits", control.limits),
         ("GET", "/controller/events", control.controller_events),
         ("POST", "/controller/fail", control.fail_controller),
         ("POST", "/controller/barren", control.barren_controller),
+        ("POST", "/faults", control.fault),
+        ("DELETE", "/faults", control.no_faults),
     ]
+    pulled = [("POST", f"/{name}", act) for name, act in levers.items()]
+    of_an_org = [("POST", f"/orgs/{{org}}/{name}", act) for name, act in levers.items() if _takes_org(act)]
     return [
-        *(Route(f"/_sandbox{path}", _endpoint(act), methods=[method]) for method, path, act in of_all),
-        *(Route(f"/_sandbox/orgs/{{org}}/{n}", _endpoint(a), methods=["POST"]) for n, a in of_an_org.items()),
+        Route(f"/_sandbox{path}", _endpoint(act), methods=[method]) for method, path, act in named + pulled + of_an_org
     ]
 
 
-def _endpoint(act: Callable[..., Any]) -> Endpoint:
+def _takes_org(act: Act) -> bool:
+    return "org" in inspect.signature(act).parameters
+
+
+def _described(act: Act) -> dict[str, str]:
+    return {"takes": str(inspect.signature(act, eval_str=True)), "does": inspect.getdoc(act) or ""}
+
+
+def _endpoint(act: Act) -> Endpoint:
     async def call(request: Request) -> Response:
         try:
             arguments = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])

@@ -7,50 +7,56 @@ from typing import Any
 
 from ghapp.sandbox.control.levers import Levers, known, lever
 from ghapp.sandbox.documents.payloads import repository_names
+from ghapp.sandbox.organization import Organization
 
 
 class InstallationLevers(Levers):
     """Installed, suspended, removed; granted this and that; told anything."""
 
     @lever
-    def suspend(self, org: str) -> None:
-        """An admin suspends the App."""
-        for installation in self._installations(self._org(org)):
+    def suspend(self, org: str, *, seconds: float | None = None) -> None:
+        """An admin suspends the App, for a while or until `unsuspend`."""
+        place = self._org(org)
+        for installation in self._installations(place):
             installation.suspended_at = self.world.now()
-            self.world.announce_installation(installation, "suspend")
+            self.world.announcements.installation(installation, "suspend")
+        self._undo_after(seconds, lambda _: self._let_in(place))
 
     @lever
     def unsuspend(self, org: str) -> None:
         """The App is let in again."""
-        for installation in self._installations(self._org(org)):
-            installation.suspended_at = None
-            self.world.announce_installation(installation, "unsuspend")
+        self._let_in(self._org(org))
 
     @lever
-    def uninstall(self, org: str) -> None:
-        """An admin removes the App; its tokens die at once."""
-        for installation in self._installations(self._org(org)):
+    def uninstall(self, org: str, *, seconds: float | None = None) -> None:
+        """An admin removes the App; its tokens die at once. After `seconds` it is installed anew, under another id."""
+        place = self._org(org)
+        for installation in self._installations(place):
             self.world.registry.uninstall(installation)
-            self.world.announce_installation(installation, "deleted")
+            self.world.announcements.installation(installation, "deleted")
+        self._undo_after(seconds, lambda _: self._reinstall(place))
+
+    @lever
+    def rename(self, org: str, login: str, *, seconds: float | None = None) -> None:
+        """The organization gets another name, for a while or for good; the old one is 404 everywhere, all ids stay."""
+        place = self._org(org)
+        if self.world.directory.once_called(login) not in (None, place):
+            raise ValueError(f"an organization is or was called {login!r}")
+        former = place.login
+        self.world.directory.rename(place, login)
+        self._undo_after(seconds, lambda _: self.world.directory.rename(place, former))
 
     @lever
     def install(self, org: str) -> list[int]:
         """An admin installs every App that there is; answers the installations' ids."""
-        place = self._org(org)
-        installed = []
-        for app in self.world.registry.apps.values():
-            if self.world.registry.installation_on(place.login, app) is None:
-                installation = self.world.registry.install(app, place.login, self.world.now())
-                self.world.announce_installation(installation, "created")
-                installed.append(installation.id)
-        return installed
+        return self._install_all(self._org(org))
 
     @lever
     def permissions(self, org: str, *, permissions: dict[str, str]) -> None:
         """The installation holds these from now on, and no others."""
         for installation in self._installations(self._org(org)):
             installation.permissions = dict(permissions)
-            self.world.announce_installation(installation, "new_permissions_accepted")
+            self.world.announcements.installation(installation, "new_permissions_accepted")
 
     @lever
     def select(self, org: str, *, repositories: Sequence[str] | None) -> None:
@@ -69,18 +75,29 @@ class InstallationLevers(Levers):
                 "requester": None,
             }
             action = "added" if added else "removed"
-            self.world.announce_installation(installation, action, extra, "installation_repositories")
+            self.world.announcements.installation(installation, action, extra, "installation_repositories")
 
     @lever
     def deliver(self, org: str, *, event: str, payload: dict[str, Any]) -> list[str]:
         """Sends any payload as it is, signed, to the Apps installed there; answers the GUIDs."""
         installations = self._installations(self._org(org))
-        guids = [self.world.deliver(installation, event, payload) for installation in installations]
+        guids = [self.world.announcements.payload(installation, event, payload) for installation in installations]
         return [guid for guid in guids if guid is not None]
 
-    @lever
-    def webhook(self, *, url: str, secret: str | None = None) -> None:
-        """Where all Apps' deliveries go from now on; an empty URL sends none."""
+    def _let_in(self, place: Organization) -> None:
+        for installation in self._installations(place):
+            if installation.suspended_at is not None:
+                installation.suspended_at = None
+                self.world.announcements.installation(installation, "unsuspend")
+
+    def _reinstall(self, place: Organization) -> None:
+        self._install_all(place)
+
+    def _install_all(self, place: Organization) -> list[int]:
+        installed = []
         for app in self.world.registry.apps.values():
-            app.hook.url = url
-            app.hook.secret = app.hook.secret if secret is None else secret
+            if self.world.registry.installation_on(place.login, app) is None:
+                installation = self.world.registry.install(app, place.login, self.world.now())
+                self.world.announcements.installation(installation, "created")
+                installed.append(installation.id)
+        return installed

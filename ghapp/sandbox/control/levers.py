@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from random import Random
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ghapp.sandbox.apps import Installation
 from ghapp.sandbox.controller import Controller
+from ghapp.sandbox.faults.faults import Fault, Temporary
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.world import Organization, World
+from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.world import World
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -20,6 +23,9 @@ Own = TypeVar("Own", bound="Levers")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
+_MARK = "is_lever"
+#: Until all faults are ended.
+FOREVER = float("inf")
 #: A caller in another thread waits so long at most; a world that takes longer is stuck.
 PATIENCE_SECONDS = 30
 
@@ -36,6 +42,7 @@ class Levers:
         self.controller = controller
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
+        self._draws = 0
 
     def attach(self) -> None:
         """The world lives in the event loop and thread that call this."""
@@ -70,7 +77,7 @@ class Levers:
         return result
 
     def _org(self, login: str) -> Organization:
-        org = self.world.organization(login)
+        org = self.world.directory.once_called(login)
         if org is None:
             raise NoSuchThingError(f"no organization {login!r}")
         return org
@@ -78,19 +85,41 @@ class Levers:
     def _installations(self, org: Organization) -> list[Installation]:
         return [i for i in self.world.registry.installations.values() if i.org == org.login]
 
+    def _begin(self, fault: Fault, org: str | None, seconds: float) -> None:
+        """Lets a fault work for so long, on one organization or on all."""
+        until = self.world.now() + seconds
+        self.world.faults.begin(fault, until=until, org_id=None if org is None else self._org(org).id)
+
+    def _undo_after(self, seconds: float | None, undo: Callable[[float], None]) -> None:
+        """Undoes a change after so long, or when all faults are ended; None: the change is for good."""
+        if seconds is not None:
+            self._begin(Temporary(undo), None, seconds)
+
+    def _rng(self) -> Random:
+        """A source of its own for each fault; the same in the same sandbox told the same."""
+        self._draws += 1
+        return Random(f"{self.world.config.seed}/{self._draws}")
+
     def _registered(self, org: Organization, ids: Sequence[int], count: int, pool: str | None) -> list[Runner]:
         roster = org.fleet.roster
         return [known(roster.registered, i) for i in ids] if ids else roster.choose(count, pool)
 
 
 def lever(method: Callable[Concatenate[Own, Params], Result]) -> Callable[Concatenate[Own, Params], Result]:
-    """Makes a method run where the world lives."""
+    """Makes a method run where the world lives, and lets it be found by `levers_of`."""
 
     @wraps(method)
     def run(self: Own, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         return self.in_world(lambda: method(self, *args, **kwargs))
 
+    run.__dict__[_MARK] = True
     return run
+
+
+def levers_of(control: Levers) -> dict[str, Callable[..., Any]]:
+    """All levers by name."""
+    names = sorted(name for name in dir(type(control)) if hasattr(getattr(type(control), name), _MARK))
+    return {name: getattr(control, name) for name in names}
 
 
 def known(things: dict[Key, Value], key: Key) -> Value:

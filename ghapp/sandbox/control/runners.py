@@ -15,13 +15,23 @@ class RunnerLevers(Levers):
     """Registrations and connections, gained and lost."""
 
     @lever
-    def lose(self, org: str, *, ids: Sequence[int] = (), count: int = 0, pool: str | None = None) -> list[int]:
-        """Registrations vanish while their processes live on; the moment is kept in the account."""
+    def lose(
+        self,
+        org: str,
+        *,
+        ids: Sequence[int] = (),
+        count: int = 0,
+        pool: str | None = None,
+        seconds: float | None = None,
+    ) -> list[int]:
+        """Registrations vanish while their processes live on; the moment is kept in the account.
+
+        After `seconds` they come back under their old ids, unless their runners are gone by then; None: never.
+        """
         place = self._org(org)
         runners = self._registered(place, ids, count, pool)
-        place.fleet.lose(runners)
-        for runner in runners:
-            self.world.account.lost(place.login, runner, self.world.now())
+        self.world.lose(place, runners)
+        self._undo_after(seconds, lambda at: self.world.restore(place, runners, at))
         return [runner.id for runner in runners]
 
     @lever
@@ -30,9 +40,7 @@ class RunnerLevers(Levers):
         place = self._org(org)
         zombies = place.fleet.roster.zombies
         runners = [known(zombies, runner_id) for runner_id in ids] if ids else list(zombies.values())
-        place.fleet.restore(runners, self.world.now())
-        for runner in runners:
-            self.world.account.restored(place.login, runner, self.world.now())
+        self.world.restore(place, runners, self.world.now())
         return [runner.id for runner in runners]
 
     @lever

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.sandbox.control.levers import Levers, NoSuchThingError, known, lever
-from ghapp.sandbox.documents.payloads import check_run_event, check_suite_requested
-from ghapp.sandbox.documents.work import check_run_document
-
-LOST_COMMUNICATION = "The self-hosted runner lost communication with the server."
+from ghapp.sandbox.documents.payloads import check_suite_requested
 
 
 class WorkLevers(Levers):
@@ -29,8 +26,7 @@ class WorkLevers(Levers):
         job = known(fleet.jobs, job_id)
         if lost:
             conclusion = "failure"
-            note = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
-            job.annotations.append(note | {"title": "", "message": LOST_COMMUNICATION})
+            job.fail_without_runner()
         fleet.finish(job, self.world.now(), conclusion)
 
     @lever
@@ -41,8 +37,8 @@ class WorkLevers(Levers):
         source.push(self.world.now(), sha)
         for installation in self._installations(place):
             app = self.world.pen.app(installation.app)
-            body = check_suite_requested(source, app, self.world.url, self.world.now())
-            self.world.announce(place, "check_suite", body, repository=source, app=installation.app)
+            body = check_suite_requested(source, app, self.world.url, self.world.stated(self.world.now()))
+            self.world.announcements.event(place, "check_suite", body, repository=source, app=installation.app)
         return source.head_sha
 
     @lever
@@ -50,12 +46,7 @@ class WorkLevers(Levers):
         """Somebody presses a check run's button, or, without an identifier, asks for the check run again."""
         place = self._org(org)
         for repository in place.repositories.values():
-            posted = repository.check_runs.get(check_run_id)
-            if posted is None:
-                continue
-            app = self.world.registry.apps[posted["app_id"]]
-            document = check_run_document(check_run_id, posted, repository, self.world.pen.app(app), self.world.url)
-            body = check_run_event(document, repository, self.world.url, self.world.now(), identifier=identifier)
-            self.world.announce(place, "check_run", body, repository=repository, app=app)
-            return
+            if check_run_id in repository.check_runs:
+                self.world.press_button(place, repository, check_run_id, identifier)
+                return
         raise NoSuchThingError(f"no check run {check_run_id} in {org}")

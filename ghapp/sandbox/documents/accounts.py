@@ -11,60 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ghapp.sandbox.apps import App, Installation
+from ghapp.sandbox.documents.links import REPOSITORY_LINKS, USER_LINKS
 from ghapp.sandbox.fleet.jobs import Repository
 
 Document = dict[str, Any]
-
-_USER_LINKS = {
-    "followers_url": "/followers",
-    "following_url": "/following{/other_user}",
-    "gists_url": "/gists{/gist_id}",
-    "starred_url": "/starred{/owner}{/repo}",
-    "subscriptions_url": "/subscriptions",
-    "organizations_url": "/orgs",
-    "repos_url": "/repos",
-    "events_url": "/events{/privacy}",
-    "received_events_url": "/received_events",
-}
-
-_REPOSITORY_LINKS = {
-    "archive_url": "/{archive_format}{/ref}",
-    "assignees_url": "/assignees{/user}",
-    "blobs_url": "/git/blobs{/sha}",
-    "branches_url": "/branches{/branch}",
-    "collaborators_url": "/collaborators{/collaborator}",
-    "comments_url": "/comments{/number}",
-    "commits_url": "/commits{/sha}",
-    "compare_url": "/compare/{base}...{head}",
-    "contents_url": "/contents/{+path}",
-    "contributors_url": "/contributors",
-    "deployments_url": "/deployments",
-    "downloads_url": "/downloads",
-    "events_url": "/events",
-    "forks_url": "/forks",
-    "git_commits_url": "/git/commits{/sha}",
-    "git_refs_url": "/git/refs{/sha}",
-    "git_tags_url": "/git/tags{/sha}",
-    "hooks_url": "/hooks",
-    "issue_comment_url": "/issues/comments{/number}",
-    "issue_events_url": "/issues/events{/number}",
-    "issues_url": "/issues{/number}",
-    "keys_url": "/keys{/key_id}",
-    "labels_url": "/labels{/name}",
-    "languages_url": "/languages",
-    "merges_url": "/merges",
-    "milestones_url": "/milestones{/number}",
-    "notifications_url": "/notifications{?since,all,participating}",
-    "pulls_url": "/pulls{/number}",
-    "releases_url": "/releases{/id}",
-    "stargazers_url": "/stargazers",
-    "statuses_url": "/statuses/{sha}",
-    "subscribers_url": "/subscribers",
-    "subscription_url": "/subscription",
-    "tags_url": "/tags",
-    "teams_url": "/teams",
-    "trees_url": "/git/trees{/sha}",
-}
 
 
 def rfc3339(seconds: float) -> str:
@@ -96,7 +46,7 @@ class Pen:
             "html_url": f"{self.url}/{login}",
             "type": kind,
             "site_admin": False,
-        } | {key: api + path for key, path in _USER_LINKS.items()}
+        } | {key: api + path for key, path in USER_LINKS.items()}
 
     def organization(self, login: str, account_id: int) -> Document:
         """An organization as webhook payloads name it."""
@@ -121,7 +71,7 @@ class Pen:
         api = f"{self.url}/repos/{repository.full_name}"
         web = f"{self.url}/{repository.full_name}"
         born = "2024-01-15T09:00:00Z"
-        links = {key: api + path for key, path in _REPOSITORY_LINKS.items()}
+        links = {key: api + path for key, path in REPOSITORY_LINKS.items()}
         counts = dict.fromkeys(
             (
                 *("forks", "forks_count", "open_issues", "open_issues_count", "stargazers_count"),
@@ -179,8 +129,10 @@ class Pen:
             "events": list(app.events),
         }
 
-    def installation(self, installation: Installation, account: Document, sender: Document) -> Document:
-        """An installation; `sender` is the admin who suspended it, where somebody did."""
+    def installation(
+        self, installation: Installation, account: Document, sender: Document, permissions: dict[str, str]
+    ) -> Document:
+        """An installation with the `permissions` that it shows; `sender` is the admin who suspended it, if one did."""
         suspended = installation.suspended_at
         return {
             "id": installation.id,
@@ -194,7 +146,7 @@ class Pen:
             "app_slug": installation.app.slug,
             "target_id": account["id"],
             "target_type": account["type"],
-            "permissions": installation.permissions,
+            "permissions": permissions,
             "events": list(installation.app.events),
             "created_at": rfc3339(installation.created_at),
             "updated_at": rfc3339(installation.created_at),

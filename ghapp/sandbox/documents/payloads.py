@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ghapp.sandbox.apps import App
 from ghapp.sandbox.documents.accounts import Document, rfc3339
 from ghapp.sandbox.documents.work import check_suite_id, commit_document, job_document
 from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
@@ -26,15 +27,35 @@ def check_suite_requested(repository: Repository, app: Document, url: str, now: 
 
 
 def check_run_event(
-    check_run: Document, repository: Repository, url: str, now: float, *, identifier: str | None = None
+    action: str, check_run: Document, repository: Repository, url: str, now: float, *, identifier: str | None = None
 ) -> Document:
-    """Somebody pressed one of a check run's buttons, the one of this `identifier`, or asked for the check run again."""
+    """A check run was created, or completed, or asked for again, or its button of this `identifier` was pressed."""
     suite = _check_suite(repository, check_run["head_sha"], check_run["app"], url, now)
     suite |= {"status": check_run["status"], "conclusion": check_run["conclusion"]}
-    asked = check_run | {"check_suite": suite}
-    if identifier is None:
-        return {"action": "rerequested", "check_run": asked}
-    return {"action": "requested_action", "check_run": asked, "requested_action": {"identifier": identifier}}
+    event = {"action": action, "check_run": check_run | {"check_suite": suite}}
+    return event if identifier is None else event | {"requested_action": {"identifier": identifier}}
+
+
+def ping(app: App, url: str, now: float) -> Document:
+    """What a new App's hook is sent first."""
+    hook = {
+        "type": "App",
+        "id": app.id,
+        "name": "web",
+        "active": True,
+        "events": list(app.events),
+        "config": {
+            "content_type": app.hook.content_type,
+            "insecure_ssl": "0",
+            "secret": "********",
+            "url": app.hook.url,
+        },
+        "updated_at": rfc3339(now),
+        "created_at": rfc3339(now),
+        "app_id": app.id,
+        "deliveries_url": f"{url}/app/hook/deliveries",
+    }
+    return {"zen": "Keep it logically awesome.", "hook_id": app.id, "hook": hook}
 
 
 def _check_suite(repository: Repository, sha: str, app: Document, url: str, now: float) -> Document:

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
+from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import Runner
 
-Page = tuple[bytes, str, int]
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page's JSON, a digest of it, and how many runners there are on all pages."""
+
+    body: bytes
+    digest: str
+    total: int
+
+    @classmethod
+    def of(cls, runners: Sequence[Document], total: int, stated_total: int) -> Page:
+        """The page that holds these of `total` runners, and says that there are `stated_total`."""
+        body = msgspec.json.encode({"total_count": stated_total, "runners": runners})
+        return cls(body, hashlib.sha256(body).hexdigest(), total)
 
 
 class RunnerPages:
@@ -21,20 +37,31 @@ class RunnerPages:
         self._version = -1
         self._ordered: list[Runner] = []
         self._pages: dict[tuple[str, int, int], Page] = {}
+        self._documents: list[Document] = []
 
     def page(self, name: str, number: int, size: int) -> Page:
-        """The page's JSON, a digest of it, and how many runners there are on all pages; `name` filters exactly."""
-        if self._version != self._roster.version:
-            self._version = self._roster.version
-            self._ordered = [runner for _, runner in sorted(self._roster.registered.items())]
-            self._pages.clear()
+        """A page; `name` filters exactly."""
+        self._keep_up()
         key = (name, number, size)
         if key not in self._pages:
             self._pages[key] = self._render(name, number, size)
         return self._pages[key]
 
+    def documents(self) -> list[Document]:
+        """All runners."""
+        self._keep_up()
+        if not self._documents:
+            self._documents = [runner_document(runner) for runner in self._ordered]
+        return self._documents
+
+    def _keep_up(self) -> None:
+        if self._version != self._roster.version:
+            self._version = self._roster.version
+            self._ordered = [runner for _, runner in sorted(self._roster.registered.items())]
+            self._pages.clear()
+            self._documents = []
+
     def _render(self, name: str, number: int, size: int) -> Page:
         found = [r for r in self._ordered if r.name == name] if name else self._ordered
         shown = [runner_document(runner) for runner in found[(number - 1) * size : number * size]]
-        body = msgspec.json.encode({"total_count": len(found), "runners": shown})
-        return body, hashlib.sha256(body).hexdigest(), len(found)
+        return Page.of(shown, len(found), len(found))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 #: Runs a repository remembers, newest first.
 RUNS_KEPT = 300
+LOST_COMMUNICATION = "The self-hosted runner lost communication with the server."
 
 JobAction = Literal["queued", "in_progress", "completed"]
 
@@ -38,6 +39,19 @@ class Job:
     runner_name: str | None = None
     annotations: list[dict[str, Any]] = field(default_factory=list)
 
+    def fail_without_runner(self) -> None:
+        """Notes what GitHub notes beside a job whose runner is gone."""
+        self.conclusion = "failure"
+        note = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
+        self.annotations.append(note | {"title": "", "message": LOST_COMMUNICATION})
+
+    def told_by(self, ahead: float) -> Job:
+        """The job with its times as a clock tells them that is so many seconds ahead."""
+        if not ahead:
+            return self
+        started, completed = (None if at is None else at + ahead for at in (self.started_at, self.completed_at))
+        return replace(self, created_at=self.created_at + ahead, started_at=started, completed_at=completed)
+
 
 @dataclass(slots=True)
 class Run:
@@ -48,6 +62,10 @@ class Run:
     head_sha: str
     created_at: float
     job: Job | None = None
+
+    def told_by(self, ahead: float) -> Run:
+        """The run with its times as a clock tells them that is so many seconds ahead."""
+        return replace(self, created_at=self.created_at + ahead) if ahead else self
 
 
 @dataclass(slots=True, eq=False)

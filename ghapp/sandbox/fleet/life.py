@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Literal
 
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.sandbox.fleet.agenda import Agenda
+from ghapp.sandbox.fleet.arrivals import Arrivals
+from ghapp.sandbox.fleet.board import JobBoard
 from ghapp.sandbox.fleet.happenings import Happening, JobMoved, RunnerEnded, RunnerOnline
 from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
 from ghapp.sandbox.fleet.roster import Roster
@@ -22,15 +23,9 @@ from ghapp.sandbox.fleet.runners import Runner
 
 FAILING_SHARE = 0.06
 
-#: Jobs remembered after they are over.
-JOBS_KEPT = 5_000
-
 #: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's.
 FIRST_JOB_ID = 40_000_000_000
 FIRST_RUN_ID = 10_000_000_000
-
-
-Deletion = Literal["deleted", "busy", "absent"]
 
 
 class Fleet:
@@ -38,8 +33,6 @@ class Fleet:
 
     Attributes:
         roster: the runners, registered or not.
-        queue: jobs that wait for a runner, oldest first.
-        jobs: recent jobs in any status, by id.
     """
 
     def __init__(
@@ -55,16 +48,13 @@ class Fleet:
     ) -> None:
         self.pools = {pool.name: pool for pool in pools}
         self.roster = Roster(rng, first_id)
-        self.queue: list[Job] = []
-        self.jobs: dict[int, Job] = {}
-        self.quiet = True
         self._repositories = list(repositories)
         self._pace = pace
         self._rng = rng
         self._agenda = Agenda()
         self._job_numbers = itertools.count(first_id)
-        self._idle: dict[frozenset[str], dict[int, Runner]] = {}
-        self._season = 0
+        self._board = JobBoard()
+        self._arrivals = Arrivals(pools, pace, rng, self._agenda, self._submit_for)
         self._happened: list[Happening] = []
         for pool in pools:
             for _ in range(pool.size):
@@ -80,13 +70,17 @@ class Fleet:
 
     def set_quiet(self, quiet: bool, now: float) -> None:
         """Stops the arrival of jobs, or lets it begin again; what runs goes on."""
-        if quiet == self.quiet:
-            return
-        self.quiet = quiet
-        self._season += 1
-        if not quiet:
-            for pool in self.pools.values():
-                self._expect_arrival(pool, now)
+        self._arrivals.set_quiet(quiet, now)
+
+    @property
+    def queue(self) -> list[Job]:
+        """Jobs that wait for a runner, oldest first."""
+        return self._board.queue
+
+    @property
+    def jobs(self) -> dict[int, Job]:
+        """Recent jobs in any status, by id."""
+        return self._board.jobs
 
     # Runners come and go
 
@@ -113,29 +107,28 @@ class Fleet:
         """Lets a registered runner be online after the settling time."""
         self._agenda.at(now + self._lasting(self._pace.settle), partial(self._settle, runner=runner))
 
-    def delete(self, runner_id: int) -> Deletion:
-        """GitHub's DELETE: refused for a busy runner; a process that still worked cleans up and ends."""
-        runner = self.roster.registered.get(runner_id)
-        if runner is None:
-            return "absent"
-        if runner.busy:
-            return "busy"
+    def retire(self, runner: Runner, now: float) -> None:
+        """Registration and process go together; a job that was running fails as one does that lost its runner."""
+        job, runner.job = runner.job, None
+        if job is not None:
+            job.fail_without_runner()
+            job.status, job.completed_at = "completed", now
+            self._tell("completed", job, now)
         self._end(runner)
-        return "deleted"
 
-    def tear_down(self, runner: Runner) -> None:
+    def tear_down(self, runner: Runner, now: float) -> None:
         """What a controller does to a runner's machine; a registration that is left behind goes offline."""
         if runner.id in self.roster.registered:
             self.take_offline([runner], alive=False)
         else:
-            self._end(runner)
+            self.retire(runner, now)
 
     # What goes wrong
 
     def lose(self, runners: Iterable[Runner]) -> None:
         """Their registrations vanish; their processes know nothing of it."""
         for runner in runners:
-            self._rest(runner)
+            self._board.rest(runner)
             self.roster.lose(runner)
 
     def restore(self, runners: Iterable[Runner], now: float) -> None:
@@ -147,7 +140,7 @@ class Fleet:
     def take_offline(self, runners: Iterable[Runner], *, alive: bool) -> None:
         """Their connections drop; `alive` says whether there still is a process behind."""
         for runner in runners:
-            self._rest(runner)
+            self._board.rest(runner)
             runner.alive, runner.online = alive, False
             self.roster.touch()
 
@@ -161,7 +154,7 @@ class Fleet:
     def hold(self, runners: Iterable[Runner], now: float, *, busy: bool) -> None:
         """Makes them busy without a job, or lets them go."""
         for runner in runners:
-            self._rest(runner)
+            self._board.rest(runner)
             runner.held = busy
             self.roster.touch()
             self._offer(runner, now)
@@ -180,13 +173,11 @@ class Fleet:
             created_at=now,
             duration=self._lasting(self._pace.job),
         )
-        self._remember(job)
+        self._board.remember(job)
         repository.record_run(job.run_id, now, job)
         self._tell("queued", job, now)
-        runner = self._idle_runner_for(job)
-        if runner is None:
-            self.queue.append(job)
-        else:
+        runner = self._board.runner_for(job)
+        if runner is not None:
             self._start(job, runner, now)
         return job
 
@@ -208,7 +199,7 @@ class Fleet:
             self.boot(runner.pool, now)
 
     def _start(self, job: Job, runner: Runner, at: float) -> None:
-        self._rest(runner)
+        self._board.rest(runner)
         runner.job = job
         job.status, job.started_at = "in_progress", at
         job.runner_id, job.runner_name = runner.id, runner.name
@@ -219,34 +210,13 @@ class Fleet:
 
     def _offer(self, runner: Runner, at: float) -> None:
         """Gives a runner that became free the oldest job it can take, or lets it wait."""
-        if not runner.waiting or runner.id not in self.roster.registered:
-            return
-        labels = frozenset(runner.labels)
-        for job in self.queue:
-            if labels.issuperset(job.labels):
-                self.queue.remove(job)
+        if runner.waiting and runner.id in self.roster.registered:
+            job = self._board.job_for(runner)
+            if job is not None:
                 self._start(job, runner, at)
-                return
-        self._idle.setdefault(labels, {})[runner.id] = runner
 
-    def _idle_runner_for(self, job: Job) -> Runner | None:
-        for labels, runners in self._idle.items():
-            if runners and labels.issuperset(job.labels):
-                return next(iter(runners.values()))
-        return None
-
-    def _expect_arrival(self, pool: PoolConfig, at: float) -> None:
-        shortest, longest = self._pace.job
-        per_second = pool.load * pool.size * self._pace.speed / ((shortest + longest) / 2)
-        if per_second > 0:
-            gap = self._rng.expovariate(per_second)
-            self._agenda.at(at + gap, partial(self._arrive, pool=pool, season=self._season))
-
-    def _arrive(self, at: float, *, pool: PoolConfig, season: int) -> None:
-        # An arrival expected before the fleet was last quieted belongs to a season that is over.
-        if season == self._season:
-            self.submit(self._rng.choice(self._repositories), pool.all_labels, at)
-            self._expect_arrival(pool, at)
+    def _submit_for(self, pool: PoolConfig, at: float) -> None:
+        self.submit(self._rng.choice(self._repositories), pool.all_labels, at)
 
     def _settle(self, at: float, *, runner: Runner) -> None:
         if not runner.alive or runner.online:
@@ -258,17 +228,8 @@ class Fleet:
             self._offer(runner, at)
 
     def _end(self, runner: Runner) -> None:
-        self._rest(runner)
+        self._board.rest(runner)
         self.roster.end(runner)
-
-    def _rest(self, runner: Runner) -> None:
-        """Takes a runner out of those that wait for jobs."""
-        self._idle.get(frozenset(runner.labels), {}).pop(runner.id, None)
-
-    def _remember(self, job: Job) -> None:
-        self.jobs[job.id] = job
-        if len(self.jobs) > JOBS_KEPT:
-            del self.jobs[next(iter(self.jobs))]
 
     def _tell(self, action: JobAction, job: Job, at: float) -> None:
         self._happened.append(JobMoved(action, replace(job), at))

@@ -13,9 +13,11 @@ from starlette.requests import Request
 
 from ghapp.sandbox.apps import App, Installation, Token
 from ghapp.sandbox.credentials import bearer, calling_app, calling_token
+from ghapp.sandbox.faults.access import TokensNotYetKnown
 from ghapp.sandbox.fleet.jobs import Repository
+from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.rest.answers import Refusal, not_found, unprocessable
-from ghapp.sandbox.world import Organization, World
+from ghapp.sandbox.world import World
 
 Shape = TypeVar("Shape")
 
@@ -33,18 +35,21 @@ class Call:
     """A request that was let in.
 
     Attributes:
-        base: the API's root as the caller reached it, with `/api/v3` when it came that way.
         body: as it came.
     """
 
     world: World
     request: Request
-    base: str
     body: bytes
     _org: Organization | None = None
     _app: App | None = None
     _token: Token | None = None
     _repository: Repository | None = None
+
+    @property
+    def base(self) -> str:
+        """The API's root as the caller reached it, with `/api/v3` when it came that way."""
+        return f"{self.request.url.scheme}://{self.request.url.netloc}{self.request.scope.get('root_path', '')}"
 
     @property
     def app(self) -> App:
@@ -73,11 +78,6 @@ class Call:
         return self._org
 
     @property
-    def login(self) -> str | None:
-        """The name of that organization, when there is one."""
-        return None if self._org is None else self._org.login
-
-    @property
     def repository(self) -> Repository:
         """The repository in the path."""
         if self._repository is None:
@@ -88,6 +88,11 @@ class Call:
     def now(self) -> float:
         """Epoch seconds."""
         return self.world.now()
+
+    @property
+    def stated_now(self) -> float:
+        """The same by GitHub's own clock: what answers state."""
+        return self.world.stated(self.world.now())
 
     def number(self, name: str) -> int:
         """A number in the path; 404 for anything else."""
@@ -113,17 +118,18 @@ class Call:
             return
         credential = bearer(self.request.headers.get("authorization", ""))
         if caller is Caller.APP:
-            self._app = calling_app(self.world.registry, credential)
+            self._app = calling_app(self.world.registry, credential, self.world.clock.github_ahead)
         else:
             self._token = calling_token(self.world.registry, credential, self.now)
             self._app = self._token.installation.app
+            self._await_recognition(self._token)
 
     def locate(self) -> None:
         """Finds the organization and repository that the path names; 404 for those that an installation cannot see."""
         if self._token is None:
             return
         params = self.request.path_params
-        home = self.world.orgs[self.installation.org.lower()]
+        home = self.world.directory.home_of(self.installation)
         if params.keys() & {"org", "organization_id", "owner", "repository_id"} and self._org is not home:
             raise not_found()
         self._org = home
@@ -134,17 +140,32 @@ class Call:
         if self._repository is not None and not self.installation.sees(self._repository.name):
             raise not_found()
 
+    def _await_recognition(self, token: Token) -> None:
+        """A token may be too young to be known."""
+        home = self.world.directory.home_of(token.installation)
+        for fault in self.world.faults.at_work(TokensNotYetKnown, home.id, self.now):
+            status = fault.status_for(token, self.now)
+            if status == HTTPStatus.UNAUTHORIZED:
+                raise Refusal(HTTPStatus.UNAUTHORIZED, "Bad credentials")
+            if status is not None:
+                raise not_found()
+
 
 def organization_in(world: World, params: dict[str, str]) -> Organization | None:
     """The organization that path parameters name, in whichever way."""
     if login := params.get("org") or params.get("owner"):
-        return world.organization(login)
-    if re.fullmatch(r"\d+", params.get("organization_id", "")):
-        return world.organization_with_id(int(params["organization_id"]))
-    if re.fullmatch(r"\d+", params.get("repository_id", "")):
-        wanted = int(params["repository_id"])
-        return next((org for org in world.orgs.values() if org.repository_with_id(wanted)), None)
-    if re.fullmatch(r"\d+", params.get("installation_id", "")):
-        installation = world.registry.installations.get(int(params["installation_id"]))
-        return None if installation is None else world.organization(installation.org)
-    return None
+        return world.directory.organization(login)
+    numbers = {name: int(text) for name, text in params.items() if re.fullmatch(r"\d+", text)}
+    if "organization_id" in numbers:
+        return world.directory.organization_with_id(numbers["organization_id"])
+    if "repository_id" in numbers:
+        return world.directory.organization_with_repository(numbers["repository_id"])
+    installation = world.registry.installations.get(numbers.get("installation_id", 0))
+    return None if installation is None else world.directory.home_of(installation)
+
+
+def organization_calling(world: World, request: Request) -> Organization | None:
+    """The organization whose installation's token a request bears."""
+    value = request.headers.get("authorization", "").rpartition(" ")[2]
+    token = world.registry.token(value, world.now())
+    return None if token is None else world.directory.home_of(token.installation)

@@ -78,9 +78,10 @@ def create_check_run(call: Call) -> Response:
     if "name" not in asked or "head_sha" not in asked:
         raise unprocessable('Invalid request.\n\n"name", "head_sha" weren\'t supplied.')
     check_run_id = next(_ids)
-    _complete(asked, call.now)
-    asked.setdefault("started_at", rfc3339(call.now))
+    _complete(asked, call.stated_now)
+    asked.setdefault("started_at", rfc3339(call.stated_now))
     call.repository.check_runs[check_run_id] = asked | {"app_id": call.app.id}
+    call.world.announce_check_run(call.org, call.repository, check_run_id, "created")
     return json_response(_document(call, check_run_id), HTTPStatus.CREATED)
 
 
@@ -94,7 +95,7 @@ def update_check_run(call: Call) -> Response:
         raise Refusal(HTTPStatus.FORBIDDEN, "Invalid app_id - check run was created by another App.")
     asked = _asked(call)
     asked.pop("head_sha", None)
-    _complete(asked, call.now)
+    _complete(asked, call.stated_now)
     present.update(asked)
     return json_response(_document(call, check_run_id))
 
@@ -160,6 +161,7 @@ def _document(call: Call, check_run_id: int) -> Document:
     posted = call.repository.check_runs.get(check_run_id)
     if posted is None:
         job = job_in_path(call, "check_run_id")
+        job = job.told_by(call.world.clock.github_ahead)
         return job_check_run(job, call.world.pen.app(call.app), call.world.url)
     app = call.world.pen.app(call.world.registry.apps[posted["app_id"]])
     return check_run_document(check_run_id, posted, call.repository, app, call.world.url)

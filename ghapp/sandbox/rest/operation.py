@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ghapp.sandbox.faults.requests import RequestFault
+from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.ratelimits import Meter
-from ghapp.sandbox.rest.answers import Refusal
-from ghapp.sandbox.rest.call import Call, Caller, organization_in
+from ghapp.sandbox.rest.answers import Refusal, not_found
+from ghapp.sandbox.rest.call import Call, Caller, organization_calling, organization_in
+from ghapp.sandbox.rest.witness import Witness
 from ghapp.sandbox.world import World
-
-#: Where in the ASGI scope the server notes `/api/v3`, when the request came that way.
-PREFIX_KEY = "sandbox.prefix"
 
 Act = Callable[[Call], Response]
 
@@ -43,27 +44,43 @@ class Operation:
     counted: bool = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Answers one request, and puts it to the account."""
         request = Request(scope, receive)
         world: World = scope["app"].state.world
-        org = organization_in(world, request.path_params)
-        login = None if org is None else org.login
-        effect = world.faults.pick(request.method, scope["path"], login, world.now())
-        if effect is not None and await effect(scope, receive, send):
-            world.account.called(self.name, login, None, counted=False)
-            return
-        if world.faults.latency_seconds:
-            await asyncio.sleep(world.faults.latency_seconds)
-        base = f"{request.url.scheme}://{request.url.netloc}{scope.get(PREFIX_KEY, '')}"
-        call = Call(world, request, base, await request.body(), org)
-        response, counted = self._answer(call)
-        world.account.called(self.name, call.login, response.status_code, counted=counted)
-        await response(scope, receive, send)
+        named = organization_in(world, request.path_params)
+        org = named or organization_calling(world, request)
+        witness = Witness(send, world.stated(world.now()))
+        call = Call(world, request, await request.body(), named)
+        pressure = None if org is None or self.caller is Caller.APP else world.account.pressed_by(org.login)
+        account, login = world.account, None if org is None else org.login
+        if pressure is not None:
+            pressure.begin(self.method, world.now())
+        try:
+            await self._faulted(partial(self._respond, call, witness), request, org)(scope, receive, witness)
+        finally:
+            if pressure is not None:
+                pressure.end()
+            account.called(self.name, login, witness.status, counted=witness.counted)
 
     @property
     def name(self) -> str:
         """As the account calls it."""
         return f"{self.method} {self.template}"
+
+    def _faulted(self, onward: ASGIApp, request: Request, org: Organization | None) -> ASGIApp:
+        """The answer, wrapped in the faults that befall this request."""
+        world: World = request.app.state.world
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        faults = world.faults.at_work(RequestFault, None if org is None else org.id, world.now())
+        for fault in reversed([fault for fault in faults if fault.strikes(request.method, path)]):
+            onward = partial(fault.effect, onward)
+        return onward
+
+    async def _respond(self, call: Call, witness: Witness, scope: Scope, receive: Receive, send: Send) -> None:
+        if call.world.faults.latency_seconds:
+            await asyncio.sleep(call.world.faults.latency_seconds)
+        response, witness.counted = self._answer(call)
+        await response(scope, receive, send)
 
     def _answer(self, call: Call) -> tuple[Response, bool]:
         """The answer, and whether it cost a call."""
@@ -80,16 +97,21 @@ class Operation:
             return response, False
         counted = self.counted and meter.remaining > 0 and response.status_code != HTTPStatus.NOT_MODIFIED
         meter.used += counted
-        response.headers.update(meter.headers())
+        response.headers.update(meter.headers(call.world.stated(meter.reset)))
         return response, counted
 
     def _admit(self, call: Call, meter: Meter | None) -> None:
-        """Lets a known caller in, or not: 403 over the limit, 404 out of sight, 403 without the permission."""
+        """Lets a known caller in, or not: 403 or 429 over the limit, 404 out of sight, 403 without the permission."""
         if meter is not None and self.counted and not meter.remaining:
             spent = f"API rate limit exceeded for installation ID {call.installation.id}."
-            raise Refusal(HTTPStatus.FORBIDDEN, spent)
+            raise Refusal(meter.refusal, spent)
         call.locate()
-        if self.needs is not None and not call.token.allows(*self.needs):
+        if self.needs is None:
+            return
+        withheld = call.world.directory.refusal_of(call.installation, self.needs[0])
+        if withheld == HTTPStatus.NOT_FOUND:
+            raise not_found()
+        if withheld is not None or not call.token.allows(*self.needs):
             raise Refusal(
                 HTTPStatus.FORBIDDEN,
                 "Resource not accessible by integration",

@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.work import job_document, run_document
 from ghapp.sandbox.fleet.jobs import Job
 from ghapp.sandbox.rest.answers import Window, json_response, not_found
@@ -43,7 +44,8 @@ def list_runs(call: Call) -> Response:
     window = Window.asked(query)
     repository = call.repository
     owner = call.org.repository_document(repository)
-    found = [run_document(run, repository, owner, call.world.url) for run in repository.runs]
+    ahead = call.world.clock.github_ahead
+    found = [run_document(run.told_by(ahead), repository, owner, call.world.url) for run in repository.runs]
     for parameter, key in (("branch", "head_branch"), ("status", "status"), ("head_sha", "head_sha")):
         if wanted := query.get(parameter):
             found = [run for run in found if wanted in {run[key], run["conclusion"] if key == "status" else None}]
@@ -58,13 +60,13 @@ def list_run_jobs(call: Call) -> Response:
     run = next((run for run in call.repository.runs if run.id == run_id), None)
     if run is None:
         raise not_found()
-    jobs: list[Any] = [] if run.job is None else [job_document(run.job, call.world.url)]
+    jobs: list[Any] = [] if run.job is None else [_document(call, run.job)]
     return json_response({"total_count": len(jobs), "jobs": jobs})
 
 
 def get_job(call: Call) -> Response:
     """One job."""
-    return json_response(job_document(job_in_path(call, "job_id"), call.world.url))
+    return json_response(_document(call, job_in_path(call, "job_id")))
 
 
 def job_in_path(call: Call, name: str) -> Job:
@@ -75,13 +77,17 @@ def job_in_path(call: Call, name: str) -> Job:
     return job
 
 
+def _document(call: Call, job: Job) -> Document:
+    return job_document(job.told_by(call.world.clock.github_ahead), call.world.url)
+
+
 def get_rate_limit(call: Call) -> Response:
     """What is left; asking costs nothing."""
     meter = call.world.limits.meter(call.installation.id, call.now)
-    core = {"limit": meter.limit, "used": meter.used, "remaining": meter.remaining, "reset": meter.reset}
+    reset = int(call.world.stated(meter.reset))
+    core = {"limit": meter.limit, "used": meter.used, "remaining": meter.remaining, "reset": reset}
     others = {
-        name: {"limit": limit, "used": 0, "remaining": limit, "reset": meter.reset}
-        for name, limit in _OTHER_LIMITS.items()
+        name: {"limit": limit, "used": 0, "remaining": limit, "reset": reset} for name, limit in _OTHER_LIMITS.items()
     }
     return json_response({"resources": {"core": core, **others}, "rate": core})
 

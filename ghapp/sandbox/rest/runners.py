@@ -35,21 +35,23 @@ def list_runners(call: Call) -> Response:
     """A page of runners; its ETag is good for the token that asked, and no other."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
-    body, digest, total = call.org.pages.page(query.get("name", ""), window.page, window.size)
-    etag = f'W/"{hashlib.sha256((digest + call.token.value).encode()).hexdigest()}"'
+    view = call.world.runners_of(call.org)
+    page = view.page(query.get("name", ""), window.page, window.size)
+    etag = f'W/"{hashlib.sha256((page.digest + call.token.value).encode()).hexdigest()}"'
     headers = {"ETag": etag, "Cache-Control": "private, max-age=60, s-maxage=60"}
-    headers |= window.link(f"{call.base}/organizations/{call.org.id}/actions/runners", query, total)
+    headers |= window.link(f"{call.base}/organizations/{call.org.id}/actions/runners", query, page.total)
+    view.served(window.page, window.size)
     if call.request.headers.get("if-none-match") == etag:
         return Response(None, HTTPStatus.NOT_MODIFIED, headers)
-    return Response(body, HTTPStatus.OK, headers, JSON)
+    return Response(page.body, HTTPStatus.OK, headers, JSON)
 
 
 def get_runner(call: Call) -> Response:
     """One registration; 404 when there is none."""
-    runner = call.org.fleet.roster.registered.get(call.number("runner_id"))
+    runner = call.world.runners_of(call.org).find(call.number("runner_id"))
     if runner is None:
         raise not_found()
-    return json_response(runner_document(runner))
+    return json_response(runner)
 
 
 def delete_runner(call: Call) -> Response:
@@ -100,9 +102,9 @@ def list_group_runners(call: Call) -> Response:
         raise not_found()
     query = dict(call.request.query_params)
     window = Window.asked(query)
-    body, _, total = call.org.pages.page("", window.page, window.size)
+    page = call.world.runners_of(call.org).page("", window.page, window.size)
     url = f"{call.base}/organizations/{call.org.id}/actions/runner-groups/{DEFAULT_GROUP_ID}/runners"
-    return Response(body, HTTPStatus.OK, window.link(url, query, total), JSON)
+    return Response(page.body, HTTPStatus.OK, window.link(url, query, page.total), JSON)
 
 
 def list_repository_runners(call: Call) -> Response:

@@ -1,44 +1,16 @@
-"""What the sandbox saw its client do: the calls it made, what became of each lost runner, and what it did wrong.
+"""What became of each lost runner, and what the client did wrong.
 
-All times are epoch seconds with fractions, so that a bench can subtract them.
+The truth is the fleet's, whatever GitHub answered. All times are epoch seconds with fractions, by the sandbox' clock
+and not by GitHub's, so that they can be subtracted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from http import HTTPStatus
 
+from ghapp.sandbox.account.calls import Calls, Pressure
 from ghapp.sandbox.fleet.runners import Runner
-
-
-@dataclass(slots=True)
-class Calls:
-    """Calls of one kind.
-
-    Attributes:
-        counted: of them, against the rate limit.
-        not_modified: answered 304.
-        refused: answered with an error, injected ones too.
-        unanswered: hung up on by a fault.
-    """
-
-    total: int = 0
-    counted: int = 0
-    not_modified: int = 0
-    refused: int = 0
-    unanswered: int = 0
-
-    def add(self, status: int | None, *, counted: bool) -> None:
-        """Counts one call by the status it was answered with."""
-        self.total += 1
-        self.counted += counted
-        if status is None:
-            self.unanswered += 1
-        elif status == HTTPStatus.NOT_MODIFIED:
-            self.not_modified += 1
-        elif status >= HTTPStatus.BAD_REQUEST:
-            self.refused += 1
 
 
 @dataclass(slots=True)
@@ -64,6 +36,16 @@ class Loss:
     restored_at: float | None = None
     ended_at: float | None = None
 
+    @property
+    def unnoticed(self) -> bool:
+        """Whether nobody has done anything about it, and it has not settled itself either."""
+        return not any((self.delete_asked_at, self.replace_event_at, self.restored_at, self.ended_at))
+
+    @property
+    def seconds_to_replace(self) -> float | None:
+        """From the loss to the replace event."""
+        return None if self.replace_event_at is None else self.replace_event_at - self.lost_at
+
 
 @dataclass(frozen=True, slots=True)
 class WrongfulRemoval:
@@ -77,12 +59,21 @@ class WrongfulRemoval:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class WrongfulReplacement:
+    """A replacement was asked for while the runner was registered, whether it worked or not."""
+
+    org: str
+    runner_id: int
+    at: float
+
+
 @dataclass(slots=True)
 class Account:
     """Everything since `since`.
 
     Attributes:
-        asked: distinct replace events that the controller accepted, by `org/runner id`.
+        asked: distinct replace events that the controller accepted, by runner id.
         repeated: events it had already accepted under the same id.
         rejected: events it refused or could not verify.
     """
@@ -90,12 +81,15 @@ class Account:
     since: float
     calls: dict[str, Calls] = field(default_factory=dict)
     by_org: dict[str, Calls] = field(default_factory=dict)
+    pressure: dict[str, Pressure] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
     wrongful_removals: list[WrongfulRemoval] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)
+    wrongful_replacements: list[WrongfulReplacement] = field(default_factory=list)
+    asked: Counter[int] = field(default_factory=Counter)
     repeated: int = 0
     rejected: int = 0
-    _latest: dict[tuple[str, int], Loss] = field(default_factory=dict)
+    _org_of: dict[int, str] = field(default_factory=dict)
+    _latest: dict[int, Loss] = field(default_factory=dict)
 
     def called(self, operation: str, org: str | None, status: int | None, *, counted: bool) -> None:
         """A call was made; `operation` is its method and path template."""
@@ -103,38 +97,45 @@ class Account:
         if org is not None:
             self.by_org.setdefault(org, Calls()).add(status, counted=counted)
 
+    def pressed_by(self, org: str) -> Pressure:
+        """The pressure on one organization's installation."""
+        return self.pressure.setdefault(org, Pressure())
+
     def lost(self, org: str, runner: Runner, now: float) -> None:
         """A registration vanished."""
         loss = Loss(org, runner.id, runner.name, runner.pool, now)
         self.losses.append(loss)
-        self._latest[org, runner.id] = loss
+        self._latest[runner.id] = loss
 
-    def restored(self, org: str, runner: Runner, now: float) -> None:
+    def restored(self, runner_id: int, now: float) -> None:
         """It came back."""
-        if loss := self._open_loss(org, runner.id):
+        if loss := self._open_loss(runner_id):
             loss.restored_at = now
 
-    def ended(self, org: str, runner: Runner, now: float) -> None:
+    def ended(self, runner_id: int, now: float) -> None:
         """A runner left after its job."""
-        if loss := self._open_loss(org, runner.id):
+        if loss := self._open_loss(runner_id):
             loss.ended_at = now
 
-    def delete_asked(self, org: str, runner_id: int, now: float) -> None:
+    def delete_asked(self, runner_id: int, now: float) -> None:
         """A DELETE came for this runner."""
-        loss = self._open_loss(org, runner_id)
+        loss = self._open_loss(runner_id)
         if loss and loss.delete_asked_at is None:
             loss.delete_asked_at = now
 
-    def replace_asked(self, org: str, runner_id: int, now: float) -> None:
-        """The controller accepted an event that asks to replace this runner."""
-        self.asked[f"{org}/{runner_id}"] += 1
-        loss = self._open_loss(org, runner_id)
+    def replace_asked(self, org: str, runner_id: int, now: float, *, registered: bool) -> None:
+        """The controller accepted an event that asks to replace this runner, whether or not it is `registered`."""
+        self.asked[runner_id] += 1
+        self._org_of.setdefault(runner_id, org)
+        if registered:
+            self.wrongful_replacements.append(WrongfulReplacement(org, runner_id, now))
+        loss = self._open_loss(runner_id)
         if loss and loss.replace_event_at is None:
             loss.replace_event_at = now
 
-    def replacement_online(self, org: str, replaced_id: int, runner: Runner, now: float) -> None:
+    def replacement_online(self, replaced_id: int, runner: Runner, now: float) -> None:
         """The runner that replaces another is ready for work."""
-        loss = self._open_loss(org, replaced_id)
+        loss = self._open_loss(replaced_id)
         if loss and loss.replacement_id is None:
             loss.replacement_id, loss.replacement_online_at = runner.id, now
 
@@ -142,7 +143,11 @@ class Account:
         """A runner that worked was taken away."""
         self.wrongful_removals.append(WrongfulRemoval(org, runner.id, runner.name, runner.pool, by, now))
 
-    def _open_loss(self, org: str, runner_id: int) -> Loss | None:
+    def doubled(self) -> dict[str, int]:
+        """Runners that were asked to be replaced by more than one event, as `org/id`, and by how many."""
+        return {f"{self._org_of[runner]}/{runner}": count for runner, count in self.asked.items() if count > 1}
+
+    def _open_loss(self, runner_id: int) -> Loss | None:
         """The latest loss of this runner, unless it was undone."""
-        loss = self._latest.get((org, runner_id))
+        loss = self._latest.get(runner_id)
         return loss if loss is not None and loss.restored_at is None else None

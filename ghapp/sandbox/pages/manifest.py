@@ -1,19 +1,20 @@
-"""GitHub's web side of the manifest flow: register an App from a manifest, install it on an organization."""
+"""The manifest flow: register an App from a manifest, install it on an organization."""
 
 from __future__ import annotations
 
-import html
 import json
+from html import escape
 from http import HTTPStatus
-from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from ghapp.sandbox.world import SENDER, World
+from ghapp.sandbox.directory import SENDER
+from ghapp.sandbox.pages.html import form, form_fields, page
+from ghapp.sandbox.world import World
 
 
 class HookAttributes(msgspec.Struct):
@@ -55,7 +56,7 @@ class Manifest(msgspec.Struct):
         return wrong
 
 
-class Pages:
+class ManifestPages:
     """The pages, on a world."""
 
     def __init__(self, world: World) -> None:
@@ -78,88 +79,87 @@ class Pages:
         """Shows what is asked for, with one button."""
         owner = self._owner(request)
         if owner is None:
-            return _page("Page not found", "<p>There is no such organization.</p>", HTTPStatus.NOT_FOUND)
-        form = await _form_of(request)
-        text = form.get("manifest", "")
+            return page("Page not found", "<p>There is no such organization.</p>", HTTPStatus.NOT_FOUND)
+        fields = await form_fields(request)
+        text = fields.get("manifest", "")
         manifest = read_manifest(text)
         if isinstance(manifest, list):
-            said = "".join(f"<li>{html.escape(mistake)}</li>" for mistake in manifest)
-            return _page("Invalid GitHub App configuration", f"<ul>{said}</ul>", HTTPStatus.UNPROCESSABLE_ENTITY)
+            said = "".join(f"<li>{escape(mistake)}</li>" for mistake in manifest)
+            return page("Invalid GitHub App configuration", f"<ul>{said}</ul>", HTTPStatus.UNPROCESSABLE_ENTITY)
         permissions = "".join(
-            f"<li>{html.escape(name)}: {html.escape(level)}</li>"
-            for name, level in manifest.default_permissions.items()
+            f"<li>{escape(name)}: {escape(level)}</li>" for name, level in manifest.default_permissions.items()
         )
         target = request.url.path.removesuffix("/new")
-        button = _form(
+        button = form(
             target,
             f"Create GitHub App for {owner}",
             {"manifest": text, "state": request.query_params.get("state", "")},
         )
-        return _page(f"Create {manifest.name}", f"<ul>{permissions}</ul>{button}")
+        return page(f"Create {manifest.name}", f"<ul>{permissions}</ul>{button}")
 
     async def create(self, request: Request) -> Response:
         """The button was pressed: back to where the manifest says, with a code and the state."""
-        form = await _form_of(request)
-        text = form.get("manifest", "")
+        fields = await form_fields(request)
+        text = fields.get("manifest", "")
         manifest, owner = read_manifest(text), self._owner(request)
         if isinstance(manifest, list) or owner is None:
-            return _page("Invalid GitHub App configuration", "", HTTPStatus.UNPROCESSABLE_ENTITY)
+            return page("Invalid GitHub App configuration", "", HTTPStatus.UNPROCESSABLE_ENTITY)
         code = self._world.registry.promise(json.loads(text), owner, self._world.now())
-        answer = {"code": code} | ({"state": form["state"]} if form.get("state") else {})
+        answer = {"code": code} | ({"state": fields["state"]} if fields.get("state") else {})
         return RedirectResponse(_with_query(manifest.redirect_url, answer), HTTPStatus.FOUND)
 
     async def app(self, request: Request) -> Response:
         """The App's public page."""
         app = self._world.registry.app_named(request.path_params["slug"])
         if app is None:
-            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
-        return _page(app.name, f'<a href="/apps/{app.slug}/installations/new">Install</a>')
+            return page("Page not found", "", HTTPStatus.NOT_FOUND)
+        return page(app.name, f'<a href="/apps/{app.slug}/installations/new">Install</a>')
 
     async def choose(self, request: Request) -> Response:
         """Where to install it: a button for each organization."""
         app = self._world.registry.app_named(request.path_params["slug"])
         if app is None:
-            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
+            return page("Page not found", "", HTTPStatus.NOT_FOUND)
         target = f"/apps/{app.slug}/installations"
         state = request.query_params.get("state", "")
         buttons = [
-            _form(target, f"Install on {org.login}", {"org": org.login, "state": state})
+            form(target, f"Install on {org.login}", {"org": org.login, "state": state})
             for org in self._world.orgs.values()
         ]
-        return _page(f"Install {app.name}", "".join(buttons))
+        return page(f"Install {app.name}", "".join(buttons))
 
     async def install(self, request: Request) -> Response:
         """Installs it, tells the App, and goes on to its setup URL when it has one."""
         app = self._world.registry.app_named(request.path_params["slug"])
-        form = await _form_of(request)
-        org = self._world.organization(form.get("org", ""))
+        fields = await form_fields(request)
+        org = self._world.directory.organization(fields.get("org", ""))
         if app is None or org is None:
-            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
+            return page("Page not found", "", HTTPStatus.NOT_FOUND)
         new = self._world.registry.installation_on(org.login, app) is None
         installation = self._world.registry.install(app, org.login, self._world.now())
         if new:
-            self._world.announce_installation(installation, "created")
+            self._world.announcements.installation(installation, "created")
         if not app.setup_url:
-            own = self._world.installation_document(installation)["html_url"]
+            own = self._world.directory.installation_document(installation)["html_url"]
             return RedirectResponse(own, HTTPStatus.FOUND)
         answer = {"installation_id": str(installation.id), "setup_action": "install"}
-        if form.get("state"):
-            answer["state"] = form["state"]
+        if fields.get("state"):
+            answer["state"] = fields["state"]
         return RedirectResponse(_with_query(app.setup_url, answer), HTTPStatus.FOUND)
 
     async def installed(self, request: Request) -> Response:
         """An installation's settings page."""
         installation = self._world.registry.installations.get(request.path_params["installation_id"])
         if installation is None:
-            return _page("Page not found", "", HTTPStatus.NOT_FOUND)
-        return _page(f"{installation.app.name} is installed on {installation.org}", "")
+            return page("Page not found", "", HTTPStatus.NOT_FOUND)
+        return page(f"{installation.app.name} is installed on {installation.org}", "")
 
     def _owner(self, request: Request) -> str | None:
         """Whom a new App will belong to: the organization in the path, else the person who is signed in."""
         login = request.path_params.get("org")
         if login is None:
             return SENDER[0]
-        org = self._world.organization(login)
+        org = self._world.directory.organization(login)
         return None if org is None else org.login
 
 
@@ -172,11 +172,6 @@ def read_manifest(text: str) -> Manifest | list[str]:
     return manifest.mistakes() or manifest
 
 
-async def _form_of(request: Request) -> dict[str, str]:
-    """The fields of a URL-encoded form, as a browser posts it."""
-    return dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True))
-
-
 def _is_url(text: str) -> bool:
     parts = urlsplit(text)
     return parts.scheme in {"http", "https"} and bool(parts.netloc)
@@ -184,16 +179,3 @@ def _is_url(text: str) -> bool:
 
 def _with_query(url: str, query: dict[str, str]) -> str:
     return f"{url}{'&' if urlsplit(url).query else '?'}{urlencode(query)}"
-
-
-def _form(target: str, label: str, fields: dict[str, Any]) -> str:
-    hidden = "".join(
-        f'<input type="hidden" name="{html.escape(name)}" value="{html.escape(value)}">'
-        for name, value in fields.items()
-    )
-    return f'<form method="post" action="{html.escape(target)}">{hidden}<button>{html.escape(label)}</button></form>'
-
-
-def _page(title: str, content: str, status: int = HTTPStatus.OK) -> Response:
-    head = f"<!doctype html><meta charset=utf-8><title>{html.escape(title)}</title>"
-    return HTMLResponse(f"{head}<h1>{html.escape(title)}</h1>{content}", status)

@@ -1,0 +1,1 @@
+"""What the sandbox saw its client do, to be asserted on."""

@@ -1,0 +1,98 @@
+"""What Apps are told by webhook, and which of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ghapp.sandbox.apps import App, Installation, holds
+from ghapp.sandbox.deliveries import Deliveries
+from ghapp.sandbox.directory import Directory
+from ghapp.sandbox.documents.accounts import Document
+from ghapp.sandbox.documents.payloads import ping, repository_names
+from ghapp.sandbox.fleet.jobs import Repository
+from ghapp.sandbox.organization import Organization
+
+#: What an installation must hold to be told of an event; whatever is not named here comes by itself.
+_PERMISSION_FOR = {"workflow_job": "actions", "check_run": "checks", "check_suite": "checks"}
+_BY_SUBSCRIPTION = frozenset({"workflow_job"})
+
+
+class Announcements:
+    """Makes payloads of what happened, and hands them to the deliveries."""
+
+    def __init__(self, directory: Directory, deliveries: Deliveries) -> None:
+        self._directory = directory
+        self._deliveries = deliveries
+        self._repositories: dict[tuple[int, str], msgspec.Raw] = {}
+
+    def event(
+        self,
+        org: Organization,
+        event: str,
+        body: Document,
+        *,
+        repository: Repository | None = None,
+        app: App | None = None,
+    ) -> None:
+        """Delivers an event to each installed App (or that one) that may know of it."""
+        for installation in self._directory.registry.installations.values():
+            if installation.org != org.login or app not in (None, installation.app):
+                continue
+            if installation.suspended_at is None and self._hears_of(event, installation):
+                self.payload(installation, event, self._enveloped(org, installation, body, repository), repository)
+
+    def installation(
+        self, installation: Installation, action: str, extra: Document | None = None, event: str = "installation"
+    ) -> None:
+        """Tells an App what became of an installation of it."""
+        seen = [r for r in self._directory.home_of(installation).repositories.values() if installation.sees(r.name)]
+        body: Document = {
+            "action": action,
+            "installation": self._directory.installation_document(installation),
+            "sender": self._directory.sender,
+        }
+        if event == "installation":
+            body["repositories"] = repository_names(seen)
+        self.payload(installation, event, body | (extra or {}))
+
+    def created(self, app: App, now: float) -> str | None:
+        """Tells a new App that its hook works; answers the GUID."""
+        return self._deliveries.send(app, "ping", msgspec.json.encode(ping(app, self._directory.pen.url, now)))
+
+    def payload(
+        self, installation: Installation, event: str, payload: Document, repository: Repository | None = None
+    ) -> str | None:
+        """Sends a payload as it is to the installation's App; answers the GUID."""
+        return self._deliveries.send(
+            installation.app,
+            event,
+            msgspec.json.encode(payload),
+            action=payload.get("action"),
+            org_id=self._directory.home_of(installation).id,
+            installation_id=installation.id,
+            repository_id=None if repository is None else repository.id,
+        )
+
+    def _enveloped(
+        self, org: Organization, installation: Installation, body: Document, repository: Repository | None
+    ) -> Document:
+        envelope: dict[str, Any] = {
+            "organization": self._directory.pen.organization(org.login, org.id),
+            "sender": self._directory.sender,
+            "installation": {"id": installation.id, "node_id": f"I_{installation.id}"},
+        }
+        if repository is not None:
+            # The one large part of most payloads, and the same in all of them.
+            key = (repository.id, repository.full_name)
+            if key not in self._repositories:
+                self._repositories[key] = msgspec.Raw(msgspec.json.encode(org.repository_document(repository)))
+            envelope["repository"] = self._repositories[key]
+        return body | envelope
+
+    def _hears_of(self, event: str, installation: Installation) -> bool:
+        permission = _PERMISSION_FOR.get(event)
+        if permission is not None and not holds(self._directory.granted(installation), permission, "read"):
+            return False
+        return event not in _BY_SUBSCRIPTION or event in installation.app.events

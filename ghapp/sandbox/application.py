@@ -1,0 +1,61 @@
+"""All that is served, under one root: the REST API, the web pages, the control API, the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from ghapp.sandbox import controller
+from ghapp.sandbox.control import Control
+from ghapp.sandbox.control.http import routes as control_routes
+from ghapp.sandbox.pages.checkruns import CheckRunPages
+from ghapp.sandbox.pages.manifest import ManifestPages
+from ghapp.sandbox.rest.answers import Refusal
+from ghapp.sandbox.rest.routes import routes as rest_routes
+from ghapp.sandbox.world import World
+
+#: Where a GitHub Enterprise Server has its REST API.
+ENTERPRISE_PATH = "/api/v3"
+
+
+def application(
+    world: World,
+    control: Control,
+    describe: Callable[[], dict[str, Any]],
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
+) -> Starlette:
+    """Everything on a world; `describe` says where things are."""
+    served = Starlette(
+        routes=[
+            *_api(world.config.api_path),
+            *ManifestPages(world).routes(),
+            *control_routes(control, describe),
+            Route(controller.PATH, control.controller.__call__, methods=["POST"]),
+            *CheckRunPages(world).routes(),
+        ],
+        exception_handlers={HTTPException: _refuse},
+        lifespan=lifespan,
+    )
+    served.state.world = world
+    return served
+
+
+def _api(path: str) -> list[BaseRoute]:
+    """The REST API at its path; unless one was asked for, at the root as well."""
+    below = Mount(path or ENTERPRISE_PATH, routes=rest_routes())
+    return [below] if path else [*rest_routes(), below]
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """What no route answers, in GitHub's shape."""
+    del request
+    if not isinstance(error, HTTPException):
+        raise error
+    return Refusal(error.status_code, error.detail).response()

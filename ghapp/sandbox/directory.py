@@ -1,0 +1,81 @@
+"""Who is who: organizations under their names, Apps, and what installations may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ghapp.sandbox.apps import Installation
+from ghapp.sandbox.documents.accounts import Document, Pen
+from ghapp.sandbox.faults.access import Withheld
+from ghapp.sandbox.faults.faults import Faults
+from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.registry import Registry
+
+SENDER = ("mona", 101)
+
+
+class Directory:
+    """All names there are.
+
+    Attributes:
+        orgs: by login in lower case.
+        sender: the person who does everything here.
+    """
+
+    def __init__(self, pen: Pen, faults: Faults, clock: Callable[[], float]) -> None:
+        self.orgs: dict[str, Organization] = {}
+        self.registry = Registry()
+        self.pen = pen
+        self.sender = pen.account(*SENDER, kind="User")
+        self._faults = faults
+        self._clock = clock
+        self._former: dict[str, Organization] = {}
+
+    def organization(self, login: str) -> Organization | None:
+        """The organization of that name; names are the same in any case."""
+        return self.orgs.get(login.lower())
+
+    def once_called(self, login: str) -> Organization | None:
+        """The organization that bears this name, or did so until it was renamed."""
+        return self.organization(login) or self._former.get(login.lower())
+
+    def organization_with_id(self, organization_id: int) -> Organization | None:
+        """The organization of that id."""
+        return next((org for org in self.orgs.values() if org.id == organization_id), None)
+
+    def organization_with_repository(self, repository_id: int) -> Organization | None:
+        """The organization that has the repository of that id."""
+        return next((org for org in self.orgs.values() if org.repository_with_id(repository_id)), None)
+
+    def home_of(self, installation: Installation) -> Organization:
+        """Where an App is installed."""
+        return self.orgs[installation.org.lower()]
+
+    def rename(self, org: Organization, login: str) -> None:
+        """An organization gets another name, and its installations an account of that name."""
+        self._former[org.login.lower()] = org
+        for installation in self.registry.installations.values():
+            if installation.org == org.login:
+                installation.org = login
+        org.rename(login)
+        present = [*self.orgs.values()]
+        self.orgs.clear()
+        self.orgs |= {each.login.lower(): each for each in present}
+
+    def granted(self, installation: Installation) -> dict[str, str]:
+        """The permissions that an installation is said to hold."""
+        withheld = {each.permission for each in self._withheld(installation) if each.admitted}
+        return {name: level for name, level in installation.permissions.items() if name not in withheld}
+
+    def refusal_of(self, installation: Installation, permission: str) -> int | None:
+        """The status in which a permission is withheld from an installation; None when it is not."""
+        return next((each.status for each in self._withheld(installation) if each.permission == permission), None)
+
+    def installation_document(self, installation: Installation) -> Document:
+        """An installation as REST and deliveries show it."""
+        account = self.home_of(installation).account
+        return self.pen.installation(installation, account, self.sender, self.granted(installation))
+
+    def _withheld(self, installation: Installation) -> list[Withheld]:
+        home = self.orgs.get(installation.org.lower())
+        return [] if home is None else self._faults.at_work(Withheld, home.id, self._clock())

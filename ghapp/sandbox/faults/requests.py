@@ -1,0 +1,147 @@
+"""What becomes of a request: an `Effect` takes the place of the true answer, or spoils it on its way out.
+
+Effects wrap each other like ASGI middleware, the one that began first outermost. Another way to fail is another effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from random import Random
+from typing import Any, Protocol
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ghapp.sandbox.faults.faults import Fault
+from ghapp.sandbox.wire import break_connection
+
+JSON = "application/json; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+DOCUMENTATION_URL = "https://docs.github.com/rest"
+SECONDARY_LIMIT = (
+    "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+    " If you reach out to GitHub Support for help, please include the request ID."
+)
+BLOCKED = (
+    "Although you appear to have the correct authorization credentials, the organization has an IP allow list enabled,"
+    " and your IP address is not permitted to access this resource."
+)
+UNICORN = "<!DOCTYPE html>\n<html><head><title>Unicorn!</title></head><body>This page is taking too long.</body></html>"
+
+
+class Effect(Protocol):
+    """What becomes of a request; `onward` would answer it."""
+
+    async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Does it to one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerInstead:
+    """Another answer than the true one, which is never asked for."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    media_type: str = JSON
+
+    async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends it."""
+        del onward
+        await Response(self.body, self.status, self.headers, self.media_type)(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Silence for so many seconds, and then the true answer."""
+
+    seconds: float
+
+    async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Waits."""
+        await asyncio.sleep(self.seconds)
+        await onward(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A connection that breaks before there is an answer."""
+
+    async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Breaks it."""
+        del onward, receive, send
+        break_connection(scope)
+
+
+@dataclass(frozen=True, slots=True)
+class CutShort:
+    """The true answer with half of its body; its `Content-Length` still promises all of it."""
+
+    async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets the request have its effect, and the answer half of its length."""
+
+        async def send_half(message: Message) -> None:
+            body = message.get("body", b"")
+            if body:
+                message = {"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True}
+            await send(message)
+
+        await onward(scope, receive, send_half)
+
+
+@dataclass(slots=True)
+class RequestFault(Fault):
+    """An effect on all requests that match.
+
+    Attributes:
+        match: searched in the path, which has no `/api/v3` in front.
+        method: only this one.
+        times: how many requests it befalls; None is no end.
+        share: how many of those that match it befalls, from 0 to 1, chosen by `rng`.
+    """
+
+    effect: Effect
+    match: re.Pattern[str]
+    rng: Random
+    method: str | None = None
+    times: int | None = None
+    share: float = 1.0
+    struck: int = field(default=0, init=False)
+
+    def strikes(self, method: str, path: str) -> bool:
+        """Whether it befalls this request, and counts it."""
+        meant = (
+            (self.times is None or self.struck < self.times)
+            and self.method in (None, method)
+            and self.match.search(path) is not None
+            and (self.share >= 1 or self.rng.random() < self.share)
+        )
+        self.struck += meant
+        return meant
+
+
+def error(status: int, body: Any = None, headers: dict[str, str] | None = None) -> AnswerInstead:
+    """An answer of this status; `body` is text as it is, anything else as JSON, and without one GitHub's own shape."""
+    if body is None:
+        body = document(status, HTTPStatus(status).phrase)
+    content = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+    return AnswerInstead(status, content, headers or {})
+
+
+def document(status: int, message: str) -> dict[str, str]:
+    """An error as GitHub writes it."""
+    return {"message": message, "documentation_url": DOCUMENTATION_URL, "status": str(status)}
+
+
+def over_secondary_limit(status: int, retry_after: int) -> AnswerInstead:
+    """403 or 429 with `retry-after` in seconds."""
+    return error(status, document(status, SECONDARY_LIMIT), {"retry-after": str(retry_after)})
+
+
+def page(status: int) -> AnswerInstead:
+    """HTML where JSON was to be, as from something that stands before the API."""
+    return AnswerInstead(status, UNICORN.encode(), {}, HTML)

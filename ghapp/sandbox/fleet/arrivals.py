@@ -1,0 +1,49 @@
+"""How jobs come in: at random, so many that each pool is at work to its load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from random import Random
+
+from ghapp.sandbox.config import Pace, PoolConfig
+from ghapp.sandbox.fleet.agenda import Agenda
+
+#: Makes a job for a pool at a time.
+Submit = Callable[[PoolConfig, float], None]
+
+
+class Arrivals:
+    """A stream of jobs for each pool, which can be stopped and let flow again."""
+
+    def __init__(self, pools: Iterable[PoolConfig], pace: Pace, rng: Random, agenda: Agenda, submit: Submit) -> None:
+        self._pools = list(pools)
+        self._pace = pace
+        self._rng = rng
+        self._agenda = agenda
+        self._submit = submit
+        self._quiet = True
+        self._season = 0
+
+    def set_quiet(self, quiet: bool, now: float) -> None:
+        """Stops the stream, or lets it flow again."""
+        if quiet == self._quiet:
+            return
+        self._quiet = quiet
+        self._season += 1
+        if not quiet:
+            for pool in self._pools:
+                self._expect(pool, now)
+
+    def _expect(self, pool: PoolConfig, at: float) -> None:
+        shortest, longest = self._pace.job
+        per_second = pool.load * pool.size * self._pace.speed / ((shortest + longest) / 2)
+        if per_second > 0:
+            gap = self._rng.expovariate(per_second)
+            self._agenda.at(at + gap, partial(self._arrive, pool=pool, season=self._season))
+
+    def _arrive(self, at: float, *, pool: PoolConfig, season: int) -> None:
+        # An arrival expected before the fleet was last quieted belongs to a season that is over.
+        if season == self._season:
+            self._submit(pool, at)
+            self._expect(pool, at)

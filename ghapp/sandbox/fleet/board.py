@@ -1,0 +1,51 @@
+"""Where jobs and runners find each other."""
+
+from __future__ import annotations
+
+from ghapp.sandbox.fleet.jobs import Job
+from ghapp.sandbox.fleet.runners import Runner
+
+#: Jobs remembered after they are over.
+JOBS_KEPT = 5_000
+
+
+class JobBoard:
+    """Jobs that wait for runners, runners that wait for jobs. A job goes to a runner that bears all its labels.
+
+    Attributes:
+        queue: jobs that wait for a runner, oldest first.
+        jobs: recent jobs in any status, by id.
+    """
+
+    def __init__(self) -> None:
+        self.queue: list[Job] = []
+        self.jobs: dict[int, Job] = {}
+        self._idle: dict[frozenset[str], dict[int, Runner]] = {}
+
+    def remember(self, job: Job) -> None:
+        """Lets a job be found by its id."""
+        self.jobs[job.id] = job
+        if len(self.jobs) > JOBS_KEPT:
+            del self.jobs[next(iter(self.jobs))]
+
+    def runner_for(self, job: Job) -> Runner | None:
+        """An idle runner that can take a job; without one the job waits."""
+        for labels, runners in self._idle.items():
+            if runners and labels.issuperset(job.labels):
+                return next(iter(runners.values()))
+        self.queue.append(job)
+        return None
+
+    def job_for(self, runner: Runner) -> Job | None:
+        """The oldest job that an idle runner can take, which waits no longer; without one the runner waits."""
+        labels = frozenset(runner.labels)
+        for job in self.queue:
+            if labels.issuperset(job.labels):
+                self.queue.remove(job)
+                return job
+        self._idle.setdefault(labels, {})[runner.id] = runner
+        return None
+
+    def rest(self, runner: Runner) -> None:
+        """Takes a runner out of those that wait for jobs."""
+        self._idle.get(frozenset(runner.labels), {}).pop(runner.id, None)

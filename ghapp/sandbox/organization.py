@@ -1,0 +1,44 @@
+"""An organization: its name, its repositories, its fleet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ghapp.sandbox.documents.accounts import Document, Pen
+from ghapp.sandbox.documents.runnerpages import RunnerPages
+from ghapp.sandbox.fleet.jobs import Repository
+from ghapp.sandbox.fleet.life import Fleet
+
+
+@dataclass(eq=False)
+class Organization:
+    """An organization, its repositories by name and its fleet."""
+
+    id: int
+    login: str
+    repositories: dict[str, Repository]
+    fleet: Fleet
+    pen: Pen
+    pages: RunnerPages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pages = RunnerPages(self.fleet.roster)
+
+    @property
+    def account(self) -> Document:
+        """Its short form."""
+        return self.pen.account(self.login, self.id)
+
+    def repository_document(self, repository: Repository) -> Document:
+        """A repository of it in full."""
+        return self.pen.repository(repository, self.account)
+
+    def repository_with_id(self, repository_id: int) -> Repository | None:
+        """The repository of that id."""
+        return next((r for r in self.repositories.values() if r.id == repository_id), None)
+
+    def rename(self, login: str) -> None:
+        """Another name, for its repositories too; all ids stay."""
+        self.login = login
+        for repository in self.repositories.values():
+            repository.owner = login

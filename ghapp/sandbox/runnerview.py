@@ -1,0 +1,60 @@
+"""What GitHub shows of an organization's runners: the truth, or what it was told to say instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ghapp.sandbox.documents.accounts import Document
+from ghapp.sandbox.documents.runnerpages import Page
+from ghapp.sandbox.documents.work import runner_document
+from ghapp.sandbox.faults.faults import Faults
+from ghapp.sandbox.faults.runners import View
+from ghapp.sandbox.organization import Organization
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerView:
+    """An organization's runners as an answer at `now` (epoch seconds) shows them."""
+
+    org: Organization
+    faults: Faults
+    now: float
+
+    def page(self, name: str, number: int, size: int) -> Page:
+        """A page of the list, of the runner of that `name` or, when it is empty, of all."""
+        views = self._views()
+        if not views:
+            return self.org.pages.page(name, number, size)
+        runners = self._base(views)
+        if name:
+            runners = [runner for runner in runners if runner["name"] == name]
+        for view in views:
+            runners = view.listed(runners)
+        stated = len(runners)
+        for view in views:
+            stated = view.counted(stated)
+        return Page.of(runners[(number - 1) * size : number * size], len(runners), stated)
+
+    def served(self, number: int, size: int) -> None:
+        """That page was sent."""
+        for view in self._views():
+            view.served(number, size)
+
+    def find(self, runner_id: int) -> Document | None:
+        """One runner; None when GitHub says that there is none."""
+        runner = self.org.fleet.roster.registered.get(runner_id)
+        shown = None if runner is None else runner_document(runner)
+        for view in self._views():
+            shown = view.found(runner_id, shown, self.now)
+        return shown
+
+    def _base(self, views: list[View]) -> Sequence[Document]:
+        for view in views:
+            recalled = view.recalled(self.now)
+            if recalled is not None:
+                return recalled
+        return self.org.pages.documents()
+
+    def _views(self) -> list[View]:
+        return self.faults.at_work(View, self.org.id, self.now)

@@ -1,0 +1,61 @@
+"""Check runs in a browser."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.sandbox.test_manifest_flow import press
+
+OUTPUT = {"title": "3 of 300 are lost", "summary": "<b>three</b>", "text": "fuse: stopped"}
+ACTIONS = [{"label": "Resume", "description": "Replace the lost again", "identifier": "resume"}]
+
+
+@pytest.fixture
+def posted(acme, sandbox):
+    head = sandbox.world.orgs["acme"].repositories[".github"].head_sha
+    body = {"name": "Runner health", "head_sha": head, "conclusion": "neutral", "output": OUTPUT, "actions": ACTIONS}
+    return acme.post("/repos/acme/.github/check-runs", json=body).raise_for_status().json()
+
+
+def test_a_check_run_is_shown_where_its_html_url_says_and_cannot_write_html(posted):
+    page = httpx.get(posted["html_url"])
+    assert page.headers["content-type"].startswith("text/html")
+    for said in ("Runner health: 3 of 300 are lost", "neutral", "&lt;b&gt;three&lt;/b&gt;", "fuse: stopped", "Resume"):
+        assert said in page.text
+
+
+def test_its_button_tells_the_app_and_shows_the_page_again(sandbox, receiver, posted):
+    with httpx.Client(base_url=sandbox.url, follow_redirects=True) as browser:
+        shown = press(browser, browser.get(posted["html_url"]), "Resume")
+        assert str(shown.url) == posted["html_url"]
+        press(browser, browser.get(posted["html_url"]), "Re-run")
+    told = {got.payload["action"]: got.payload for got in receiver.wait(3)}
+    assert told.keys() == {"created", "requested_action", "rerequested"}
+    assert told["requested_action"]["requested_action"] == {"identifier": "resume"}
+    assert told["requested_action"]["check_run"]["id"] == posted["id"]
+    assert told["requested_action"]["sender"]["login"] == "mona"
+
+
+def test_a_check_run_that_is_not_complete_has_no_buttons(acme, posted):
+    acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"status": "in_progress"})
+    assert "<button" not in httpx.get(posted["html_url"]).text
+
+
+def test_a_repository_lists_its_check_runs(sandbox, posted):
+    assert f"/acme/.github/runs/{posted['id']}" in httpx.get(f"{sandbox.url}/acme/.github/runs").text
+
+
+@pytest.mark.parametrize("path", ["/acme/.github/runs/1", "/acme/nothing/runs", "/nobody/api/runs/1"])
+def test_what_is_not_there_is_a_404_page(sandbox, path):
+    assert httpx.get(sandbox.url + path).status_code == 404
+    assert "Page not found" in httpx.get(sandbox.url + path).text
+
+
+def test_pressing_the_button_of_nothing_is_a_404_page(sandbox):
+    assert httpx.post(f"{sandbox.url}/acme/.github/runs/1", data={"identifier": "resume"}).status_code == 404
+
+
+def test_a_new_check_run_is_told_to_its_app(sandbox, receiver, posted):
+    (got,) = receiver.wait(1)
+    assert (got.event, got.payload["action"], got.payload["check_run"]["id"]) == ("check_run", "created", posted["id"])
