@@ -1,7 +1,8 @@
 """Each installation's calls, for all processes: what GitHub last said is left, what is on its way, and what is held.
 
 One script admits a call, one takes note of its answer. Both are atomic, so that no two processes spend the same
-last call. All times are epoch seconds by our clock; GitHub's reset is by its own, and the error is its clock's.
+last call. Times are epoch seconds by our clock; only GitHub's reset is by its own, and how far that is off is taken
+from the `Date` of each answer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from redis.asyncio import Redis
@@ -36,7 +38,7 @@ local held_for = (row.held or 0) - now
 if held_for > 0 and held_for <= tonumber(ARGV[8]) then return {'held', tostring(held_for)} end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 local flights = redis.call('ZCARD', KEYS[2])
-local resets_in = (row.reset or 0) - now
+local resets_in = (row.reset or 0) - now - (row.skew or 0)
 if resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * ceiling then
     return {'spent', tostring(resets_in)}
 end
@@ -59,10 +61,10 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 if ARGV[2] == '' then return end
 local reset = tonumber(redis.call('HGET', KEYS[1], 'reset') or '0')
 local used = tonumber(redis.call('HGET', KEYS[1], 'used') or '0')
-local believable = reset - tonumber(ARGV[5]) <= tonumber(ARGV[6])
+local believable = reset - tonumber(ARGV[5]) - tonumber(ARGV[7]) <= tonumber(ARGV[6])
 if believable and tonumber(ARGV[4]) < reset then return end
 if tonumber(ARGV[4]) == reset and tonumber(ARGV[3]) < used then return end
-redis.call('HSET', KEYS[1], 'limit', ARGV[2], 'used', ARGV[3], 'reset', ARGV[4])
+redis.call('HSET', KEYS[1], 'limit', ARGV[2], 'used', ARGV[3], 'reset', ARGV[4], 'skew', ARGV[7])
 """
 """Answers may arrive out of order: within one hour the largest `used` is the latest."""
 
@@ -115,7 +117,8 @@ class Budget:
         limit, used, reset = (headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "used", "reset"))
         heard = limit.isdigit() and used.isdigit() and reset.isdigit()
         said = [limit, used, reset] if heard else ["", "", ""]
-        args = [flight, *said, repr(self._clock()), FAR_SECONDS]
+        now = self._clock()
+        args = [flight, *said, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
         await self._leave(keys=[keys.budget(installation), keys.flights(installation)], args=args)
 
     async def hold(self, installation: int, seconds: float) -> None:
@@ -128,9 +131,17 @@ class Budget:
         held_for = _ahead(float(row.get(b"held", 0)), now)
         if b"limit" not in row:
             return Allowance(held_for=held_for)
-        resets_in = _ahead(float(row[b"reset"]), now)
+        resets_in = _ahead(float(row[b"reset"]) - float(row[b"skew"]), now)
         used = int(row[b"used"]) if resets_in > 0 else 0
         return Allowance(limit=int(row[b"limit"]), used=used, resets_in=resets_in, held_for=held_for)
+
+
+def skew(date: str, now: float) -> float:
+    """Seconds by which the clock that wrote an answer's `Date` is ahead of ours; 0 where there is none."""
+    try:
+        return parsedate_to_datetime(date).timestamp() - now
+    except ValueError:
+        return 0.0
 
 
 def _ahead(at: float, now: float) -> float:

@@ -1,6 +1,7 @@
 """One budget an installation, for all processes."""
 
 import asyncio
+from email.utils import formatdate
 
 import pytest
 
@@ -8,7 +9,7 @@ from ghapp.errors import BudgetSpentError
 from ghapp.health.cadence import MOST_IN_FLIGHT, MOST_POINTS, Allowance
 from ghapp.store import budget as module
 from ghapp.store import keys
-from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, Budget
+from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, Budget, skew
 
 ORG = 7
 RESET = 1_790_000_100
@@ -69,6 +70,22 @@ class TestWhatGitHubSays:
         await budget.enter(ORG, 0.5, 1)
         await hear(budget, headers(7))
         assert (await budget.left(ORG, NOW)).used == 7
+
+
+class TestAnotherClock:
+    @pytest.mark.parametrize("ahead", [-90, 90])
+    async def test_the_reset_is_by_githubs_clock_however_far_off_ours_is(self, budget, clock, ahead):
+        date = formatdate(NOW + ahead, usegmt=True)
+        await hear(budget, headers(2500, reset=RESET + ahead) | {"date": date})
+        assert (await budget.left(ORG, NOW)).resets_in == 100.0
+        with pytest.raises(BudgetSpentError):
+            await budget.enter(ORG, 0.5, 1)
+        clock.now = float(RESET)
+        await budget.enter(ORG, 0.5, 1)
+
+    @pytest.mark.parametrize("date", ["", "yesterday"])
+    def test_without_a_date_the_clocks_are_taken_to_agree(self, date):
+        assert skew(date, NOW) == 0.0
 
 
 class TestTheHour:

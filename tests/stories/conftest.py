@@ -44,11 +44,8 @@ class Story:
     hook: Receiver
     environ: dict[str, str]
     """What a role is started with."""
+    installation: int
     taken: int = 0
-
-    @property
-    def installation(self) -> int:
-        return self.sandbox.installation_id()
 
     def account(self) -> dict[str, object]:
         return self.sandbox.control.account()
@@ -105,6 +102,6 @@ def story(redis_url: str, redis: object, tmp_path: Path) -> Callable[..., object
             with Receiver() as hook:
                 async with open_house(settings, clock) as house:
                     await discover_installations(house)
-                    yield Story(sandbox, settings, house, clock, hook, environ)
+                    yield Story(sandbox, settings, house, clock, hook, environ, sandbox.installation_id())
 
     return open_story

@@ -81,7 +81,10 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
 
         words = re.search(r"explain +(\. \S+/env) && ghapp", terminal.text)
         told = subprocess.run(
-            ["sh", "-c", f"{words[1]} && ghapp explain acme {rows[0]['name']}"], capture_output=True, text=True
+            ["sh", "-c", f"{words[1]} && ghapp explain acme {rows[0]['name']}"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert "is invalidated: RegistrationInvalidated" in told.stdout, told.stderr
         checks = re.search(r"checks +(http://\S+/acme/.github/runs)", terminal.text)

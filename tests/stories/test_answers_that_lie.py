@@ -1,0 +1,221 @@
+"""Whatever GitHub answers: no runner that works is removed or replaced, the reason is told, and it passes by itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from ghapp.health.verdict import State, judge
+from jobs.confirm import confirm_installation
+from jobs.installations import discover_installations
+from jobs.notify import REPLACE
+from jobs.remediate import remediate_runner
+from jobs.sweep import sweep_installation
+
+RUNNERS = 250
+AS_BEFORE = {State.HEALTHY}
+NOT_KNOWN = {State.HEALTHY, State.UNKNOWN}
+
+
+async def passes(it, seconds):
+    """Time passes, here and at GitHub."""
+    it.clock.pass_(seconds)
+    it.sandbox.control.step(seconds=seconds)
+
+
+async def an_interval_passes(it):
+    """A sweep, the confirmation that follows it, and whatever they let through; what the sweep found."""
+    await passes(it, 60)
+    account = await sweep_installation(it.house, it.installation)
+    await passes(it, 30)
+    await confirm_installation(it.house, it.installation)
+    for each in (await it.house.runners.all(it.installation)).values():
+        if each.granted_at is not None:
+            await remediate_runner(it.house, it.installation, each.id)
+    return account
+
+
+async def replacements(it):
+    """The ids of runners whose replacement was asked for."""
+    events = [json.loads(event) for _, event in await it.house.events.latest(it.installation, 1000)]
+    return [event["data"]["runner_id"] for event in events if event["type"] == REPLACE]
+
+
+async def states(it):
+    survey = await it.house.runners.survey(it.installation)
+    limits = it.settings.of("acme").evidence
+    records = await it.house.runners.all(it.installation)
+    return {judge(each, survey, it.clock(), limits).state for each in records.values()}
+
+
+@dataclass
+class Lie:
+    """How it begins, what the sweeps then say is wrong (an empty word: nothing), and what may become of the states."""
+
+    begin: object
+    flaws: set[str]
+    states: set[State]
+    end: object = lambda control: control.no_faults()
+
+
+LIES = {
+    "a_missing_permission": Lie(lambda c: c.withhold_permission("acme"), {"PermissionMissing"}, NOT_KNOWN),
+    "a_missing_permission_in_the_guise_of_404": Lie(
+        lambda c: c.withhold_permission("acme", status=404), {"PermissionMissing"}, NOT_KNOWN
+    ),
+    "a_404_on_every_call_that_nothing_explains": Lie(
+        lambda c: c.withhold_permission("acme", status=404, admitted=False), {"PermissionMissing"}, NOT_KNOWN
+    ),
+    "a_renamed_organization": Lie(
+        lambda c: c.rename("acme", "acme-two"),
+        {"OrganizationRenamed", ""},
+        AS_BEFORE,
+        lambda c: c.rename("acme-two", "acme"),
+    ),
+    "a_suspended_installation": Lie(
+        lambda c: c.suspend("acme"),
+        {"InstallationSuspended", "PermissionMissing", "Unauthorized"},
+        NOT_KNOWN,
+        lambda c: c.unsuspend("acme"),
+    ),
+    "server_errors_on_half_of_the_calls": Lie(
+        lambda c: c.server_errors("acme", share=0.5), {"GitHubUnavailable", ""}, NOT_KNOWN
+    ),
+    "connections_that_are_reset": Lie(lambda c: c.reset_connections("acme"), {"GitHubUnavailable"}, NOT_KNOWN),
+    "bodies_cut_short": Lie(lambda c: c.cut_short("acme"), {"GitHubUnavailable", ""}, NOT_KNOWN),
+    "html_instead_of_json": Lie(lambda c: c.answer_html("acme"), {"GitHubUnavailable"}, NOT_KNOWN),
+    "a_list_that_leaves_out_live_runners": Lie(lambda c: c.unlist("acme", share=0.3), {""}, AS_BEFORE),
+    "a_list_that_leaves_them_out_and_counts_them": Lie(
+        lambda c: c.unlist("acme", share=0.3, counted=True), {"ListIncomplete"}, NOT_KNOWN
+    ),
+    "a_list_that_leaves_out_a_few_and_counts_them": Lie(
+        lambda c: c.unlist("acme", share=0.05, counted=True), {""}, AS_BEFORE
+    ),
+    "a_total_that_disagrees": Lie(lambda c: c.miscount("acme", by=100), {"ListIncomplete"}, NOT_KNOWN),
+    "an_empty_list": Lie(lambda c: c.empty_list("acme"), {"ListEmpty"}, NOT_KNOWN),
+    "busy_and_status_that_are_not_so": Lie(
+        lambda c: c.misreport("acme", busy=False, status="offline"), {""}, {State.HEALTHY, State.OFFLINE}
+    ),
+    "lists_that_are_stale": Lie(lambda c: c.stale_lists("acme"), {""}, AS_BEFORE),
+    "an_exhausted_limit": Lie(
+        lambda c: c.exhaust_limit("acme", seconds=100), {"RateLimited", "BudgetSpent", ""}, NOT_KNOWN
+    ),
+    "a_secondary_limit": Lie(
+        lambda c: c.secondary_limit("acme", status=429, retry_after=45), {"RateLimited", "BudgetSpent", ""}, NOT_KNOWN
+    ),
+    "an_address_that_is_blocked": Lie(lambda c: c.block_address("acme"), {"PermissionMissing"}, NOT_KNOWN),
+    "a_clock_that_is_ahead": Lie(lambda c: c.skew_clock(ahead=90), {""}, AS_BEFORE),
+    "a_clock_that_is_behind": Lie(lambda c: c.skew_clock(ahead=-90), {""}, AS_BEFORE),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+async def test_no_runner_that_works_is_lost_to(story, lie):
+    async with story(runners=RUNNERS) as it:
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        assert await states(it) == AS_BEFORE
+
+        lie.begin(it.sandbox.control)
+        flaws = set()
+        for _ in range(5):
+            flaws.add((await an_interval_passes(it)).flaw)
+            assert await states(it) <= lie.states
+        assert flaws <= lie.flaws
+        assert flaws, "each sweep says how it went"
+
+        lie.end(it.sandbox.control)
+        await discover_installations(it.house)
+        await an_interval_passes(it)
+        last = await an_interval_passes(it)
+        assert (last.flaw, last.runners) == ("", RUNNERS)
+        assert await states(it) == AS_BEFORE
+        account = it.account()
+        assert account["wrongful_removals"] == account["wrongful_replacements"] == []
+        assert await replacements(it) == []
+
+
+async def test_pages_that_slip_lose_no_runner_and_still_show_who_is_lost(story):
+    async with story(runners=RUNNERS) as it:
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        (lost,) = it.sandbox.control.lose("acme", count=1)
+        for _ in range(3):
+            it.sandbox.control.slip_pages("acme", after_page=1, vanish=1, appear=1, times=2)
+            await an_interval_passes(it)
+        account = it.account()
+        assert account["wrongful_removals"] == account["wrongful_replacements"] == []
+        assert lost in await replacements(it)
+
+
+async def test_a_token_that_is_not_known_everywhere_yet_loses_no_runner(story):
+    async with story(runners=RUNNERS) as it:
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        it.sandbox.control.doubt_new_tokens("acme")
+        for doubted in (0, 2, 4, 6):
+            await it.house.github._vault.forget(it.installation)
+            await sweep_installation(it.house, it.installation)
+            await passes(it, doubted)
+            await confirm_installation(it.house, it.installation)
+            assert await states(it) == AS_BEFORE
+        await an_interval_passes(it)
+        assert (await an_interval_passes(it)).flaw == ""
+        assert await replacements(it) == []
+
+
+async def test_a_registration_that_vanishes_and_comes_back_is_let_be(story):
+    async with story(runners=RUNNERS) as it:
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        it.sandbox.control.lose("acme", count=20, seconds=70)
+        await passes(it, 60)
+        account = await sweep_installation(it.house, it.installation)
+        assert account.suspects == 20
+        await passes(it, 30)
+        await confirm_installation(it.house, it.installation)
+        assert await states(it) == AS_BEFORE
+        assert await replacements(it) == []
+
+
+async def test_a_runner_deleted_seconds_ago_that_is_still_there_is_not_replaced_twice(story):
+    async with story(runners=RUNNERS) as it:
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        (lost,) = it.sandbox.control.lose("acme", count=1)
+        await an_interval_passes(it)
+        it.sandbox.control.linger("acme", lag=40)
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        assert await replacements(it) == [lost]
+
+
+async def test_an_answer_that_never_comes_is_none(story, monkeypatch):
+    import httpx
+
+    from ghapp.github import transport
+
+    monkeypatch.setattr(transport, "TIMEOUT", httpx.Timeout(0.3))
+    async with story(runners=RUNNERS) as it:
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        it.sandbox.control.hang("acme")
+        assert (await sweep_installation(it.house, it.installation)).flaw == "GitHubUnavailable"
+        assert await states(it) == AS_BEFORE
+        it.sandbox.control.no_faults()
+        assert (await an_interval_passes(it)).flaw == ""
+
+
+async def test_a_removed_installation_is_not_swept_any_more_and_loses_no_runner(story):
+    async with story(runners=RUNNERS) as it:
+        await an_interval_passes(it)
+        await an_interval_passes(it)
+        it.sandbox.control.uninstall("acme")
+        account = await an_interval_passes(it)
+        assert account.flaw in ("InstallationGone", "Unauthorized", "PermissionMissing")
+        await discover_installations(it.house)
+        assert await sweep_installation(it.house, it.installation) is None
+        assert await it.house.schedule.next(it.installation) is None
+        assert await replacements(it) == []
