@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
 from ghapp.health import evidence as seen
@@ -37,7 +39,7 @@ async def notify_pool(house: House, event_id: str) -> None:
         log.warning("event has no url any more", event_id=event_id, pool=outgoing.pool)
         await house.events.accepted(event_id)
         return
-    await post(rule.url, house.settings.pool_secrets[rule.secret_env], event_id, outgoing.event, house.clock())
+    await post(rule.url, house.settings.pool_secrets[rule.secret_env], event_id, outgoing.event, time.time())
     event = msgspec.json.decode(outgoing.event)
     if event["type"] == REPLACE:
         await _record(house, outgoing.installation, int(event["data"]["runner_id"]), event_id)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ghapp.errors import ReplacerUnavailableError
 from ghapp.github.deliveries import encode, parse
+from ghapp.health.verdict import State, judge
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
+from jobs.confirm import confirm_installation
 from jobs.house import House, open_house
 from jobs.inbox import drain_inbox
 from jobs.installations import discover_installations
+from jobs.notify import notify_pool
+from jobs.remediate import remediate_runner
+from jobs.sweep import SweepAccount, sweep_installation
 from tests.sandbox.receivers import Receiver
 
 POOL = "linux-4vcpu"
@@ -24,9 +33,9 @@ POOL = "linux-4vcpu"
 
 @dataclass
 class Clock:
-    """Epoch seconds that only the story moves; from a little ago, so that no signature lies in the future."""
+    """Epoch seconds that only the story moves."""
 
-    now: float = field(default_factory=lambda: time.time() - 400)
+    now: float = field(default_factory=time.time)
 
     def __call__(self) -> float:
         return self.now
@@ -49,6 +58,47 @@ class Story:
 
     def account(self) -> dict[str, object]:
         return self.sandbox.control.account()
+
+    async def pass_(self, seconds: float) -> None:
+        """Time passes, here and at GitHub."""
+        self.clock.pass_(seconds)
+        self.sandbox.control.step(seconds=seconds)
+
+    async def live_through_an_interval(self) -> SweepAccount:
+        """A sweep, the confirmation that follows it, and whatever they let through; what the sweep found."""
+        await self.pass_(60)
+        account = await sweep_installation(self.house, self.installation)
+        await self.work_off()
+        await self.pass_(30)
+        await confirm_installation(self.house, self.installation)
+        await self.work_off()
+        assert account is not None
+        return account
+
+    async def work_off(self) -> None:
+        """Remediate whoever was granted, and send what waits for its url."""
+        for each in (await self.house.runners.all(self.installation)).values():
+            if each.granted_at is not None:
+                await remediate_runner(self.house, self.installation, each.id)
+        for event_id in await self.house.events.unsent():
+            with suppress(ReplacerUnavailableError):
+                await notify_pool(self.house, event_id)
+
+    async def states(self) -> Counter[State]:
+        """How many runners are in each state."""
+        survey = await self.house.runners.survey(self.installation)
+        limits = self.settings.of("acme").evidence
+        records = await self.house.runners.all(self.installation)
+        return Counter(judge(each, survey, self.clock(), limits).state for each in records.values())
+
+    async def told(self, kind: str) -> list[dict[str, Any]]:
+        """The data of every event of a type, `ghapp.` and `.v1` left out."""
+        events = [json.loads(event) for _, event in await self.house.events.latest(self.installation, 1000)]
+        return [event["data"] for event in events if event["type"] == f"ghapp.{kind}.v1"]
+
+    async def replacements(self) -> list[int]:
+        """The ids of runners whose replacement was asked for."""
+        return [data["runner_id"] for data in await self.told("runner.replace")]
 
     def listen(self) -> None:
         """From now on the sandbox delivers; `receive` takes what came."""

@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import pytest
 
-from ghapp.health.verdict import State, judge
+from ghapp.health.verdict import State
 from jobs.confirm import confirm_installation
 from jobs.installations import discover_installations
-from jobs.notify import REPLACE
-from jobs.remediate import remediate_runner
 from jobs.sweep import sweep_installation
 
 RUNNERS = 250
 AS_BEFORE = {State.HEALTHY}
 NOT_KNOWN = {State.HEALTHY, State.UNKNOWN}
-
-
-async def passes(it, seconds):
-    """Time passes, here and at GitHub."""
-    it.clock.pass_(seconds)
-    it.sandbox.control.step(seconds=seconds)
-
-
-async def an_interval_passes(it):
-    """A sweep, the confirmation that follows it, and whatever they let through; what the sweep found."""
-    await passes(it, 60)
-    account = await sweep_installation(it.house, it.installation)
-    await passes(it, 30)
-    await confirm_installation(it.house, it.installation)
-    for each in (await it.house.runners.all(it.installation)).values():
-        if each.granted_at is not None:
-            await remediate_runner(it.house, it.installation, each.id)
-    return account
-
-
-async def replacements(it):
-    """The ids of runners whose replacement was asked for."""
-    events = [json.loads(event) for _, event in await it.house.events.latest(it.installation, 1000)]
-    return [event["data"]["runner_id"] for event in events if event["type"] == REPLACE]
-
-
-async def states(it):
-    survey = await it.house.runners.survey(it.installation)
-    limits = it.settings.of("acme").evidence
-    records = await it.house.runners.all(it.installation)
-    return {judge(each, survey, it.clock(), limits).state for each in records.values()}
 
 
 @dataclass
@@ -114,82 +80,82 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 async def test_no_runner_that_works_is_lost_to(story, lie):
     async with story(runners=RUNNERS) as it:
-        await an_interval_passes(it)
-        await an_interval_passes(it)
-        assert await states(it) == AS_BEFORE
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
+        assert set(await it.states()) == AS_BEFORE
 
         lie.begin(it.sandbox.control)
         flaws = set()
         for _ in range(5):
-            flaws.add((await an_interval_passes(it)).flaw)
-            assert await states(it) <= lie.states
+            flaws.add((await it.live_through_an_interval()).flaw)
+            assert set(await it.states()) <= lie.states
         assert flaws <= lie.flaws
         assert flaws, "each sweep says how it went"
 
         lie.end(it.sandbox.control)
         await discover_installations(it.house)
-        await an_interval_passes(it)
-        last = await an_interval_passes(it)
+        await it.live_through_an_interval()
+        last = await it.live_through_an_interval()
         assert (last.flaw, last.runners) == ("", RUNNERS)
-        assert await states(it) == AS_BEFORE
+        assert set(await it.states()) == AS_BEFORE
         account = it.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
-        assert await replacements(it) == []
+        assert await it.replacements() == []
 
 
 async def test_pages_that_slip_lose_no_runner_and_still_show_who_is_lost(story):
     async with story(runners=RUNNERS) as it:
-        await an_interval_passes(it)
-        await an_interval_passes(it)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
         (lost,) = it.sandbox.control.lose("acme", count=1)
         for _ in range(3):
             it.sandbox.control.slip_pages("acme", after_page=1, vanish=1, appear=1, times=2)
-            await an_interval_passes(it)
+            await it.live_through_an_interval()
         account = it.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
-        assert lost in await replacements(it)
+        assert lost in await it.replacements()
 
 
 async def test_a_token_that_is_not_known_everywhere_yet_loses_no_runner(story):
     async with story(runners=RUNNERS) as it:
-        await an_interval_passes(it)
-        await an_interval_passes(it)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
         it.sandbox.control.doubt_new_tokens("acme")
         for doubted in (0, 2, 4, 6):
             await it.house.github._vault.forget(it.installation)
             await sweep_installation(it.house, it.installation)
-            await passes(it, doubted)
+            await it.pass_(doubted)
             await confirm_installation(it.house, it.installation)
-            assert await states(it) == AS_BEFORE
-        await an_interval_passes(it)
-        assert (await an_interval_passes(it)).flaw == ""
-        assert await replacements(it) == []
+            assert set(await it.states()) == AS_BEFORE
+        await it.live_through_an_interval()
+        assert (await it.live_through_an_interval()).flaw == ""
+        assert await it.replacements() == []
 
 
 async def test_a_registration_that_vanishes_and_comes_back_is_let_be(story):
     async with story(runners=RUNNERS) as it:
-        await an_interval_passes(it)
-        await an_interval_passes(it)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
         it.sandbox.control.lose("acme", count=20, seconds=70)
-        await passes(it, 60)
+        await it.pass_(60)
         account = await sweep_installation(it.house, it.installation)
         assert account.suspects == 20
-        await passes(it, 30)
+        await it.pass_(30)
         await confirm_installation(it.house, it.installation)
-        assert await states(it) == AS_BEFORE
-        assert await replacements(it) == []
+        assert set(await it.states()) == AS_BEFORE
+        assert await it.replacements() == []
 
 
 async def test_a_runner_deleted_seconds_ago_that_is_still_there_is_not_replaced_twice(story):
     async with story(runners=RUNNERS) as it:
-        await an_interval_passes(it)
-        await an_interval_passes(it)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
         (lost,) = it.sandbox.control.lose("acme", count=1)
-        await an_interval_passes(it)
+        await it.live_through_an_interval()
         it.sandbox.control.linger("acme", lag=40)
-        await an_interval_passes(it)
-        await an_interval_passes(it)
-        assert await replacements(it) == [lost]
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
+        assert await it.replacements() == [lost]
 
 
 async def test_an_answer_that_never_comes_is_none(story, monkeypatch):
@@ -199,23 +165,23 @@ async def test_an_answer_that_never_comes_is_none(story, monkeypatch):
 
     monkeypatch.setattr(transport, "TIMEOUT", httpx.Timeout(0.3))
     async with story(runners=RUNNERS) as it:
-        await an_interval_passes(it)
-        await an_interval_passes(it)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
         it.sandbox.control.hang("acme")
         assert (await sweep_installation(it.house, it.installation)).flaw == "GitHubUnavailable"
-        assert await states(it) == AS_BEFORE
+        assert set(await it.states()) == AS_BEFORE
         it.sandbox.control.no_faults()
-        assert (await an_interval_passes(it)).flaw == ""
+        assert (await it.live_through_an_interval()).flaw == ""
 
 
 async def test_a_removed_installation_is_not_swept_any_more_and_loses_no_runner(story):
     async with story(runners=RUNNERS) as it:
-        await an_interval_passes(it)
-        await an_interval_passes(it)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
         it.sandbox.control.uninstall("acme")
-        account = await an_interval_passes(it)
+        account = await it.live_through_an_interval()
         assert account.flaw in ("InstallationGone", "Unauthorized", "PermissionMissing")
         await discover_installations(it.house)
         assert await sweep_installation(it.house, it.installation) is None
         assert await it.house.schedule.next(it.installation) is None
-        assert await replacements(it) == []
+        assert await it.replacements() == []

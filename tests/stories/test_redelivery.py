@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from ghapp.github.hook import failed_attempts
 from jobs.redeliver import redeliver_failed
 
 
@@ -12,6 +15,8 @@ async def while_away(it, jobs):
     queued = it.sandbox.control.queue("acme", labels=["no-such-runner"], count=jobs)
     it.hook.wait(it.taken + jobs)
     it.taken += jobs
+    while len(await failed_attempts(it.house.github, 0.0)) < jobs:  # noqa: ASYNC110 - until it is written down
+        await asyncio.sleep(0.01)
     it.hook.status = 202
     return queued
 

@@ -1,0 +1,188 @@
+"""Too many lost at once: what is true heals by itself, what is false costs a first batch, and people are asked."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ghapp.health.fuse import FuseReason, Position
+from ghapp.health.verdict import State
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from tests.stories.conftest import POOL
+
+LONG = 40
+"""Intervals in which a pool of two hundred heals with room to spare."""
+
+
+async def settled(it):
+    await it.live_through_an_interval()
+    await it.live_through_an_interval()
+
+
+async def fuse(it):
+    return (await it.house.fuses.all(it.installation)).get(POOL)
+
+
+async def position(it):
+    known = await fuse(it)
+    return Position.CLOSED if known is None else known.position
+
+
+async def heals(it):
+    """Live until the fuse closes again; how many replacements were asked for by the end of each interval."""
+    asked = []
+    for _ in range(LONG):
+        await it.live_through_an_interval()
+        asked.append(len(await it.replacements()))
+        if asked[-1] and await position(it) is Position.CLOSED:
+            return asked
+    raise AssertionError(asked)
+
+
+async def test_a_true_mass_loss_heals_by_itself_in_doubling_batches(story):
+    async with story(runners=200) as it:
+        await settled(it)
+        it.sandbox.control.lose("acme", count=200)
+        asked = await heals(it)
+        batches = sorted({0, *asked})
+        sizes = [after - before for before, after in itertools.pairwise(batches)]
+        assert sizes == [3, 6, 12, 24, 48, 96, 11]
+        assert (await fuse(it)).reason is FuseReason.HEALED
+        for _ in range(4):  # the replacements take up their work
+            await it.live_through_an_interval()
+        assert (await it.states())[State.HEALTHY] == 200
+        account = it.account()
+        assert account["wrongful_removals"] == account["wrongful_replacements"] == []
+        assert [data["fuse"] for data in await it.told("fuse.tripped")] == ["proving"]
+        assert len(await it.told("fuse.reset")) == 1
+
+
+async def test_no_batch_starts_before_the_last_is_online(story):
+    async with story(runners=60) as it:
+        await settled(it)
+        it.sandbox.control.lose("acme", count=60)
+        for _ in range(LONG):
+            asked_before = len(await it.replacements())
+            await it.live_through_an_interval()
+            asked = len(await it.replacements())
+            if asked > asked_before > 0:
+                assert await newcomers(it) >= asked_before
+            if asked and await position(it) is Position.CLOSED:
+                return
+        raise AssertionError(asked)
+
+
+async def newcomers(it):
+    """How many runners came online since the fuse tripped."""
+    since = (await fuse(it)).since or 0.0
+    known = (await it.house.runners.all(it.installation)).values()
+    return sum(each.was_online and each.first_seen > since for each in known)
+
+
+async def stopped(it):
+    """Forty of fifty are lost, and no replacement ever comes online."""
+    await settled(it)
+    it.sandbox.control.barren_controller(barren=True)
+    it.sandbox.control.lose("acme", count=40)
+    for _ in range(10):
+        await it.live_through_an_interval()
+    assert await position(it) is Position.STOPPED
+
+
+async def test_replacements_that_never_come_online_stop_it_after_the_first_batch_and_it_says_so(story):
+    async with story(runners=50) as it:
+        await stopped(it)
+        assert len(await it.replacements()) == 3
+        (told,) = await it.told("fuse.stopped")
+        assert (told["pool"], told["reason"], told["replaced"], told["waiting"]) == (
+            POOL,
+            "BatchNeverOnline",
+            3,
+            37,
+        )
+        for _ in range(3):
+            await it.live_through_an_interval()
+        assert len(await it.replacements()) == 3, "until a person resumes it"
+
+
+async def test_a_person_resumes_it_and_it_proves_anew_from_the_first_batch(story):
+    async with story(runners=50) as it:
+        await stopped(it)
+        it.sandbox.control.barren_controller(barren=False)
+        acme = await it.house.installations.one(it.installation)
+        limits = it.settings.of("acme").fuse
+        await it.house.fuses.resume(acme, POOL, "mona", it.clock(), limits)
+        assert ((await fuse(it)).position, (await fuse(it)).by) == (Position.PROVING, "mona")
+        asked = await heals(it)
+        assert asked[0] == 6, "three, and three more"
+        assert asked[-1] == 40
+
+
+async def test_registrations_that_come_back_while_it_proves_put_it_out_and_nothing_more_is_replaced(story):
+    async with story(runners=50) as it:
+        await settled(it)
+        lost = it.sandbox.control.lose("acme", count=40)
+        await it.live_through_an_interval()
+        asked = await it.replacements()
+        assert len(asked) == 3
+        it.sandbox.control.restore("acme", ids=[each for each in lost if each not in asked])
+        await it.live_through_an_interval()
+        assert (await fuse(it)).reason is FuseReason.REGISTRATIONS_RETURNED
+        for _ in range(3):
+            await it.live_through_an_interval()
+        assert await it.replacements() == asked
+        assert (await it.states())[State.HEALTHY] >= 47
+
+
+@pytest.mark.parametrize(("waited", "proves"), [(1, True), (6, False)], ids=["on watch", "after cooldown_seconds"])
+async def test_after_it_heals_it_stays_on_watch(story, waited, proves):
+    async with story(runners=40, config="[fuse]\nwindow_seconds = 100") as it:
+        await settled(it)
+        it.sandbox.control.lose("acme", count=12)
+        await heals(it)
+        for _ in range(waited):
+            await it.live_through_an_interval()
+        turned = len(await it.told("fuse.tripped"))
+        it.sandbox.control.lose("acme", count=1)
+        await it.live_through_an_interval()
+        tripped = (await it.told("fuse.tripped"))[turned:]
+        assert [data["reason"] for data in tripped] == (["LossOnWatch"] if proves else [])
+
+
+@pytest.mark.parametrize("size", [1, 2])
+async def test_a_pool_of_one_or_two_is_replaced_at_once(story, size):
+    async with story(runners=size) as it:
+        await settled(it)
+        it.sandbox.control.lose("acme", count=size)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
+        assert len(await it.replacements()) == size
+        assert await it.told("fuse.tripped") == []
+
+
+async def test_a_burst_of_new_runners_does_not_trip_it(story):
+    async with story(runners=10) as it:
+        await settled(it)
+        it.sandbox.control.register("acme", pool=POOL, count=100)
+        for _ in range(3):
+            await it.live_through_an_interval()
+        assert await it.told("fuse.tripped") == await it.replacements() == []
+
+
+@pytest.mark.parametrize("pool", [POOL, WHOLE_ORG], ids=["of the pool", "of the org"])
+async def test_a_pause_wins_over_everything(story, pool):
+    async with story(runners=40) as it:
+        await settled(it)
+        await it.house.fuses.pause(it.installation, pool, Pause("mona", "a move", it.clock()))
+        it.sandbox.control.lose("acme", count=2)
+        for _ in range(3):
+            await it.live_through_an_interval()
+        assert await it.replacements() == []
+        it.sandbox.control.lose("acme", count=30)
+        for _ in range(3):
+            await it.live_through_an_interval()
+        assert await it.replacements() == []
+        await it.house.fuses.unpause(it.installation, pool)
+        await it.live_through_an_interval()
+        assert len(await it.replacements()) > 0
