@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -54,8 +54,18 @@ def main() -> None:
 
 
 def _read() -> Settings:
+    """What a role runs with."""
     settings = Settings.read(os.environ)
     log.configure(settings.log_format)
+    return settings
+
+
+def _found() -> Settings:
+    """What a command runs with: where `ghapp up` keeps a Redis on this machine, that one will do."""
+    settings = _read()
+    socket = settings.state_dir / "redis" / "redis.sock"
+    if settings.redis_url is None and socket.exists():
+        return replace(settings, redis_url=f"unix://{socket}")
     return settings
 
 
@@ -114,7 +124,7 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
 
     Example: ghapp sweep --org acme --dry-run
     """
-    settings = _read()
+    settings = _found()
     accounts = _run(_sweep(settings, org, act=not dry_run))
     from ghapp.tables import sweeps_table
 
@@ -161,7 +171,7 @@ def runners(org: str | None, state: str | None, *, as_json: bool) -> None:
 
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is no state; states are {', '.join(State)}", param_hint="--state")
-    documents = [each for each in _run(_documents(_read(), org)) if state is None or each["state"] == state]
+    documents = [each for each in _run(_documents(_found(), org)) if state is None or each["state"] == state]
     if as_json:
         click.echo(json.dumps({"runners": documents, "total": len(documents)}, indent=2))
         return
@@ -181,7 +191,7 @@ def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
     """
     found = [
         each
-        for each in _run(_documents(_read(), org))
+        for each in _run(_documents(_found(), org))
         if each["name"] == name_or_id or str(each["runner_id"]) == name_or_id
     ]
     if not found:
@@ -229,7 +239,7 @@ def pause(org: str, pool: str | None, why: str) -> None:
 
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance"
     """
-    _run(_pause(_read(), org, pool, why))
+    _run(_pause(_found(), org, pool, why))
     click.echo(f"paused: {org}{'/' + pool if pool else ''}")
 
 
@@ -243,7 +253,7 @@ def resume(org: str, pool: str | None) -> None:
 
     Example: ghapp resume acme --pool linux-4vcpu
     """
-    for line in _run(_resume(_read(), org, pool)):
+    for line in _run(_resume(_found(), org, pool)):
         click.echo(line)
 
 
@@ -289,6 +299,27 @@ def _user() -> str:
         return f"uid {os.getuid()}"
 
 
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def doctor(*, as_json: bool) -> None:
+    """Is everything in place, and what to do where it is not.
+
+    Example: ghapp doctor --json
+    """
+    from ghapp.doctor.examination import examine
+
+    found = _run(examine(_found(), os.environ))
+    well = all(each.status != "wrong" for each in found)
+    if as_json:
+        click.echo(json.dumps({"ok": well, "findings": [asdict(each) for each in found]}, indent=2))
+    else:
+        from ghapp.tables import findings_table
+
+        _print(findings_table(found))
+    if not well:
+        sys.exit(FAILED)
+
+
 @main.group()
 def token() -> None:
     """Bearer tokens of controllers."""
@@ -310,7 +341,7 @@ def create_token(
     from ghapp.health.document import timestamp
     from ghapp.store.tokens import Tokens
 
-    settings, now = _read(), time.time()
+    settings, now = _found(), time.time()
     expires_at = now + expires_days * 86400 if expires_days else None
 
     async def create() -> Any:
@@ -335,7 +366,7 @@ def list_tokens(*, as_json: bool) -> None:
     from ghapp.store.tokens import Tokens
     from ghapp.tables import tokens_table
 
-    settings = _read()
+    settings = _found()
 
     async def read() -> Any:
         async with _redis(settings) as redis:
@@ -357,7 +388,7 @@ def revoke_token(token_id: str) -> None:
     """
     from ghapp.store.tokens import Tokens
 
-    settings = _read()
+    settings = _found()
 
     async def revoke() -> bool:
         async with _redis(settings) as redis:
@@ -380,7 +411,7 @@ def dead_deliveries(*, as_json: bool) -> None:
 
     Example: ghapp deliveries dead
     """
-    letters = _run(_dead_letters(_read()))
+    letters = _run(_dead_letters(_found()))
     if as_json:
         click.echo(json.dumps([letter._asdict() for letter in letters]))
         return
@@ -399,7 +430,7 @@ def replay_deliveries(guid: str | None, *, everything: bool) -> None:
     """
     if (guid is None) is not everything:
         raise click.UsageError("give one GUID, or --all")
-    replayed = _run(_replay(_read(), guid))
+    replayed = _run(_replay(_found(), guid))
     if not replayed and guid is not None:
         raise GhappError(f"{guid}: not among the dead letters; see `ghapp deliveries dead`")
     click.echo(f"replayed: {replayed}")
@@ -434,7 +465,7 @@ async def _redis(settings: Settings) -> AsyncIterator[Any]:
     from ghapp.store.connect import connect
 
     if settings.redis_url is None:
-        raise ConfigurationError("GHAPP_REDIS_URL: not set; every command but `up` needs it")
+        raise ConfigurationError("GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine")
     redis = connect(settings.redis_url)
     try:
         yield redis

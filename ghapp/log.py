@@ -44,7 +44,7 @@ def configure(log_format: Literal["json", "console"] | None) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _plain],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
         )
     )
@@ -64,6 +64,12 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
 def redact(text: str) -> str:
     """The text without anything that looks like a key, a token or a password."""
     return _SECRET.sub(REDACTED, text)
+
+
+def _plain(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Uvicorn says each thing twice, once in colours."""
+    event.pop("color_message", None)
+    return event
 
 
 def _redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -11,9 +11,9 @@ import difflib
 import tomllib
 import types
 import typing
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
@@ -26,6 +26,12 @@ from ghapp.health.plan import RemediationLimits
 from ghapp.health.verdict import Limits
 
 T = TypeVar("T")
+
+LONGEST_SECONDS = 365 * 86_400
+MOST = 1_000_000
+LONGEST_SHOWN = 60
+SECRET_BYTES = 24
+"""The least that Standard Webhooks asks for."""
 
 FRACTIONS = {"share", "fraction"}
 COUNTS = {"concurrency", "floor", "first_batch", "per_sweep", "per_tick"}
@@ -139,6 +145,7 @@ class Settings:
                 raise ConfigurationError(f"{name}: unknown variable{_did_you_mean(name, known)}")
         tables = read_toml(Path(environ["GHAPP_CONFIG"])) if environ.get("GHAPP_CONFIG") else {}
         pools = tuple(_pool(row, index) for index, row in enumerate(_rows(tables, "pools")))
+        _require_distinct(pools)
         orgs = tables.pop("orgs", {})
         tables.pop("pools", None)
         policy = _policy(tables, Policy(), "")
@@ -178,7 +185,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is not TOML: {error}") from None
 
 
@@ -218,19 +225,38 @@ def _pool(row: Any, index: int) -> PoolSettings:
     return pool
 
 
+def _require_distinct(pools: tuple[PoolSettings, ...]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for pool in pools:
+        key = (pool.org.lower(), pool.name)
+        if key in seen:
+            raise ConfigurationError(f"[[pools]] {pool.name}: there are two of that name in {pool.org}; rename one")
+        seen.add(key)
+
+
 def _pool_secrets(pools: tuple[PoolSettings, ...], environ: Mapping[str, str]) -> dict[str, str]:
     secrets = {}
     for pool in pools:
         if pool.secret_env is None:
             continue
+        where = f"[[pools]] {pool.name} secret_env"
+        if pool.secret_env.startswith("GHAPP_"):
+            raise ConfigurationError(f"{where}: {pool.secret_env} is taken; choose a name that does not begin so")
         secret = environ.get(pool.secret_env, "")
-        if not secret.startswith("whsec_"):
+        if not _is_standard_webhooks_secret(secret):
             raise ConfigurationError(
-                f"[[pools]] {pool.name} secret_env: the variable {pool.secret_env} must hold a Standard Webhooks "
-                "secret, whsec_ and base64"
+                f"{where}: the variable {pool.secret_env} must hold a Standard Webhooks secret, whsec_ and "
+                f"{SECRET_BYTES} bytes or more in base64"
             )
         secrets[pool.secret_env] = secret
     return secrets
+
+
+def _is_standard_webhooks_secret(text: str) -> bool:
+    try:
+        return text.startswith("whsec_") and len(b64decode(text[6:], validate=True)) >= SECRET_BYTES
+    except ValueError:
+        return False
 
 
 def _checked(shape: type[Any], row: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -259,24 +285,28 @@ def _number(value: Any, key: str, where: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if key in FRACTIONS:
         return float(_require(is_number and 0 < value <= 1, value, where, "a fraction above 0 and up to 1"))
-    return float(_require(is_number and value >= 1 and isfinite(value), value, where, "1 second or more"))
+    return float(_require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, "1 second or more, up to a year"))
 
 
 def _count(value: Any, _key: str, where: str) -> int:
     is_count = isinstance(value, int) and not isinstance(value, bool)
-    return int(_require(is_count and value >= 1, value, where, "a whole number of 1 or more"))
+    return int(_require(is_count and 1 <= value <= MOST, value, where, f"a whole number from 1 to {MOST:,}"))
 
 
-def _string(value: Any, _key: str, where: str) -> str:
-    return str(_require(isinstance(value, str) and value != "", value, where, "a string"))
+def _string(value: Any, key: str, where: str) -> str:
+    text = str(_require(isinstance(value, str) and value != "", value, where, "a string"))
+    owner, _, name = text.partition("/")
+    return str(_require(key != "repository" or (owner and name and "/" not in name), text, where, "owner/name"))
 
 
 _SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: _string}
 
 
-def _require(holds: bool, value: Any, where: str, right: str) -> Any:
+def _require(holds: Any, value: Any, where: str, right: str) -> Any:
     if not holds:
-        raise ConfigurationError(f"{where}: {value!r} is not valid; it takes {right}")
+        shown = repr(value)
+        shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "…"
+        raise ConfigurationError(f"{where}: {shown} is not valid; it takes {right}")
     return value
 
 

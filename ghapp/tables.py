@@ -23,6 +23,9 @@ COLOURS = {
 }
 
 
+MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
+
+
 def sweeps_table(accounts: Iterable[Any]) -> Table:
     """What each sweep found and cost."""
     table = _table("org", "runners", "suspects", "calls", "billable", "ms", "calls left", "next in", "flaw")
@@ -61,6 +64,22 @@ def tokens_table(tokens: Iterable[Any]) -> Table:
     table = _table("id", "name", "orgs", "scopes")
     for each in tokens:
         table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes))
+    return table
+
+
+def findings_table(findings: Iterable[Any]) -> Table:
+    """What the doctor found, and below each that is not well what to do."""
+    table = _table("", "what", "found")
+    group = None
+    for each in findings:
+        if each.group != group:
+            group = each.group
+            table.add_row("", Text(group, "bold"), "")
+        mark, colour = MARKS[each.status]
+        name = each.name if each.org is None else f"{each.org}: {each.name}"
+        table.add_row(Text(mark, colour), name, Text(each.said))
+        if each.fix is not None:
+            table.add_row("", "", Text(f"→ {each.fix}", "dim"))
     return table
 
 

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -114,6 +114,26 @@ def ask_for_sweep(redis: Redis, installation: int) -> bool:
 def ask_for_report(redis: Redis, installation: int) -> bool:
     """Have some worker look whether there is something to report; as with a sweep."""
     return ask(redis, Work.REPORT, installation, key=f"report-{installation}", retry=False)
+
+
+class Load(NamedTuple):
+    """Who works and what waits: workers alive, jobs waiting by queue, and jobs that failed in the last hour."""
+
+    workers: int
+    waiting: dict[str, int]
+    failed: int
+
+
+def load(redis: Redis) -> Load:
+    """How it stands just now."""
+    from rq import Worker
+
+    queues = {name: _queue(redis, name) for name in QUEUES}
+    return Load(
+        workers=Worker.count(connection=redis),
+        waiting={name: desk.count for name, desk in queues.items()},
+        failed=sum(desk.failed_job_registry.count for desk in queues.values()),
+    )
 
 
 def promote_due(redis: Redis, now: float) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,6 +19,7 @@ from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.events import Events
+from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
@@ -65,9 +68,11 @@ class Clock:
         self._redis, self._desk = connect(settings.redis_url), connect_sync(settings.redis_url)
         self._schedule, self._installations = Schedule(self._redis), Installations(self._redis)
         self._inbox, self._events = Inbox(self._redis), Events(self._redis)
+        self._heartbeats, self._name = Heartbeats(self._redis), f"{socket.gethostname()}-{os.getpid()}"
         self._chores: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
+            (NEGLECTED_SECONDS, self._beat),
             (NEGLECTED_SECONDS, self._drain),
             (REPORT_SECONDS, self._report),
             (UNSENT_SECONDS, self._notify),
@@ -104,6 +109,9 @@ class Clock:
 
     async def _promote(self) -> None:
         work.promote_due(self._desk, time.time())
+
+    async def _beat(self) -> None:
+        await self._heartbeats.beat("clock", self._name, time.time())
 
     async def _drain(self) -> None:
         """Deliveries that nobody was asked to drain, or whose drain died."""

@@ -158,7 +158,13 @@ class GitHub:
 
     async def send(self, method: str, path: str, *, json: Any = None, **params: str | int) -> Answer:
         """One request as the App itself; see `Transport.send`."""
-        return await self._as_app.send(method, path, headers=None, json=json, **params)
+        try:
+            return await self._as_app.send(method, path, headers=None, json=json, **params)
+        except UnauthorizedError:
+            raise UnauthorizedError(
+                f"{method} {path}: GitHub does not accept the App's id and key: GHAPP_APP_ID and the private key must "
+                "be of one App, and this machine's clock must be right"
+            ) from None
 
     async def _mint(self, installation: int) -> wire.InstallationToken:
         path = f"/app/installations/{installation}/access_tokens"

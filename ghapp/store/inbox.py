@@ -1,7 +1,7 @@
 """Deliveries: durable before the 202, drained many at once, and let go when their effects are stored.
 
-`Inbox.keep` gathers what arrives while a write is under way into the next one, so that a burst costs one round
-trip a batch and not one a delivery. A GUID is marked as seen when its entry goes: a delivery that failed on its way
+`Inbox.keep` gathers what arrives while a write is under way into the next one, so that a burst costs one command a
+batch and not one a delivery. A GUID is marked as seen when its entry goes: a delivery that failed on its way
 can therefore be sent again, and one whose effects are stored has no second one.
 """
 
@@ -24,6 +24,9 @@ SEEN_SECONDS = 3 * 24 * HOUR
 
 ASKED_MILLISECONDS = 1000
 """At most one drain a second is asked for; one that died is forgotten by then."""
+
+MOST_AT_ONCE = 500
+"""Deliveries a write: a few hundred kilobytes, and a few milliseconds of Redis' one thread."""
 
 MOST_TRIES = 3
 MOST_DEAD = 1_000
@@ -53,6 +56,13 @@ class DeadLetter(NamedTuple):
     at: float
 
 
+_KEEP = """
+for i = 2, #ARGV, 3 do
+    redis.call('XADD', KEYS[1], '*', 'g', ARGV[i], 'e', ARGV[i + 1], 'f', ARGV[i + 2])
+end
+return redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[1]) and 1 or 0
+"""
+
 _REPLAY = """
 local row = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not row then return 0 end
@@ -71,6 +81,7 @@ class Inbox:
         """`ask_for_drain` is called, at most once a second, after something was kept."""
         self._redis = redis
         self._ask = ask_for_drain
+        self._keep: Any = redis.register_script(_KEEP)
         self._replay: Any = redis.register_script(_REPLAY)
         self._waiting: list[tuple[str, str, bytes, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
@@ -175,13 +186,12 @@ class Inbox:
 
     async def _write(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting, []
+            batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+            args: list[str | bytes | int] = [ASKED_MILLISECONDS]
+            for guid, event, facts, _ in batch:
+                args += (guid, event, facts)
             try:
-                async with self._redis.pipeline(transaction=False) as pipe:
-                    for guid, event, facts, _ in batch:
-                        pipe.xadd(keys.INBOX, {"g": guid, "e": event, "f": facts})
-                    pipe.set(keys.INBOX_ASKED, b"1", nx=True, px=ASKED_MILLISECONDS)
-                    *_, first = await pipe.execute()
+                first = await self._keep(keys=[keys.INBOX, keys.INBOX_ASKED], args=args)
             except (RedisError, OSError) as error:
                 self._refuse(batch, error)
                 continue

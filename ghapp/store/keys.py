@@ -111,3 +111,8 @@ def claim(kind: str, of: str) -> str:
 def report(installation: int) -> str:
     """hash: posted, head, setback: what was last posted, where it belongs, and what keeps us from it."""
     return f"ghapp:{installation}:report"
+
+
+def heartbeats(role: str) -> str:
+    """Sorted set: process → when it was last alive. Entries go minutes after their process did."""
+    return f"ghapp:heartbeats:{role}"

@@ -20,7 +20,7 @@ replacer = "cloudevents"
 url = "http://controller:9000/events"
 secret_env = "CONTROLLER_SECRET"
 """
-SECRET = {"CONTROLLER_SECRET": "whsec_c2VjcmV0"}
+SECRET = {"CONTROLLER_SECRET": "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}
 
 
 @pytest.fixture
@@ -142,7 +142,10 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         ("[sweep]\ninterval_seconds = true", "[sweep] interval_seconds: True is not valid"),
         ("[sweep]\ninterval_seconds = '9'", "[sweep] interval_seconds: '9' is not valid"),
         ("[orgs.acme.evidence]\nstale_seconds = 0", "[orgs.acme.evidence] stale_seconds: 0 is not valid"),
-        ("[sweep]\nconcurrency = 0", "[sweep] concurrency: 0 is not valid; it takes a whole number of 1 or more"),
+        (
+            "[sweep]\nconcurrency = 0",
+            "[sweep] concurrency: 0 is not valid; it takes a whole number from 1 to 1,000,000",
+        ),
         ("[sweep]\nconcurrency = 1.5", "[sweep] concurrency: 1.5 is not valid"),
         ("[fuse]\nfloor = true", "[fuse] floor: True is not valid"),
         ("[fuse]\nfraction = 0", "[fuse] fraction: 0 is not valid; it takes a fraction above 0 and up to 1"),
@@ -154,6 +157,14 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         ("[remediation]\nmode = []", "[remediation] mode: [] is not valid"),
         ("[leaks]\nowner_label = ''", "[leaks] owner_label: '' is not valid; it takes a string"),
         ("[report]\nrepository = 3", "[report] repository: 3 is not valid; it takes a string"),
+        ("[report]\nrepository = 'acme'", "[report] repository: 'acme' is not valid; it takes owner/name"),
+        ("[report]\nrepository = 'a/b/c'", "[report] repository: 'a/b/c' is not valid; it takes owner/name"),
+        ("[report]\nrepository = '/b'", "[report] repository: '/b' is not valid; it takes owner/name"),
+        ("[sweep]\ninterval_seconds = 31536001", "[sweep] interval_seconds: 31536001 is not valid; it takes 1 second"),
+        ("[sweep]\nconcurrency = 1000001", "[sweep] concurrency: 1000001 is not valid"),
+        (f"[sweep]\nconcurrency = {'9' * 400}", f"[sweep] concurrency: {'9' * 60}… is not valid"),
+        (f"[sweep]\ninterval_seconds = {'9' * 400}", f"[sweep] interval_seconds: {'9' * 60}… is not valid"),
+        ("[orgs.acme.sweeps]\n", "[orgs.acme.sweeps]: unknown table; did you mean sweep?"),
     ],
 )
 def test_a_wrong_table_is_refused_by_its_key(read, toml, said):
@@ -191,16 +202,23 @@ def pool(**changes):
         (pool(url="'controller:9000'"), "[[pools]] linux url: 'controller:9000' is not valid; it takes an http"),
         (pool(replace_offline_after_seconds="0"), "[[pools]] linux replace_offline_after_seconds: 0 is not valid"),
         (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET must hold"),
+        (pool() + "\n" + pool(org="'ACME'"), "[[pools]] linux: there are two of that name in ACME; rename one"),
+        (pool(secret_env="'GHAPP_SECRET'"), "[[pools]] linux secret_env: GHAPP_SECRET is taken"),
     ],
 )
 def test_a_wrong_pool_is_refused_by_its_name_and_key(read, toml, said):
     assert refusal(read, toml).startswith(said)
 
 
-def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_told(read):
-    message = refusal(read, POOL, CONTROLLER_SECRET="hunter2")
+@pytest.mark.parametrize("secret", ["hunter2", "whsec_", "whsec_hunter2!", "whsec_aHVudGVyMg=="])
+def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_told(read, secret):
+    message = refusal(read, POOL, CONTROLLER_SECRET=secret)
     assert message.startswith("[[pools]] linux secret_env: the variable CONTROLLER_SECRET must hold")
-    assert "hunter2" not in message
+    assert secret.removeprefix("whsec_") == "" or secret not in message
+
+
+def test_a_number_of_thousands_of_digits_is_no_toml(read):
+    assert "is not TOML" in refusal(read, f"[sweep]\nconcurrency = {'9' * 5000}")
 
 
 def test_pools_are_read_in_order_and_found_by_org_in_any_case(read):

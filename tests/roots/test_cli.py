@@ -1,0 +1,108 @@
+"""The command line from outside: one clear line for what is wrong, and an example for everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from ghapp.cli import main
+from ghapp.embedded import embedded_redis
+from tests.keys import private_key
+
+CREDENTIALS = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
+AWAY = {"GHAPP_REDIS_URL": "redis://127.0.0.1:1/0"}
+
+
+def ghapp(*words, **environ):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    return subprocess.run(
+        [sys.executable, "-m", "ghapp", *words],
+        env={**inherited, "GHAPP_LOG_FORMAT": "json", **environ},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def one_line(answer, code):
+    assert answer.returncode == code, answer.stderr
+    (line,) = [line for line in answer.stderr.splitlines() if line.startswith("ghapp: ")]
+    assert "Traceback" not in answer.stderr
+    return line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["worker"],
+        ["clock"],
+        ["runners"],
+        ["explain", "acme", "x"],
+        ["pause", "acme", "--why", "x"],
+        ["resume", "acme"],
+        ["token", "list"],
+        ["deliveries", "dead"],
+    ],
+    ids=" ".join,
+)
+def test_without_redis_each_says_so_in_one_line(words):
+    assert "check GHAPP_REDIS_URL" in one_line(ghapp(*words, **CREDENTIALS, **AWAY), 2)
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"GHAPP_REDIS": "x"}, "GHAPP_REDIS: unknown variable; did you mean GHAPP_REDIS_URL?"),
+        ({"GHAPP_CONFIG": "/nowhere.toml"}, "GHAPP_CONFIG: cannot read /nowhere.toml"),
+        ({"GHAPP_APP_ID": "1"}, "GHAPP_PRIVATE_KEY: not set, though other App credentials are"),
+        ({**CREDENTIALS, "GHAPP_PRIVATE_KEY": "x"}, "GHAPP_PRIVATE_KEY"),
+    ],
+    ids=["unknown variable", "no file", "half the credentials", "no key"],
+)
+def test_a_configuration_that_is_wrong_is_refused_in_one_line(environ, said):
+    assert one_line(ghapp("runners", **environ), 2).startswith(f"ghapp: {said}")
+
+
+def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
+    with embedded_redis(tmp_path / "redis", durable=False):
+        made = ghapp("token", "create", "--org", "acme", "--scope", "read", "--json", GHAPP_STATE_DIR=str(tmp_path))
+        listed = ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path))
+        assert [each["id"] for each in json.loads(listed.stdout)] == [json.loads(made.stdout)["id"]]
+        assert json.loads(made.stdout)["token"] not in listed.stdout
+        unknown = ghapp("runners", "--org", "nobody", GHAPP_STATE_DIR=str(tmp_path))
+        assert "nobody: the App is not installed there" in one_line(unknown, 1)
+        nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
+        assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["token", "create"], ["runners", "--state", "dead"], ["nothing"], ["deliveries", "replay"], ["up", "--port", "0"]],
+    ids=" ".join,
+)
+def test_wrong_usage_is_2(words):
+    answer = ghapp(*words)
+    assert answer.returncode == 2
+    assert "Traceback" not in answer.stderr
+
+
+def commands(group, *words):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *words, name)
+        else:
+            yield " ".join([*words, name]), command
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), list(commands(main)), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_every_command_has_an_example_of_itself(words, command):
+    assert f"ghapp {words}" in (command.help or "")
+    assert "Example:" in command.help
