@@ -39,6 +39,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Token).decode
 
 
+SECRET_BYTES = 32
+
+
+def could_be_token(secret: str) -> bool:
+    """Whether it is of a token's shape; nothing else is worth a question."""
+    return secret.startswith(PREFIX) and len(secret) <= len(PREFIX) + 2 * SECRET_BYTES and secret.isascii()
+
+
 def digest(secret: str) -> bytes:
     """What is kept of a token. It is random and long, so one fast hash is enough."""
     return hashlib.sha256(secret.encode()).digest()
@@ -54,7 +62,7 @@ class Tokens:
         self, name: str, orgs: tuple[str, ...], scopes: tuple[Scope, ...], now: float, expires_at: float | None = None
     ) -> tuple[str, Token]:
         """Make a token; the secret is returned this once and never again."""
-        secret = PREFIX + secrets.token_urlsafe(32)
+        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         token = Token(secrets.token_hex(4), name, orgs, scopes, now, expires_at)
         await self._redis.hset(keys.TOKENS, digest(secret).hex(), _encode(token))
         return secret, token

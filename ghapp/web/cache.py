@@ -37,8 +37,10 @@ class Cache(Generic[K, V]):
         Raises:
             StoreUnavailableError: Redis is away, and nothing is known.
         """
-        if (fresh := self._fresh.get(key)) is not None:
-            return fresh[0]
+        try:
+            return self._fresh[key][0]  # `get` would look it up, and ask for the time, twice
+        except KeyError:
+            pass
         if (loading := self._loading.get(key)) is None:
             self._loading[key] = loading = asyncio.create_task(load())
             loading.add_done_callback(partial(self._loaded, key))
@@ -52,6 +54,10 @@ class Cache(Generic[K, V]):
                 raise StoreUnavailableError("Redis is away, and nothing is known here yet; ask again") from error
             self._fresh[key] = (last,)  # a Redis in trouble is asked once a second, not by everyone
             return last
+
+    def holds(self, key: K) -> bool:
+        """Whether there was a value when it was last read here."""
+        return key in self._last
 
     def forget(self, *keys: K) -> None:
         """Something was written: read anew, and do not keep what was being read meanwhile."""

@@ -59,12 +59,12 @@ class Health:
         self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
 
     def routes(self) -> Sequence[Route]:
-        """All of them."""
+        """All of them; routes are tried in order, so what is asked most comes first."""
         runners = "/v1/orgs/{org}/runners"
         return [
+            Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
             Route(f"{runners}/health", self._by_name, methods=["GET"]),
             Route(f"{runners}/health", self._batch, methods=["POST"], max_body_size=LARGEST_BATCH_BYTES),
-            Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
             Route(f"{runners}/{{name}}/alive", self._alive, methods=["GET"]),
             Route(f"{runners}/{{runner_id}}", self._retired, methods=["DELETE"]),
             Route(f"{runners}/{{runner_id}}/replaced", self._replaced, methods=["POST"]),

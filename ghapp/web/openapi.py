@@ -143,7 +143,7 @@ def _call(
     call: Schema = {"summary": summary, "parameters": named + (parameters or []), "responses": answers}
     if scope is not None:
         call |= {"security": [{"bearer": []}], "description": f"Scope `{scope}`."}
-        call["responses"] = answers | _problems(400, 401, 403, 503)
+        call["responses"] = answers | _problems(400, 401, 403, 429, 503)
     if body is not None:
         call["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     return call
@@ -176,6 +176,7 @@ PROBLEMS = {
     403: "This token does not open that org for that scope.",
     404: "The App is not installed there.",
     413: "Too large.",
+    429: "Too many unknown tokens from this address.",
     503: "Redis is away; ask again after `Retry-After`.",
 }
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cachetools import LRUCache
 from redis.asyncio import Redis
 
 from ghapp.health.demand import Job
@@ -30,6 +31,11 @@ from ghapp.web.cache import Cache
 MOST_FRESH = 20_000
 MOST_KNOWN = 50_000
 MOST_ORGS = 1_000
+MOST_TOLD = 2_000
+"""Documents take a kilobyte each."""
+
+TOLD_SECONDS = 0.1
+"""A document says its age in tenths of a second: until the next one, whoever asks is told the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,15 @@ class Org:
     survey: Survey
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+
+
+class Told(NamedTuple):
+    """A document, what it was made of, and when (epoch seconds)."""
+
+    of: Org
+    evidence: Evidence
+    at: float
+    document: Document
 
 
 class FleetPage(NamedTuple):
@@ -62,6 +77,7 @@ class Reads:
         self._ids: Cache[tuple[int, str], int] = Cache(MOST_FRESH, MOST_KNOWN)
         self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
+        self._told: LRUCache[tuple[int, int], Told] = LRUCache(MOST_TOLD)
 
     async def by_id(self, org: str, runner_id: int, now: float) -> Document:
         """The document of one runner; `unknown` when nobody told us of it, or of its org."""
@@ -163,6 +179,15 @@ class Reads:
         return await self._one.read((installation, runner_id), load)
 
     def _document(self, of: Org, evidence: Evidence, now: float) -> Document:
+        key = of.installation.id, evidence.id
+        told = self._told.get(key)
+        if told is not None and told.of is of and told.evidence is evidence and 0 <= now - told.at < TOLD_SECONDS:
+            return told.document
+        document = self._written(of, evidence, now)
+        self._told[key] = Told(of, evidence, now, document)
+        return document
+
+    def _written(self, of: Org, evidence: Evidence, now: float) -> Document:
         org, pool = of.installation.org, self.pool(of, evidence)
         standing = PoolStanding(of.fuses.get(pool, Fuse()).position, WHOLE_ORG in of.pauses or pool in of.pauses)
         verdict = self.verdict(of, evidence, now)

@@ -309,7 +309,6 @@ async def test_without_the_permission_github_is_asked_for_nothing_until_it_is_gr
     [
         ("acme/gone", Outcome.REPOSITORY_MISSING),
         ("globex/.github", Outcome.NOTHING_TO_DO),
-        ("acme", Outcome.NOTHING_TO_DO),
     ],
 )
 async def test_a_repository_that_is_not_there_or_not_the_org_s_costs_one_call_in_five_minutes(
