@@ -1,0 +1,76 @@
+"""Redis with an ACL user that may touch our keys and RQ's alone, and no command that is dangerous."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import time
+
+import pytest
+from redis.exceptions import NoPermissionError
+
+from ghapp import work
+from ghapp.embedded import embedded_redis
+from ghapp.health.evidence import first_sight
+from ghapp.store.budget import Budget
+from ghapp.store.claims import Claims
+from ghapp.store.connect import connect, connect_sync
+from ghapp.store.events import Events
+from ghapp.store.inbox import Inbox
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from ghapp.work import Work
+
+NOW = 1_790_000_000.0
+
+
+def rules():
+    """The user's rules as SECURITY.md gives them."""
+    told = (pathlib.Path(__file__).parents[2] / "SECURITY.md").read_text()
+    return re.search(r"^user ghapp on >… (.+)$", told, re.MULTILINE)[1].split()
+
+
+@pytest.fixture
+def limited(tmp_path):
+    """The URL of a Redis, with the user's name and password in it."""
+    with embedded_redis(tmp_path / "redis", durable=False) as url:
+        admin = connect_sync(url)
+        admin.execute_command("ACL", "SETUSER", "ghapp", "on", ">hush", *rules())
+        admin.close()
+        yield url.replace("unix://", "unix://ghapp:hush@")
+
+
+async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
+    redis = connect(limited)
+    await Runners(redis).revise(7, {1: lambda _: first_sight(1, "a", NOW)})
+    await Inbox(redis).keep("a", "ping", b"{}")
+    inbox = Inbox(redis)
+    await inbox.done(await inbox.take(10), NOW)
+    await Schedule(redis).enrol(7, NOW)
+    assert await Schedule(redis).take_due(NOW, 60) == [7]
+    budget = Budget(redis)
+    await budget.leave(7, await budget.enter(7, 0.5, 1), {})
+    async with Claims(redis).hold("sweep", 7) as mine:
+        assert mine
+    await Events(redis).append(7, {"id": "e"}, None)
+    with pytest.raises(NoPermissionError):
+        await redis.set("others:key", "x")
+    with pytest.raises(NoPermissionError):
+        await redis.config_set("dir", "/tmp")
+    await redis.aclose()
+
+
+def test_and_for_work_asked_for_and_done(limited):
+    from rq import Queue, SimpleWorker
+    from rq.serializers import JSONSerializer
+
+    desk = connect_sync(limited)
+    assert work.ask(desk, Work.SWEEP, 7, key="sweep-7")
+    assert work.ask(desk, Work.CONFIRM, 7, key="confirm-7", after_seconds=1)
+    work.promote_due(desk, time.time() + 10)
+    assert work.load(desk).waiting["urgent"] == 1
+    queues = [Queue(name, connection=desk, serializer=JSONSerializer) for name in work.QUEUES]
+    worker = SimpleWorker(queues, connection=desk, serializer=JSONSerializer)
+    worker.work(burst=True, logging_level="CRITICAL")
+    assert work.load(desk).waiting["urgent"] == 0
+    desk.close()
