@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test picture check setup clean
+.PHONY: run test picture bench simulate check setup clean
 
 run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
 	@$(BIN)/ghapp up --sandbox
@@ -14,6 +14,12 @@ test: setup         ## the whole suite, in parallel, without a network
 
 picture: setup      ## the terminal in the README, from a real run
 	$(BIN)/python -m tests.picture docs/terminal.svg
+
+bench: setup        ## what it must reach, measured here in about three minutes; STRICT=1 fails when it does not
+	@$(BIN)/python -m tests.bench $(if $(STRICT),--strict)
+
+simulate: setup     ## thousands of simulated days in virtual time, by seed: SEEDS=10000, from FIRST=0 on
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),10000) --first $(or $(FIRST),0)
 
 check: setup        ## format, lint, types, architecture
 	$(BIN)/ruff format --check .

@@ -25,6 +25,7 @@ from ghapp.settings import Settings
 T = TypeVar("T")
 
 FAILED, MISUSED = 1, 2
+PIPED_WIDTH = 250
 
 
 class Group(click.Group):
@@ -62,7 +63,8 @@ def _read() -> Settings:
 
 def _found() -> Settings:
     """What a command runs with: where `ghapp up` keeps a Redis on this machine, that one will do."""
-    settings = _read()
+    settings = Settings.read(os.environ)
+    log.configure(settings.log_format, quiet=True)
     socket = settings.state_dir / "redis" / "redis.sock"
     if settings.redis_url is None and socket.exists():
         return replace(settings, redis_url=f"unix://{socket}")
@@ -480,4 +482,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 def _print(renderable: Any) -> None:
     from rich.console import Console
 
-    Console().print(renderable)
+    console = Console()
+    if not console.is_terminal:  # for grep, nothing is cut off
+        console = Console(width=PIPED_WIDTH)
+    console.print(renderable)

@@ -22,8 +22,13 @@ _SECRET = re.compile(
 REDACTED = "[redacted]"
 
 
-def configure(log_format: Literal["json", "console"] | None) -> None:
-    """Set up logging for this process, to stderr. None: `console` on a terminal, else `json`."""
+def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = False) -> None:
+    """Set up logging for this process, to stderr.
+
+    Args:
+        log_format: None: `console` on a terminal, else `json`.
+        quiet: warnings alone, for commands, whose output is what people want to see.
+    """
     console = log_format == "console" or (log_format is None and sys.stderr.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -50,7 +55,7 @@ def configure(log_format: Literal["json", "console"] | None) -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
+    root.setLevel(logging.WARNING if quiet else logging.INFO)
     for chatty in ("httpx", "httpcore", "hishel", "rq", "uvicorn.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 

@@ -98,5 +98,5 @@ def _state(document: Mapping[str, Any]) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 1))
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     return table

@@ -49,7 +49,7 @@ async def drain_inbox(house: House) -> int:
         while entries := await house.inbox.take(MOST, LINGER_MILLISECONDS):
             drained += await _drained(house, entries)
     if drained:
-        log.info("drained", deliveries=drained)
+        log.debug("drained", deliveries=drained)
     return drained
 
 

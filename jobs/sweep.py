@@ -143,16 +143,17 @@ async def _record(
     )
     await house.runners.save_survey(installation.id, after)
     await _forget(house, installation.id, records, after, at, policy.evidence)
+    missing = absence.suspects(records.values(), after, at, policy.evidence)
     return SweepAccount(
         org=installation.org,
         runners=len(look.runners),
-        suspects=len(absence.suspects(records.values(), after, at, policy.evidence)),
+        suspects=len(missing),
         calls=observation.calls + len(looked),
         billable=observation.billable + len(looked),
         milliseconds=(house.clock() - began) * 1000,
         pages=observation.billable,
         flaw=look.flaw or "",
-        confirm_at=tuple(absence.confirm_at(records.values(), after, at, policy.evidence)),
+        confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
     )
 
 
@@ -173,7 +174,7 @@ async def _forget(
             return None
         return evidence
 
-    old = [each.id for each in records.values() if fold(each) is None]
+    old = [each.id for each in records.values() if not each.listed and fold(each) is None]
     await house.runners.revise(installation, dict.fromkeys(old, fold))
 
 

@@ -123,7 +123,7 @@ def of_roles(workers: int, clocks: Sequence[str], queues: Mapping[str, int], fai
 
 def of_inbox(lag: int, dead: int) -> list[Finding]:
     """What was delivered and has no effect yet."""
-    group = "deliveries"
+    group = "roles"
     found = [ok(group, "inbox", f"{lag} wait")]
     if dead:
         fix = "see why with `ghapp deliveries dead`; replay them with `ghapp deliveries replay --all`"

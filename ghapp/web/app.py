@@ -66,8 +66,8 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
     application = Starlette(
         routes=[
             Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
-            *setup.routes(),
             *Health(settings, reads, gate, ask_for, clock).routes(),
+            *setup.routes(),
             *Remediation(settings, redis, reads, gate, ask_for, clock).routes(),
             *Events(redis, reads, gate, clock, stopping).routes(),
             *Status(settings, redis, reads, clock).routes(),

@@ -147,3 +147,13 @@ async def test_while_redis_is_away_readers_are_told_what_was_known_and_how_old_i
 async def test_an_unknown_path_is_a_problem_too(http):
     answer = await http.get("/v1/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+async def test_a_document_is_told_anew_when_what_it_says_has_changed_or_grown_older(http, times, redis):
+    first = (await http.get("/v1/orgs/acme/runners/1/health")).json()
+    times[0] += 0.05
+    assert (await http.get("/v1/orgs/acme/runners/1/health")).json() == first
+    times[0] += 0.06
+    assert (await http.get("/v1/orgs/acme/runners/1/health")).json()["age_seconds"] == 3.3
+    times[0] -= 60
+    assert (await http.get("/v1/orgs/acme/runners/1/health")).json()["age_seconds"] == 0.0, "a clock that jumped back"

@@ -1,0 +1,173 @@
+"""What the bench runs: a Redis, roles, the bare server and a simulated GitHub, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+POOL = "linux-4vcpu"
+WEBHOOK_SECRET = "bench"
+LIST_CALL = "GET /orgs/{org}/actions/runners"
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def private_key() -> str:
+    """A PEM for an App that no GitHub knows."""
+    key = rsa.generate_private_key(65537, 2048)
+    pem = serialization.PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(serialization.Encoding.PEM, pem, serialization.NoEncryption()).decode()
+
+
+@contextmanager
+def running(arguments: list[str], environ: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`python …` in a session of its own, without any GHAPP_ variable but the given, until the block ends."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**inherited, **environ},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def await_listening(port: int, process: subprocess.Popen[bytes], log: Path, pause: float = 0.02) -> None:
+    """Returns once the process listens; RuntimeError with what it said when it does not."""
+    ends = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < ends:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(pause)
+        else:
+            return
+    raise RuntimeError(f"nobody listens at {port}: {log.read_text()[-2000:]}")
+
+
+@contextmanager
+def web(redis_url: str, folder: Path, **environ: str) -> Iterator[int]:
+    """A `ghapp web` of an App; its port."""
+    port, log = free_port(), folder / "web.log"
+    with running(["-m", "ghapp", "web"], web_environ(redis_url, port, **environ), log) as process:
+        await_listening(port, process, log)
+        yield port
+
+
+def web_environ(redis_url: str, port: int, **environ: str) -> dict[str, str]:
+    """What a deployment gives to the role."""
+    return {
+        "GHAPP_REDIS_URL": redis_url,
+        "GHAPP_LISTEN": f"127.0.0.1:{port}",
+        "GHAPP_LOG_FORMAT": "json",
+        "GHAPP_APP_ID": "1",
+        "GHAPP_PRIVATE_KEY": private_key(),
+        "GHAPP_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        **environ,
+    }
+
+
+@contextmanager
+def bare(folder: Path, document: object = None) -> Iterator[int]:
+    """The bare server that answers this document; its port."""
+    port, log, answer = free_port(), folder / "bare.log", folder / "answer.json"
+    answer.write_text(json.dumps(document))
+    with running(["-m", "tests.bench.bare", str(port), str(answer)], {}, log) as process:
+        await_listening(port, process, log)
+        yield port
+
+
+class GitHub:
+    """A simulated GitHub in a process of its own, and its levers."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.told = told
+        self.installation = int(told["installations"]["acme"])
+
+    def pull(self, lever: str, **arguments: Any) -> Any:
+        """Pulls a lever; what it answers."""
+        answer = httpx.post(f"{self.told['url']}/_sandbox/{lever}", json=arguments, timeout=30.0)
+        return answer.raise_for_status().json()
+
+    def calls(self) -> dict[str, Any]:
+        """The calls that it has seen, by operation."""
+        return dict(self.account()["calls"])
+
+    def account(self) -> dict[str, Any]:
+        """All that it has seen."""
+        return dict(httpx.get(f"{self.told['url']}/_sandbox/account", timeout=30.0).json())
+
+    def environ(self, redis_url: str, folder: Path, policy: str = "") -> dict[str, str]:
+        """What a role is given to work with it."""
+        file = folder / "ghapp.toml"
+        file.write_text(
+            f"""
+            {policy}
+            [[pools]]
+            org = "acme"
+            name = "{POOL}"
+            labels = ["{POOL}"]
+            replacer = "cloudevents"
+            url = "{self.told["controller_url"]}"
+            secret_env = "CONTROLLER_SECRET"
+            """
+        )
+        return {
+            "GHAPP_CONFIG": str(file),
+            "GHAPP_REDIS_URL": redis_url,
+            "GHAPP_LOG_FORMAT": "json",
+            "GHAPP_GITHUB_API_URL": self.told["api_url"],
+            "GHAPP_APP_ID": str(self.told["app_id"]),
+            "GHAPP_PRIVATE_KEY": self.told["private_key"],
+            "GHAPP_WEBHOOK_SECRET": self.told["webhook_secret"],
+            "CONTROLLER_SECRET": self.told["controller_secret"],
+        }
+
+
+@contextmanager
+def github(folder: Path, runners: int, *, latency_seconds: float = 0.0, quiet: bool = True) -> Iterator[GitHub]:
+    """One with an organization of so many runners."""
+    org = OrgConfig(pools=(PoolConfig(name=POOL, size=runners),))
+    config = SandboxConfig(orgs=(org,), quiet=quiet, latency_seconds=latency_seconds, rate_limit=15_000)
+    given, log = folder / "sandbox.json", folder / "sandbox.log"
+    given.write_bytes(msgspec.json.encode(config))
+    with running(["-m", "ghapp.sandbox", "--config", str(given)], {}, log) as process:
+        ends = time.monotonic() + START_SECONDS
+        while not (text := log.read_text()).endswith("\n"):
+            if process.poll() is not None or time.monotonic() > ends:
+                raise RuntimeError(f"the simulated GitHub did not start: {text}")
+            time.sleep(0.05)
+        yield GitHub(json.loads(text.splitlines()[-1]))

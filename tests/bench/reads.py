@@ -1,0 +1,167 @@
+"""What `ghapp web` is to those who ask it: health reads a second, and how soon and how small it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+
+from ghapp.embedded import embedded_redis
+from ghapp.health.evidence import Registration, Survey, registration_seen
+from ghapp.health.installation import NEEDED, Installation
+from ghapp.store.connect import connect
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.tokens import Tokens
+from tests.bench.figure import Figure, middle
+from tests.bench.load import Plan, Target, alternate
+from tests.bench.places import POOL, await_listening, bare, free_port, running, web, web_environ
+
+INSTALLATION = 77
+RUNNERS = 1000
+ASKED_FOR = 50
+"""Runners that the readers ask for in turns: each is read from Redis anew once a second."""
+
+ROUNDS, SECONDS, CONNECTIONS = 9, 0.8, 64
+LEAST_RATIO = 0.75
+STARTS = 5
+MOST_SECONDS, MOST_MEGABYTES = 1.0, 80.0
+READS_AFTER_START = 10_000
+
+
+def measure_reads(folder: Path) -> list[Figure]:
+    """Reads of known runners with a valid token, against Starlette's own JSON answer of the same document."""
+    with embedded_redis(folder / "redis", durable=False) as url:
+        token = asyncio.run(_furnish(url))
+        with web(url, folder) as ours:
+            document = _read(ours, token, 1)
+            if document["state"] != "healthy":
+                raise RuntimeError(f"the runner should be healthy: {document}")
+            with bare(folder, document) as theirs:
+                asked = [_request(_path(1 + number), token) for number in range(ASKED_FOR)]
+                targets = [Target(port=ours, requests=asked), Target(theirs, [_request("/health", token)])]
+                measured, against = alternate(Plan(targets, ROUNDS, SECONDS, CONNECTIONS), folder)
+    rate, bare_rate = middle(measured.rates)[0], middle(against.rates)[0]
+    ratio, spread = middle([ours / theirs for ours, theirs in zip(measured.rates, against.rates, strict=True)])
+    return [
+        Figure(
+            "health reads/s, known runners, valid token",
+            f"{rate:,.0f}/s",
+            ratio,
+            against=f"bare Starlette JSON {bare_rate:,.0f}/s",
+            spread=spread,
+            least=LEAST_RATIO,
+            note=f"{ASKED_FOR} runners in turns; both answer the same {len(json.dumps(document))} bytes",
+        )
+    ]
+
+
+def measure_start(folder: Path) -> list[Figure]:
+    """From starting `ghapp web` to its first answer, a health read; and what it holds in memory then and later."""
+    seconds, fresh, later = [], [], 0.0
+    with embedded_redis(folder / "redis", durable=False) as url:
+        token = asyncio.run(_furnish(url))
+        for number in range(STARTS):
+            port, log = free_port(), folder / "start.log"
+            environ = web_environ(url, port)
+            began = time.perf_counter()
+            with running(["-m", "ghapp", "web"], environ, log) as process:
+                await_listening(port, process, log, pause=0.002)
+                _read(port, token, 1)
+                seconds.append(time.perf_counter() - began)
+                fresh.append(_megabytes(process.pid))
+                if number == STARTS - 1:
+                    later = _megabytes_after_reads(port, token, process.pid)
+    taken, spread = middle(seconds)
+    return [
+        Figure(
+            "first request of `ghapp web` after its start",
+            f"{taken:.2f} s",
+            taken,
+            "",
+            spread,
+            None,
+            MOST_SECONDS,
+            " s",
+        ),
+        Figure(
+            "memory (RSS) of `ghapp web` after that request",
+            f"{middle(fresh)[0]:.0f} MB",
+            max(fresh),
+            spread=middle(fresh)[1],
+            most=MOST_MEGABYTES,
+            unit=" MB",
+        ),
+        Figure(
+            "memory (RSS) of `ghapp web` after 10,000 reads",
+            f"{later:.0f} MB",
+            later,
+            most=MOST_MEGABYTES,
+            unit=" MB",
+            note=f"of {RUNNERS:,} different runners",
+        ),
+    ]
+
+
+async def _furnish(url: str) -> str:
+    """A fleet that has just been swept, and a token to read it with."""
+    redis, now = connect(url), time.time()
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
+    folds = {
+        number: partial(registration_seen, seen=_registration(number), at=now - 3600, listed=True)
+        for number in range(1, RUNNERS + 1)
+    }
+    await Runners(redis).revise(INSTALLATION, folds)
+    await Runners(redis).save_survey(INSTALLATION, Survey(now, RUNNERS))
+    secret, _ = await Tokens(redis).create("bench", ("acme",), ("read",), now)
+    await redis.aclose()
+    return secret
+
+
+def _registration(number: int) -> Registration:
+    labels = ("self-hosted", "linux", "x64", POOL)
+    return Registration(
+        number, f"{POOL}-{number:05x}", "linux", online=True, busy=False, labels=labels, custom_labels=(POOL,)
+    )
+
+
+def _path(runner_id: int) -> str:
+    return f"/v1/orgs/acme/runners/{runner_id}/health"
+
+
+def _request(path: str, token: str) -> bytes:
+    return (
+        f"GET {path} HTTP/1.1\r\nHost: ghapp.example\r\nUser-Agent: controller/1\r\nAccept: application/json\r\n"
+        f"Authorization: Bearer {token}\r\n\r\n"
+    ).encode()
+
+
+def _read(port: int, token: str, runner_id: int) -> dict[str, object]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", _path(runner_id), headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{answer.status}: {body!r}")
+    return dict(json.loads(body))
+
+
+def _megabytes_after_reads(port: int, token: str, pid: int) -> float:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    for number in range(READS_AFTER_START):
+        connection.request("GET", _path(1 + number % RUNNERS), headers={"Authorization": f"Bearer {token}"})
+        connection.getresponse().read()
+    connection.close()
+    return _megabytes(pid)
+
+
+def _megabytes(pid: int) -> float:
+    kilobytes = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    if kilobytes is None:
+        raise RuntimeError("the process has ended")
+    return int(kilobytes[1]) / 1024
