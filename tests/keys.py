@@ -11,5 +11,5 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 @cache
 def private_key() -> str:
     """A PEM as GitHub makes them; short, since nothing is signed with it."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()

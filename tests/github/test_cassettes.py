@@ -1,0 +1,268 @@
+"""GitHub's wire format, as GitHub publishes it: each call against a cassette made after its own example.
+
+The cassettes are not recorded from the sandbox, which would only show that it agrees with itself.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+
+import pytest
+
+from ghapp import errors
+from ghapp.credentials import AppCredentials
+from ghapp.github import app as itself
+from ghapp.github.api import GitHub, Removal
+from ghapp.github.checks import Checks, external_id
+from ghapp.github.hook import deliver_again, failed_attempts
+from ghapp.github.manifest import convert
+from ghapp.health.installation import Installation
+from ghapp.health.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.store.credentials import SharedToken
+from tests.keys import private_key
+
+pytestmark = pytest.mark.block_network
+
+API = "https://api.github.com"
+ACME = Installation(1, "acme", 1)
+SHA = "ce587453ced02b1526dfb4cb910479d431683101"
+SAID = Report("12 of 300 runners invalidated", "summary", "text", Conclusion.ACTION_REQUIRED, (SWEEP, RESUME))
+CASSETTES = pathlib.Path(__file__).parent / "cassettes"
+
+
+@pytest.fixture(scope="module")
+def vcr_config():
+    return {"record_mode": "none", "match_on": ["method", "scheme", "host", "path", "query"]}
+
+
+@pytest.fixture(scope="module")
+def vcr_cassette_dir():
+    return str(CASSETTES)
+
+
+class Vault:
+    """Mints once, and keeps it."""
+
+    def __init__(self, token=None):
+        self.minted, self.token_ = None, token
+
+    async def token(self, installation, mint, now):
+        if self.token_ is None:
+            self.minted = await mint()
+            return SharedToken(self.minted.secret, now)
+        return self.token_
+
+    async def forget(self, installation):
+        raise AssertionError("GitHub accepts it")
+
+
+class Meter:
+    """Hears what each answer says of the limits."""
+
+    def __init__(self):
+        self.heard, self.held = [], []
+
+    async def enter(self, installation, ceiling, points):
+        return "flight"
+
+    async def leave(self, installation, flight, headers):
+        self.heard.append({name: value for name, value in headers.items() if name.startswith("x-ratelimit")})
+
+    async def hold(self, installation, seconds):
+        self.held.append(seconds)
+
+
+@pytest.fixture
+def meter():
+    return Meter()
+
+
+@pytest.fixture
+def sent():
+    """The requests as they went out: a cassette keeps those that it was made with."""
+    return []
+
+
+@pytest.fixture
+async def github(meter, sent):
+    async def remember(request):
+        sent.append(request)
+
+    vault = Vault(SharedToken("a-token", time.time() - 3000))
+    async with GitHub.open(API, AppCredentials("Iv1.abc", private_key(), ("s",)), vault, meter) as api:
+        api._client.event_hooks = {"request": [remember], "response": []}
+        yield api
+
+
+@pytest.fixture
+async def acme(github):
+    return await github.tenant(ACME)
+
+
+@pytest.mark.vcr("installations.yaml")
+async def test_installations_with_what_they_granted(github, sent):
+    (found,) = await github.installations()
+    assert (found.id, found.org, found.account_id, found.suspended) == (1, "octocat", 1, False)
+    assert found.permissions == {"checks": "write", "metadata": "read", "contents": "read"}
+    headers = sent[-1].headers
+    assert headers["authorization"].lower().startswith("bearer ey"), "a JWT"
+    assert headers["x-github-api-version"] == "2022-11-28"
+    assert headers["user-agent"] == "ghapp"
+    assert "json" in headers["accept"]
+
+
+@pytest.mark.vcr("installation.yaml")
+async def test_one_installation(github):
+    assert (await github.installation(1)).id == 1
+
+
+@pytest.mark.vcr("installation_gone.yaml")
+async def test_an_installation_that_is_gone(github):
+    with pytest.raises(errors.InstallationGoneError):
+        await github.installation(1)
+
+
+@pytest.mark.vcr("access_token.yaml")
+async def test_a_token_and_when_it_ends(meter):
+    vault = Vault()
+    async with GitHub.open(API, AppCredentials("1", private_key(), ("s",)), vault, meter) as api:
+        await api.tenant(ACME)
+    assert (vault.minted.secret, vault.minted.expires_at) == ("not-a-token", 4102444799.0)
+
+
+@pytest.mark.vcr("list_runners.yaml")
+async def test_a_page_of_runners_and_the_same_page_unchanged(acme, meter, sent):
+    from ghapp.github import wire
+
+    first = await acme.list_runners(1, None)
+    page = wire.runner_page(first.body)
+    assert page.total == 2
+    linux, mac = page.runners
+    assert (linux.id, linux.name, linux.os, linux.online, linux.busy) == (23, "linux_runner", "linux", True, True)
+    assert (mac.online, mac.ephemeral, mac.version) == (False, False, "2.323.0")
+    assert (mac.labels, mac.custom_labels) == (("self-hosted", "X64", "macOS", "no-gpu"), ("no-gpu",))
+    assert await acme.list_runners(1, first.etag) == (None, first.etag)
+    assert sent[-1].headers["if-none-match"] == 'W/"0c19ab30"'
+    assert sent[-1].headers["authorization"] == "token a-token"
+    assert meter.heard[0]["x-ratelimit-used"] == "17"
+
+
+@pytest.mark.vcr("runners_named.yaml")
+async def test_runners_of_a_name(acme):
+    assert [each.id for each in await acme.runners_named("linux_runner")] == [23]
+
+
+@pytest.mark.vcr("runner.yaml")
+async def test_one_runner(acme):
+    found = await acme.runner(23)
+    assert (found.id, found.name, found.os) == (23, "MBP", "macos")
+
+
+@pytest.mark.vcr("runner_missing.yaml")
+async def test_a_runner_that_is_not_there(acme):
+    assert await acme.runner(24) is None
+
+
+@pytest.mark.vcr("remove_runner.yaml")
+async def test_removals(acme):
+    outcomes = [await acme.remove_runner(runner_id) for runner_id in (23, 24, 25)]
+    assert outcomes == [Removal.REMOVED, Removal.ALREADY_GONE, Removal.BUSY]
+
+
+@pytest.mark.vcr("permission_missing.yaml")
+async def test_a_permission_that_is_missing_is_named(acme):
+    with pytest.raises(errors.PermissionMissingError) as caught:
+        await acme.list_runners(1, None)
+    assert caught.value.accepted == "organization_self_hosted_runners=read"
+
+
+@pytest.mark.vcr("secondary_limit.yaml")
+async def test_a_secondary_limit_holds_everyone_for_as_long_as_it_says(acme, meter):
+    with pytest.raises(errors.RateLimitedError):
+        await acme.list_runners(1, None)
+    assert meter.held == [60.0]
+
+
+@pytest.mark.vcr("job.yaml")
+async def test_whether_a_job_is_over(acme):
+    assert await acme.job_is_over("octo-org/octo-repo", 399444496) is True
+
+
+@pytest.mark.vcr("repository.yaml")
+async def test_a_repository_s_default_branch(acme):
+    assert await Checks(acme, "octocat/Hello-World").default_branch() == "master"
+
+
+@pytest.mark.vcr("workflow_runs.yaml")
+async def test_the_head_of_a_branch_by_its_newest_run(acme):
+    head = await Checks(acme, "octo-org/octo-repo").head("master", 1.0)
+    assert (head.sha, head.branch) == ("acb5820ced9479c074f688cc328bf03f341a511d", "master")
+
+
+@pytest.mark.vcr("find_check_run.yaml")
+async def test_our_check_run_on_a_commit(acme):
+    assert await Checks(acme, "octocat/Hello-World").find(SHA) == 4
+
+
+@pytest.mark.vcr("create_check_run.yaml")
+async def test_a_check_run_is_created(acme, sent):
+    assert await Checks(acme, "octocat/Hello-World").create(SHA, SAID) == 4
+    body = json.loads(sent[-1].content)
+    assert (body["name"], body["head_sha"], body["external_id"]) == ("Runner health", SHA, external_id(1))
+    assert (body["status"], body["conclusion"]) == ("completed", "action_required")
+    assert body["output"] == {"title": SAID.title, "summary": "summary", "text": "text"}
+    assert [action["identifier"] for action in body["actions"]] == ["sweep", "resume"]
+
+
+@pytest.mark.vcr("update_check_run.yaml")
+async def test_a_check_run_is_updated_unless_it_is_gone(acme):
+    checks = Checks(acme, "octocat/Hello-World")
+    assert [await checks.update(4, SAID), await checks.update(5, SAID)] == [True, False]
+
+
+@pytest.mark.vcr("failed_deliveries.yaml")
+async def test_failed_deliveries_are_followed_by_their_cursor(github):
+    found = await failed_attempts(github, 0.0)
+    assert [(each.id, each.status) for each in found] == [(12345679, 503), (12345600, 0)]
+    assert len({each.guid for each in found}) == 2
+
+
+@pytest.mark.vcr("deliver_again.yaml")
+async def test_a_delivery_is_asked_for_again_unless_it_is_forgotten(github):
+    assert [await deliver_again(github, each) for each in (12345678, 1)] == [True, False]
+
+
+@pytest.mark.vcr("app.yaml")
+async def test_the_app_itself(github):
+    app, date = await itself.registration(github)
+    assert (app.name, app.owner, app.events) == ("Octocat App", "octocat", ("push", "pull_request"))
+    assert date == "Sat, 21 Nov 2026 12:00:00 GMT"
+
+
+@pytest.mark.vcr("hook_config.yaml")
+async def test_where_deliveries_go(github):
+    assert await itself.hook(github) == itself.Hook("https://example.com/webhook", is_signed=True)
+
+
+@pytest.mark.vcr("latest_deliveries.yaml")
+async def test_the_latest_deliveries(github):
+    assert [each.status for each in await itself.latest_deliveries(github)] == [200, 200]
+
+
+@pytest.mark.vcr("conversion.yaml")
+async def test_a_code_is_exchanged_once():
+    created = await convert(API, "a-code")
+    assert (created.id, created.html_url) == (1, "https://github.com/apps/octoapp")
+    with pytest.raises(errors.CodeRefusedError):
+        await convert(API, "a-code")
+
+
+def test_every_cassette_is_played_and_none_holds_a_secret():
+    names = {each.name for each in CASSETTES.glob("*.yaml")}
+    source = pathlib.Path(__file__).read_text()
+    assert {name for name in names if f'vcr("{name}")' not in source} == set()
+    for name in names:
+        text = (CASSETTES / name).read_text()
+        assert not [word for word in ("ghs_", "ghp_", "PRIVATE KEY-----", "eyJ") if word in text], name
