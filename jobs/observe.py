@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ghapp.errors import GitHubError
+from ghapp.errors import GitHubError, GitHubUnavailableError
 from ghapp.github import wire
 from ghapp.github.api import PER_PAGE, Tenant
 from ghapp.health.absence import Look
@@ -16,6 +16,9 @@ from ghapp.log import logger
 from ghapp.store.pages import Page, Pages
 
 log = logger(__name__)
+
+MOST_PAGES = 1_000
+"""A hundred thousand runners: GitHub lets no organization have as many."""
 
 Progress = Callable[[int, int], None]
 """Told after each page: pages done, pages in all."""
@@ -72,6 +75,8 @@ async def observe(
 
     first = await look(1)
     last = max(1, -(-first.total // PER_PAGE))
+    if last > MOST_PAGES:
+        raise GitHubUnavailableError(f"GitHub counts {first.total} runners, which is not to be believed")
     done = 1
     progress(done, last)
 
@@ -82,13 +87,16 @@ async def observe(
         progress(done, last)
         return page
 
+    failed: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as group:
             others = [group.create_task(look_and_tell(number)) for number in range(2, last + 1)]
     except* GitHubError as errors:
-        raise errors.exceptions[0] from None
+        failed = errors.exceptions[0]
+    await pages.keep(installation, tenant.token, changed, last)  # what was paid for is kept, whatever failed
+    if failed is not None:
+        raise failed
     listed = [first, *(task.result() for task in others)]
-    await pages.keep(installation, tenant.token, changed, last)
     runners = {runner.id: runner for page in listed for runner in page.runners}
     return Observation(
         runners=runners,

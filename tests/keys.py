@@ -10,6 +10,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 @cache
 def private_key() -> str:
-    """A PEM as GitHub makes them; short, since nothing is signed with it."""
+    """A PEM as GitHub makes them."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()

@@ -1,0 +1,153 @@
+"""One look at the list: what it costs, and when it can be believed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from ghapp.errors import GitHubUnavailableError
+from ghapp.github.api import Listing
+from ghapp.health.installation import Installation
+from ghapp.health.verdict import Reason
+from ghapp.store.pages import Pages
+from jobs.observe import MOST_PAGES, ask_each, observe
+
+ACME = Installation(7, "acme", 1)
+
+
+@dataclass
+class Tenant:
+    """A GitHub that lists so many runners, page by page, and remembers who asked for what."""
+
+    count: int
+    token: str = "token"
+    installation: Installation = ACME
+    total: int | None = None
+    asked: list[tuple[int, str | None]] = field(default_factory=list)
+    failing: set[int] = field(default_factory=set)
+    versions: dict[int, int] = field(default_factory=dict)
+    in_flight: int = 0
+    most_in_flight: int = 0
+    overlap: int = 0
+
+    async def list_runners(self, page, etag):
+        self.asked.append((page, etag))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0.001)
+        self.in_flight -= 1
+        if page in self.failing:
+            raise GitHubUnavailableError(f"page {page}")
+        current = f"{self.token}-{page}-{self.versions.get(page, 0)}"
+        if etag == current:
+            return Listing(None, etag)
+        first = (page - 1) * 100 + 1 - (self.overlap if page > 1 else 0)
+        ids = range(first, min(page * 100 - (self.overlap if page > 1 else 0), self.count) + 1)
+        body = {
+            "total_count": self.count if self.total is None else self.total,
+            "runners": [runner(each) for each in ids],
+        }
+        return Listing(msgspec.json.encode(body), current)
+
+    async def runner(self, runner_id):
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0.001)
+        self.in_flight -= 1
+        if runner_id in self.failing:
+            raise GitHubUnavailableError("no answer")
+
+
+def runner(runner_id):
+    return {"id": runner_id, "name": f"r{runner_id}", "os": "linux", "status": "online", "busy": False, "labels": []}
+
+
+@pytest.fixture
+def pages(redis):
+    return Pages(redis)
+
+
+@pytest.mark.parametrize(
+    ("count", "calls"), [(0, 1), (1, 1), (99, 1), (100, 1), (101, 2), (200, 2), (201, 3), (1000, 10)]
+)
+async def test_it_costs_a_call_a_hundred_runners_and_nothing_when_nothing_changed(pages, count, calls):
+    tenant = Tenant(count)
+    first = await observe(tenant, pages, 10)
+    second = await observe(tenant, pages, 10)
+    assert (first.calls, first.billable, second.calls, second.billable) == (calls, calls, calls, 0)
+    assert len(first.runners) == len(second.runners) == count
+    assert first.flaw is second.flaw is None
+
+
+async def test_only_the_page_that_changed_is_paid_for(pages):
+    tenant = Tenant(300)
+    await observe(tenant, pages, 10)
+    tenant.versions[2] = 1
+    assert (await observe(tenant, pages, 10)).billable == 1
+
+
+async def test_a_new_token_pays_for_everything_once(pages):
+    tenant = Tenant(300)
+    await observe(tenant, pages, 10)
+    tenant.token = "another"
+    assert (await observe(tenant, pages, 10)).billable == 3
+    assert all(etag is None for _, etag in tenant.asked[3:])
+
+
+async def test_pages_behind_the_last_are_forgotten(pages):
+    tenant = Tenant(300)
+    await observe(tenant, pages, 10)
+    tenant.count = 100
+    tenant.versions = {1: 1}
+    await observe(tenant, pages, 10)
+    assert set(await pages.of(ACME.id, "token")) == {1}
+
+
+@pytest.mark.parametrize(
+    ("tenant", "flaw"),
+    [
+        (Tenant(250), None),
+        (Tenant(250, total=251), Reason.LIST_INCOMPLETE),
+        (Tenant(250, total=249), Reason.LIST_INCOMPLETE),
+        (Tenant(250, overlap=1), Reason.LIST_INCOMPLETE),
+    ],
+    ids=["complete", "one is missing", "one too many", "one twice"],
+)
+async def test_it_is_complete_only_when_it_adds_up(pages, tenant, flaw):
+    assert (await observe(tenant, pages, 10)).flaw == flaw
+
+
+async def test_a_page_that_fails_fails_the_look_and_what_was_paid_for_is_kept(pages):
+    tenant = Tenant(300, failing={3})
+    with pytest.raises(GitHubUnavailableError, match="page 3"):
+        await observe(tenant, pages, 1)
+    tenant.failing = set()
+    assert (await observe(tenant, pages, 10)).billable == 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 10])
+async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
+    tenant = Tenant(2000)
+    await observe(tenant, pages, concurrency)
+    assert tenant.most_in_flight == concurrency
+    tenant.most_in_flight = 0
+    await ask_each(tenant, range(1, 40), concurrency)
+    assert tenant.most_in_flight == concurrency
+
+
+async def test_a_count_that_is_not_to_be_believed_is_no_answer(pages):
+    with pytest.raises(GitHubUnavailableError, match="not to be believed"):
+        await observe(Tenant(100, total=MOST_PAGES * 100 + 1), pages, 10)
+
+
+async def test_progress_is_told_after_each_page(pages):
+    told = []
+    await observe(Tenant(250), pages, 10, lambda done, of: told.append((done, of)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+async def test_who_gave_no_answer_is_left_out(pages):
+    assert await ask_each(Tenant(0, failing={2}), [1, 2, 3], 10) == {1: None, 3: None}
