@@ -1,0 +1,70 @@
+"""One event to its pool's url, as often as it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.errors import ReplacerUnavailableError
+from ghapp.health.evidence import Registration, registration_seen
+from jobs.notify import REPLACE, notify_pool
+
+
+async def granted(it):
+    """A runner was lost and removed; its event waits in the outbox."""
+    for _ in range(2):
+        await it.live_through_an_interval()
+    it.sandbox.control.fail_controller(status=503)
+    (lost,) = it.sandbox.control.lose("acme", count=1)
+    await it.live_through_an_interval()
+    (event_id,) = await it.house.events.unsent()
+    return lost, event_id
+
+
+async def evidence_of(it, runner_id):
+    return (await it.house.runners.some(it.installation, [runner_id]))[runner_id]
+
+
+async def test_until_it_is_accepted_it_waits_and_bears_the_same_id(story):
+    async with story() as it:
+        lost, event_id = await granted(it)
+        with pytest.raises(ReplacerUnavailableError):
+            await notify_pool(it.house, event_id)
+        assert (await evidence_of(it, lost)).replaced_at is None
+        it.sandbox.control.fail_controller(seconds=0)
+        await notify_pool(it.house, event_id)
+        assert (await evidence_of(it, lost)).replaced_at == it.clock()
+        assert await it.house.events.unsent() == []
+        events = [each for each in it.sandbox.control.controller_events() if each["type"] == REPLACE]
+        assert [each["id"] for each in events] == [event_id]
+
+
+async def test_what_was_accepted_is_not_sent_again(story):
+    async with story() as it:
+        _, event_id = await granted(it)
+        it.sandbox.control.fail_controller(seconds=0)
+        for _ in range(3):
+            await notify_pool(it.house, event_id)
+        assert len([each for each in it.sandbox.control.controller_events() if each["type"] == REPLACE]) == 1
+
+
+async def test_a_runner_that_came_back_meanwhile_is_not_called_replaced(story):
+    async with story() as it:
+        lost, event_id = await granted(it)
+        known = await evidence_of(it, lost)
+        back = registration_seen(known, registration(known), it.clock() + 1, listed=True)
+        await it.house.runners.revise(it.installation, {lost: lambda _: back})
+        it.sandbox.control.fail_controller(seconds=0)
+        await notify_pool(it.house, event_id)
+        assert (await evidence_of(it, lost)).replaced_at is None
+
+
+def registration(known):
+    return Registration(known.id, known.name, known.os, True, False, known.labels, known.custom_labels, known.ephemeral)
+
+
+async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
+    async with story() as it:
+        _, event_id = await granted(it)
+        object.__setattr__(it.house.settings, "pools", ())
+        await notify_pool(it.house, event_id)
+        assert await it.house.events.unsent() == []
