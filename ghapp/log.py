@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import structlog
@@ -64,6 +65,13 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
     """A logger for a module."""
     bound: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return bound
+
+
+@contextmanager
+def bound(**facts: str | int) -> Iterator[None]:
+    """Every line that is logged in the block bears these."""
+    with structlog.contextvars.bound_contextvars(**facts):
+        yield
 
 
 def redact(text: str) -> str:

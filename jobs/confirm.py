@@ -91,7 +91,7 @@ async def _by_name(tenant: Tenant, control: Look, suspects: Iterable[Evidence]) 
 async def _without_ended_jobs(house: House, tenant: Tenant, suspects: dict[int, Evidence]) -> dict[int, Evidence]:
     """Ask GitHub whether the jobs of those still at work are over: the delivery that would say so may be lost."""
     at_work = {each.running_job: each for each in suspects.values() if each.running_job is not None}
-    if not at_work:
+    if not at_work or not tenant.installation.may("actions", "read"):
         return suspects
     installation, ended = tenant.installation, {}
     for job in await house.demand.all(installation.id):

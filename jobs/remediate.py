@@ -69,6 +69,8 @@ async def _act(house: House, installation: Installation, evidence: Evidence) -> 
 
 
 async def _may_act(house: House, installation: Installation, evidence: Evidence) -> bool:
+    if not installation.may("organization_self_hosted_runners", "write"):
+        return False  # `doctor` and /readyz say so
     policy, rules = house.settings.of(installation.org), house.settings.pools_of(installation.org)
     survey = await house.runners.survey(installation.id)
     pool = pool_of(evidence.labels, evidence.custom_labels, rules)

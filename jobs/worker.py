@@ -24,7 +24,7 @@ import jobs.remediate
 import jobs.report
 import jobs.sweep  # noqa: F401 - imported before the fork, not in every job
 from ghapp.errors import ConfigurationError, GhappError
-from ghapp.log import logger
+from ghapp.log import bound, logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.counters import count
@@ -53,6 +53,11 @@ class AttentiveWorker(Worker):
     def get_heartbeat_ttl(self, job: Job) -> int:  # noqa: ARG002
         """How long a silent job is believed to run."""
         return HEARTBEAT_SECONDS
+
+    def perform_job(self, job: Job, queue: Queue) -> bool:
+        """Whatever the job logs bears its id."""
+        with bound(job=job.id):
+            return bool(super().perform_job(job, queue))
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         """Finish the job in hand; or, when it takes too long, end it: RQ hands it to the next worker."""

@@ -12,6 +12,7 @@ import pytest
 
 from ghapp.cli import main
 from ghapp.embedded import embedded_redis
+from ghapp.sandbox import SandboxConfig, SandboxServer
 from tests.keys import private_key
 
 CREDENTIALS = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
@@ -79,6 +80,20 @@ def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
         assert "nobody: the App is not installed there" in one_line(unknown, 1)
         nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
+
+
+def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
+    with (
+        SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox,
+        embedded_redis(tmp_path / "redis", durable=False) as url,
+    ):
+        theirs = {**CREDENTIALS, "GHAPP_GITHUB_API_URL": sandbox.api_url, "GHAPP_REDIS_URL": url}
+        line = one_line(ghapp("sweep", **theirs), 1)
+        assert "GHAPP_APP_ID and the private key must be of one App" in line
+        ours = {"GHAPP_APP_ID": str(sandbox.app_id), "GHAPP_PRIVATE_KEY": sandbox.private_key_pem}
+        well = ghapp("sweep", **{**theirs, **ours})
+        assert well.returncode == 0, well.stderr
+        assert "300" in well.stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -162,6 +163,16 @@ async def test_a_crash_between_the_removal_and_the_event_does_not_lose_the_repla
         urgent.empty()
         await sweep(it)
         assert urgent.job_ids == [], "its event is in the outbox, and is sent from there"
+
+
+async def test_without_the_permission_to_remove_nothing_is_tried(story):
+    async with story() as it:
+        (lost,) = await lose_and_confirm(it)
+        known = await it.house.installations.one(it.installation)
+        reading = {**known.permissions, "organization_self_hosted_runners": "read"}
+        await it.house.installations.put(replace(known, permissions=reading))
+        assert await remediate_runner(it.house, it.installation, lost) == "held"
+        assert (await it.house.runners.some(it.installation, [lost]))[lost].removed_at is None
 
 
 async def at_work(it):
