@@ -83,8 +83,7 @@ def folds(look: Look, known: Mapping[int, Evidence], survey: Survey, at: float) 
     """
     usable = look.flaw is None
     found: dict[int, Fold] = {
-        runner_id: partial(seen.registration_seen, seen=runner, at=at, listed=usable)
-        for runner_id, runner in look.runners.items()
+        runner_id: partial(_listed, seen_as=runner, at=at, usable=usable) for runner_id, runner in look.runners.items()
     }
     if usable:
         bearers = {runner.name: runner.id for runner in look.runners.values()}
@@ -166,6 +165,17 @@ def confirmed(answer: Registration | None, at: float) -> Fold:
     if answer is not None:
         return partial(seen.registration_seen, seen=answer, at=at, listed=False)
     return lambda evidence: None if evidence is None else seen.absence_confirmed(evidence, at)
+
+
+def _listed(evidence: Evidence | None, seen_as: Registration, at: float, usable: bool) -> Evidence:
+    """Lists lag: one that shows a lost runner that was removed a moment ago is older than the loss.
+
+    Believed, it would be lost, and replaced, a second time. Its own GET is believed at once.
+    """
+    removed_at = None if evidence is None or evidence.confirmed_at is None else evidence.removed_at
+    if evidence is not None and removed_at is not None and at <= removed_at + seen.LIST_LAG_SECONDS:
+        return evidence
+    return seen.registration_seen(evidence, seen_as, at, listed=usable)
 
 
 def _unlisted(evidence: Evidence | None, missed: Callable[[Evidence], Evidence], heir: int | None) -> Evidence | None:

@@ -15,7 +15,7 @@ from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, FuseLimits, Position, Tally, room, tally, turn
 from ghapp.health.plan import Candidate, Plan, PoolLeave, RemediationLimits, plan
 from ghapp.health.pools import PoolRule, pool_of
-from ghapp.health.verdict import Limits, State, judge
+from ghapp.health.verdict import Limits, State, judge, silent_since
 
 Pools = dict[str, list[tuple[Evidence, State]]]
 """The runners of each pool, each with its state."""
@@ -93,7 +93,8 @@ def decide(
         after = turn(before or Fuse(), counted, now, fuse_limits)
         if after != (before or Fuse()):
             turns.append(Turn(pool, before, after, counted))
-            counted = tally(members, after, now, fuse_limits)
+            if after.position is not Position.CLOSED:  # `room` must still see what came back and put it out
+                counted = tally(members, after, now, fuse_limits)
         leaves[pool] = PoolLeave(
             room(after, counted), paused=pool in stopped_by_people, stopped=after.position is Position.STOPPED
         )
@@ -113,9 +114,10 @@ def _candidates(pools: Pools, rules: Sequence[ReplacingRule], now: float) -> lis
             if state is State.INVALIDATED and evidence.confirmed_at is not None:
                 found.append(Candidate(evidence.id, pool, evidence.confirmed_at))
             elif state is State.OFFLINE and _too_long(evidence, patience.get(pool), now):
-                found.append(Candidate(evidence.id, pool, evidence.offline_since or now))
+                found.append(Candidate(evidence.id, pool, silent_since(evidence) or now))
     return found
 
 
 def _too_long(evidence: Evidence, patience: float | None, now: float) -> bool:
-    return patience is not None and evidence.offline_since is not None and now - evidence.offline_since >= patience
+    since = silent_since(evidence)
+    return patience is not None and since is not None and now - since >= patience

@@ -126,6 +126,16 @@ def gone_since(evidence: Evidence) -> float:
     return min(times)
 
 
+def silent_since(evidence: Evidence) -> float | None:
+    """Since when an offline one has given no sign of life: a delivery may have shown it at work after a list did not.
+
+    None while it is online.
+    """
+    if evidence.offline_since is None:
+        return None
+    return max(evidence.offline_since, evidence.sighted_at or evidence.offline_since)
+
+
 def is_spent(evidence: Evidence) -> bool:
     """Whether an absent runner is gone because its one job is over.
 
@@ -158,16 +168,17 @@ def _only_heard_of(evidence: Evidence, *, stale: bool) -> tuple[State, Reason, f
 
 
 def _present(evidence: Evidence, now: float, limits: Limits) -> tuple[State, Reason, float | None]:
-    if evidence.offline_since is None:
+    since = silent_since(evidence)
+    if since is None:
         if evidence.busy or evidence.running_job is not None:
             return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
         if evidence.back_at is not None and now - evidence.back_at <= limits.stale_seconds:
             return State.HEALTHY, Reason.BACK_FROM_ABSENCE, evidence.back_at
         return State.HEALTHY, Reason.ONLINE, evidence.observed_at
-    offline_for = now - evidence.offline_since
+    offline_for = now - since
     at_work = evidence.busy or evidence.running_job is not None
     if at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
         return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
     if offline_for <= limits.offline_seconds:
-        return State.HEALTHY, Reason.OFFLINE_BRIEFLY, evidence.offline_since
-    return State.OFFLINE, Reason.OFFLINE_TOO_LONG, evidence.offline_since
+        return State.HEALTHY, Reason.OFFLINE_BRIEFLY, since
+    return State.OFFLINE, Reason.OFFLINE_TOO_LONG, since
