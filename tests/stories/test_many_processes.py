@@ -1,0 +1,90 @@
+"""Two clocks, five workers, three webs: no sweep twice, no replacement twice."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+from contextlib import ExitStack
+from datetime import datetime
+
+import httpx
+import pytest
+
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from tests.stories.processes import Role, wait_for
+
+LOST = 6
+A_TENTH_OF_THE_INTERVAL = 0.2
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.mark.xdist_group("many-processes")
+def test_many_processes_do_each_thing_once(redis_url, redis, tmp_path):
+    org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=60),))
+    ports = [free_port() for _ in range(3)]
+    with ExitStack() as stack, SandboxServer(SandboxConfig(orgs=(org,), quiet=True)) as sandbox:
+        policy = tmp_path / "ghapp.toml"
+        policy.write_text(
+            f"""
+            [sweep]
+            interval_seconds = 2
+            [evidence]
+            confirm_seconds = 2
+            startup_seconds = 1
+            [[pools]]
+            org = "acme"
+            name = "linux-4vcpu"
+            labels = ["linux-4vcpu"]
+            replacer = "cloudevents"
+            url = "{sandbox.controller_url}"
+            secret_env = "CONTROLLER_SECRET"
+            """
+        )
+        environ = {
+            "GHAPP_CONFIG": str(policy),
+            "GHAPP_REDIS_URL": redis_url,
+            "GHAPP_GITHUB_API_URL": sandbox.api_url,
+            "GHAPP_APP_ID": str(sandbox.app_id),
+            "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
+            "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
+            "CONTROLLER_SECRET": sandbox.controller_secret,
+        }
+        for port in ports:
+            stack.enter_context(Role("web", {**environ, "GHAPP_LISTEN": f"127.0.0.1:{port}"}, tmp_path))
+        workers = [stack.enter_context(Role("worker", environ, tmp_path)) for _ in range(5)]
+        clocks = [stack.enter_context(Role("clock", environ, tmp_path)) for _ in range(2)]
+
+        def swept():
+            return sum(worker.log.count('"event": "swept"') for worker in workers)
+
+        assert wait_for(lambda: swept() >= 6), workers[0].log  # and by then the token has settled
+        lost = sandbox.control.lose("acme", count=LOST)
+        assert wait_for(lambda: len(replaced(sandbox)) >= LOST, 60), clocks[0].log
+        sweeps = swept()
+        assert wait_for(lambda: swept() >= sweeps + 3), "and it goes on"
+        assert sorted(replaced(sandbox)) == sorted(lost), "each once"
+        times = sorted(time for worker in workers for time in sweep_times(worker.log))
+        apart = [after - before for before, after in itertools.pairwise(times)]
+        assert min(apart) > A_TENTH_OF_THE_INTERVAL, "a slot given out twice would show two at once"
+        for port in ports:
+            assert httpx.get(f"http://127.0.0.1:{port}/readyz").json()["ready"] is True
+        account = sandbox.control.account()
+        assert account["wrongful_removals"] == account["wrongful_replacements"] == []
+
+
+def replaced(sandbox):
+    events = sandbox.control.controller_events()
+    return [event["data"]["runner_id"] for event in events if event["type"] == "ghapp.runner.replace.v1"]
+
+
+def sweep_times(log):
+    for line in log.splitlines():
+        if '"event": "swept"' in line:
+            yield datetime.fromisoformat(json.loads(line)["timestamp"]).timestamp()

@@ -1,0 +1,83 @@
+"""A week of a busy fleet, lived fast: what is kept has bounds."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ghapp.github.deliveries import encode, parse
+from jobs.inbox import drain_inbox
+from jobs.sweep import sweep_installation
+from tests.stories.conftest import POOL
+
+RUNNERS = 10
+TURNS = 12
+
+
+async def a_day_passes(it, day):
+    for turn in range(TURNS):
+        await it.pass_(86_400 / TURNS)
+        await the_fleet_turns_over(it, day * TURNS + turn)
+        await sweep_installation(it.house, it.installation)
+
+
+async def the_fleet_turns_over(it, number):
+    """Every runner takes its one job, ends, and another comes; GitHub tells of it."""
+    registered = list(it.sandbox.world.orgs["acme"].fleet.roster.registered.values())
+    it.sandbox.control.lose("acme", ids=[each.id for each in registered])
+    it.sandbox.control.register("acme", pool=POOL, count=RUNNERS)
+    for each in registered:
+        for status in ("in_progress", "completed"):
+            await deliver(it, f"{number}-{each.id}-{status}", status, each)
+    await drain_inbox(it.house)
+
+
+async def deliver(it, guid, status, runner):
+    body = {
+        "action": status,
+        "installation": {"id": it.installation},
+        "repository": {"full_name": "acme/api"},
+        "workflow_job": {
+            "id": runner.id,
+            "status": status,
+            "labels": [POOL],
+            "runner_id": runner.id,
+            "runner_name": runner.name,
+        },
+    }
+    facts = encode(parse("workflow_job", msgspec.json.encode(body), "application/json"))
+    await it.house.inbox.keep(guid, "workflow_job", facts)
+
+
+async def sizes(redis):
+    """Everything that does not expire by itself: key → how many entries, or bytes."""
+    found = {}
+    async for key in redis.scan_iter(count=1000):
+        if await redis.ttl(key) != -1:
+            continue
+        match await redis.type(key):
+            case b"hash":
+                found[key] = await redis.hlen(key)
+            case b"stream":
+                found[key] = await redis.xlen(key)
+            case b"zset":
+                found[key] = await redis.zcard(key)
+            case b"set":
+                found[key] = await redis.scard(key)
+            case _:
+                found[key] = await redis.strlen(key)
+    return found
+
+
+async def test_after_two_days_nothing_grows_any_more(story):
+    async with story(runners=RUNNERS) as it:
+        await sweep_installation(it.house, it.installation)
+        for day in range(3):
+            await a_day_passes(it, day)
+        settled = await sizes(it.house.redis)
+        for day in range(3, 7):
+            await a_day_passes(it, day)
+        week = await sizes(it.house.redis)
+        assert settled.keys() == week.keys(), "no key for each day"
+        grown = {key: (settled[key], size) for key, size in week.items() if size > 1.1 * settled[key] + 64}
+        assert grown == {}
+        assert it.account()["wrongful_removals"] == []
