@@ -23,6 +23,7 @@ from ghapp.health.posting import repository_of
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget, skew
 from ghapp.store.connect import connect, connect_sync
+from ghapp.store.credentials import Credentials
 from ghapp.store.fuses import Fuses
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.inbox import Inbox
@@ -107,10 +108,13 @@ async def _github(settings: Settings, credentials: AppCredentials) -> list[Findi
     from ghapp.github.api import GitHub
     from ghapp.github.app import hook, latest_deliveries, registration
 
-    async with GitHub.open(settings.api_url, credentials, _Nobody(), _Nobody()) as github:
-        app, date = await registration(github)
-        found = findings.of_app(app, skew(date, time.time()))
-        return found + findings.of_hook(await hook(github), await latest_deliveries(github), settings.public_url)
+    # Nothing is asked of Redis here: the App itself needs no installation's token, and spends no budget of one.
+    async with _connected(settings.redis_url or "redis://") as redis:
+        vault, meter = Credentials(redis, credentials.private_key), Budget(redis)
+        async with GitHub.open(settings.api_url, credentials, vault, meter) as github:
+            app, date = await registration(github)
+            found = findings.of_app(app, skew(date, time.time()))
+            return found + findings.of_hook(await hook(github), await latest_deliveries(github), settings.public_url)
 
 
 async def _installations(settings: Settings) -> list[Finding]:
@@ -169,22 +173,3 @@ async def _connected(url: str) -> Any:
         yield redis
     finally:
         await redis.aclose()
-
-
-class _Nobody:
-    """The App itself needs no installation token, and no budget of an installation's."""
-
-    async def token(self, *_: Any) -> Any:
-        raise NotImplementedError
-
-    async def forget(self, *_: Any) -> None:
-        raise NotImplementedError
-
-    async def enter(self, *_: Any) -> str:
-        raise NotImplementedError
-
-    async def leave(self, *_: Any) -> None:
-        raise NotImplementedError
-
-    async def hold(self, *_: Any) -> None:
-        raise NotImplementedError

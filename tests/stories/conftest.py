@@ -27,6 +27,7 @@ from jobs.notify import notify_pool
 from jobs.remediate import remediate_runner
 from jobs.sweep import SweepAccount, sweep_installation
 from tests.sandbox.receivers import Receiver
+from tests.stories.processes import environment
 
 POOL = "linux-4vcpu"
 
@@ -138,15 +139,7 @@ def story(redis_url: str, redis: object, tmp_path: Path) -> Callable[..., object
                 secret_env = "CONTROLLER_SECRET"
                 """
             )
-            environ = {
-                "GHAPP_CONFIG": str(policy),
-                "GHAPP_REDIS_URL": redis_url,
-                "GHAPP_GITHUB_API_URL": sandbox.api_url,
-                "GHAPP_APP_ID": str(sandbox.app_id),
-                "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
-                "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
-                "CONTROLLER_SECRET": sandbox.controller_secret,
-            }
+            environ = environment(sandbox, redis_url, policy)
             settings = Settings.read(environ)
             clock = Clock()
             with Receiver() as hook:

@@ -13,6 +13,19 @@ from pathlib import Path
 PATIENCE_SECONDS = 30
 
 
+def environment(sandbox, redis_url, policy: Path):
+    """What a role is started with, to work for the sandbox's App."""
+    return {
+        "GHAPP_CONFIG": str(policy),
+        "GHAPP_REDIS_URL": redis_url,
+        "GHAPP_GITHUB_API_URL": sandbox.api_url,
+        "GHAPP_APP_ID": str(sandbox.app_id),
+        "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
+        "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
+        "CONTROLLER_SECRET": sandbox.controller_secret,
+    }
+
+
 class Role:
     """`ghapp NAME`, until the block ends."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.stories.processes import Role, wait_for
+from tests.stories.processes import Role, environment, wait_for
 
 LOST = 6
 A_TENTH_OF_THE_INTERVAL = 0.2
@@ -47,15 +47,7 @@ def test_many_processes_do_each_thing_once(redis_url, redis, tmp_path):
             secret_env = "CONTROLLER_SECRET"
             """
         )
-        environ = {
-            "GHAPP_CONFIG": str(policy),
-            "GHAPP_REDIS_URL": redis_url,
-            "GHAPP_GITHUB_API_URL": sandbox.api_url,
-            "GHAPP_APP_ID": str(sandbox.app_id),
-            "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
-            "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
-            "CONTROLLER_SECRET": sandbox.controller_secret,
-        }
+        environ = environment(sandbox, redis_url, policy)
         for port in ports:
             stack.enter_context(Role("web", {**environ, "GHAPP_LISTEN": f"127.0.0.1:{port}"}, tmp_path))
         workers = [stack.enter_context(Role("worker", environ, tmp_path)) for _ in range(5)]

@@ -16,7 +16,7 @@ from ghapp.embedded import embedded_redis
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
-from tests.stories.processes import Role, wait_for
+from tests.stories.processes import Role, environment, wait_for
 
 SECRET = "hush"
 
@@ -36,12 +36,7 @@ def house(tmp_path):
     with ExitStack() as stack, SandboxServer(SandboxConfig(orgs=(org,), quiet=True)) as sandbox:
         redis = stack.enter_context(ExitStack())
         url = redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
-        environ = {
-            "GHAPP_CONFIG": str(policy),
-            "GHAPP_REDIS_URL": url,
-            "GHAPP_GITHUB_API_URL": sandbox.api_url,
-            "GHAPP_APP_ID": str(sandbox.app_id),
-            "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
+        environ = environment(sandbox, url, policy) | {
             "GHAPP_WEBHOOK_SECRET": SECRET,
             "GHAPP_LISTEN": f"127.0.0.1:{free_port()}",
         }

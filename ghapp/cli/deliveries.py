@@ -1,0 +1,64 @@
+"""Deliveries that were given up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ghapp.cli.opening import opened, run, settings_here, show
+from ghapp.errors import GhappError
+from ghapp.settings import Settings
+
+
+@click.group()
+def deliveries() -> None:
+    """Deliveries that were given up after three tries."""
+
+
+@deliveries.command("dead")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def dead_deliveries(*, as_json: bool) -> None:
+    """Show what was given up, and why.
+
+    Example: ghapp deliveries dead
+    """
+    letters = run(_dead_letters(settings_here()))
+    if as_json:
+        click.echo(json.dumps([letter._asdict() for letter in letters]))
+        return
+    from ghapp.tables import letters_table
+
+    show(letters_table(letters))
+
+
+@deliveries.command("replay")
+@click.argument("guid", required=False)
+@click.option("--all", "everything", is_flag=True, help="All that were given up.")
+def replay_deliveries(guid: str | None, *, everything: bool) -> None:
+    """Let one, or all, take effect after all: once what broke them is mended.
+
+    Example: ghapp deliveries replay 72d3162e-cc78-11e3-81ab-4c9367dc0958
+    """
+    if (guid is None) is not everything:
+        raise click.UsageError("give one GUID, or --all")
+    replayed = run(_replay(settings_here(), guid))
+    if not replayed and guid is not None:
+        raise GhappError(f"{guid}: not among the dead letters; see `ghapp deliveries dead`")
+    click.echo(f"replayed: {replayed}")
+
+
+async def _dead_letters(settings: Settings) -> list[Any]:
+    from ghapp.store.inbox import Inbox
+
+    async with opened(settings) as redis:
+        return list(await Inbox(redis).dead())
+
+
+async def _replay(settings: Settings, guid: str | None) -> int:
+    from ghapp.store.inbox import Inbox
+
+    async with opened(settings) as redis:
+        inbox = Inbox(redis)
+        return sum([await inbox.replay(letter) for letter in await inbox.dead() if guid in (None, letter.guid)])

@@ -1,0 +1,33 @@
+"""Is everything in place."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+
+import click
+
+from ghapp.cli.opening import FAILED, run, settings_here, show
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def doctor(*, as_json: bool) -> None:
+    """Is everything in place, and what to do where it is not.
+
+    Example: ghapp doctor --json
+    """
+    from ghapp.doctor.examination import examine
+
+    findings = run(examine(settings_here(), os.environ))
+    well = all(each.status != "wrong" for each in findings)
+    if as_json:
+        click.echo(json.dumps({"ok": well, "findings": [asdict(each) for each in findings]}, indent=2))
+    else:
+        from ghapp.tables import findings_table
+
+        show(findings_table(findings))
+    if not well:
+        sys.exit(FAILED)

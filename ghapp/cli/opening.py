@@ -1,0 +1,73 @@
+"""What commands share: what they run with, what they open, how they print."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ghapp import log
+from ghapp.errors import ConfigurationError, GhappError
+from ghapp.health.installation import Installation
+from ghapp.settings import Settings
+
+T = TypeVar("T")
+
+FAILED, MISUSED = 1, 2
+PIPED_WIDTH = 250
+
+
+def settings_here() -> Settings:
+    """What a command runs with: where `ghapp up` keeps a Redis on this machine, that one will do."""
+    settings = Settings.read(os.environ)
+    log.configure(settings.log_format, quiet=True)
+    socket = settings.state_dir / "redis" / "redis.sock"
+    if settings.redis_url is None and socket.exists():
+        return replace(settings, redis_url=f"unix://{socket}")
+    return settings
+
+
+async def chosen(installations: Any, org: str | None) -> list[Installation]:
+    """The installation of an org, or without one all of them.
+
+    Raises:
+        GhappError: the App is not installed there.
+    """
+    known: list[Installation] = await installations.all()
+    found = [each for each in known if org is None or each.org.lower() == org.lower()]
+    if org is not None and not found:
+        names = ", ".join(each.org for each in known) or "none"
+        raise GhappError(f"{org}: the App is not installed there; installed are: {names}")
+    return found
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Any]:
+    """Redis, while the block runs."""
+    from ghapp.store.connect import connect
+
+    if settings.redis_url is None:
+        raise ConfigurationError("GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine")
+    redis = connect(settings.redis_url)
+    try:
+        yield redis
+    finally:
+        await redis.aclose()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns."""
+    return asyncio.run(work)
+
+
+def show(renderable: Any) -> None:
+    """Print a table, as wide as it needs to be where nobody looks."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:  # for grep, nothing is cut off
+        console = Console(width=PIPED_WIDTH)
+    console.print(renderable)

@@ -1,0 +1,66 @@
+"""Everything on one machine, or one role each."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+
+import click
+
+from ghapp import log
+from ghapp.settings import Settings
+
+
+@click.command()
+@click.option("--sandbox", is_flag=True, help="With a simulated GitHub and a living fleet: no account is needed.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Of the web role; else as GHAPP_LISTEN says.")
+def up(*, sandbox: bool, port: int | None) -> None:
+    """Run everything on this machine, until Ctrl-C.
+
+    Example: ghapp up --sandbox
+    """
+    from ghapp.screen import show
+    from ghapp.up import up as run_all
+
+    try:
+        listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
+        run_all({**os.environ, **listen}, sandbox=sandbox, show=show)
+    except KeyboardInterrupt:
+        click.echo("ended")
+
+
+@click.command()
+def web() -> None:
+    """Serve HTTP: the webhook, and whether we are alive and ready.
+
+    Example: GHAPP_REDIS_URL=redis://redis:6379/0 GHAPP_LISTEN=0.0.0.0:8000 ghapp web
+    """
+    from ghapp.web.app import serve
+
+    serve(read())
+
+
+@click.command()
+def worker() -> None:
+    """Run RQ jobs: sweeps, confirmations, remediations, events.
+
+    Example: GHAPP_REDIS_URL=redis://redis:6379/0 ghapp worker
+    """
+    importlib.import_module("jobs.worker").run(read())
+
+
+@click.command()
+def clock() -> None:
+    """Give due sweeps to the workers. Two may run.
+
+    Example: GHAPP_REDIS_URL=redis://redis:6379/0 ghapp clock
+    """
+    asyncio.run(importlib.import_module("jobs.schedule").keep_time(read()))
+
+
+def read() -> Settings:
+    """What a role runs with."""
+    settings = Settings.read(os.environ)
+    log.configure(settings.log_format)
+    return settings

@@ -1,0 +1,92 @@
+"""Bearer tokens of controllers."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ghapp.cli.opening import opened, run, settings_here, show
+from ghapp.errors import GhappError
+
+
+@click.group()
+def token() -> None:
+    """Bearer tokens of controllers."""
+
+
+@token.command("create")
+@click.option("--org", "orgs", multiple=True, required=True, help="May be repeated.")
+@click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["read", "claim", "admin"]))
+@click.option("--name", default="", help="Whose it is.")
+@click.option("--expires-days", type=click.IntRange(min=1), help="For ever, without it.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def create_token(
+    orgs: tuple[str, ...], scopes: tuple[Any, ...], name: str, expires_days: int | None, *, as_json: bool
+) -> None:
+    """Make a token and print it, once.
+
+    Example: ghapp token create --org acme --scope read --name arc-controller
+    """
+    from ghapp.health.document import timestamp
+    from ghapp.store.tokens import Tokens
+
+    settings, now = settings_here(), time.time()
+    expires_at = now + expires_days * 86400 if expires_days else None
+
+    async def create() -> Any:
+        async with opened(settings) as redis:
+            return await Tokens(redis).create(name, orgs, scopes, now, expires_at)
+
+    secret, made = run(create())
+    if not as_json:
+        click.echo(secret)
+        return
+    shown = {"id": made.id, "token": secret, "name": name, "orgs": orgs, "scopes": scopes}
+    click.echo(json.dumps({**shown, "expires_at": None if expires_at is None else timestamp(expires_at)}))
+
+
+@token.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def list_tokens(*, as_json: bool) -> None:
+    """Show all tokens, without their secrets.
+
+    Example: ghapp token list
+    """
+    from ghapp.store.tokens import Tokens
+    from ghapp.tables import tokens_table
+
+    settings = settings_here()
+
+    async def read() -> Any:
+        async with opened(settings) as redis:
+            return await Tokens(redis).all()
+
+    tokens = run(read())
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in tokens]))
+        return
+    show(tokens_table(tokens))
+
+
+@token.command("revoke")
+@click.argument("token_id")
+def revoke_token(token_id: str) -> None:
+    """Take a token back at once.
+
+    Example: ghapp token revoke 1f2e3d4c
+    """
+    from ghapp.store.tokens import Tokens
+
+    settings = settings_here()
+
+    async def revoke() -> bool:
+        async with opened(settings) as redis:
+            return await Tokens(redis).revoke(token_id)
+
+    if not run(revoke()):
+        raise GhappError(f"{token_id}: no such token; see `ghapp token list`")
+    click.echo(f"revoked: {token_id}")
