@@ -1,10 +1,14 @@
 """What `make simulate` found: each the shortest way to the mistake, without a seed."""
 
+import pytest
+
+from ghapp.health.absence import Look, answered, folds
 from ghapp.health.decision import decide
-from ghapp.health.fuse import FuseLimits, FuseReason, Position
+from ghapp.health.evidence import LIST_LAG_SECONDS, job_started
+from ghapp.health.fuse import FuseLimits, FuseReason, Position, tally
 from ghapp.health.plan import RemediationLimits
 from ghapp.health.verdict import Limits, State, judge
-from tests.health.builders import NOW, lost, online, present, proving, survey
+from tests.health.builders import NOW, lost, online, present, proving, registration, survey
 
 
 def test_what_still_waits_is_not_let_through_when_others_came_back_before_the_plan_was_made():
@@ -28,3 +32,44 @@ def test_an_offline_runner_is_offline_since_its_last_sign_of_life():
     ended_a_job = present(offline_since=NOW - 3600, job_id=5, job_started_at=NOW - 900, job_ended_at=NOW - 10)
     verdict = judge(ended_a_job._replace(sighted_at=NOW - 10), survey(), NOW, Limits())
     assert (verdict.state, verdict.since) == (State.HEALTHY, NOW - 10)
+
+
+REPLACED = lost(granted_at=NOW, event_id="e1", removed_at=NOW, replaced_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("after", "event_id"),
+    [(LIST_LAG_SECONDS, "e1"), (LIST_LAG_SECONDS + 1.0, None)],
+    ids=["lists may lag", "lists have caught up"],
+)
+def test_a_list_that_is_older_than_a_loss_does_not_have_it_replaced_twice(after, event_id):
+    back = registration(online=True)
+    fold = folds(Look({1: back}, 1), {1: REPLACED}, survey(), NOW + after)[1]
+    shown = fold(REPLACED)
+    assert shown is not None
+    assert shown.event_id == event_id
+
+
+def test_its_own_get_says_at_once_that_it_is_back():
+    shown = answered(registration(online=True), NOW + 1.0)(REPLACED)
+    assert shown is not None
+    assert shown.confirmed_at is None
+
+
+@pytest.mark.parametrize(("removed_at", "granted"), [(None, 1), (NOW, 2)], ids=["told in time", "removed before"])
+def test_the_fuse_does_not_wait_for_a_runner_that_turned_out_to_have_done_its_job(removed_at, granted):
+    acted_on = lost(1, granted_at=NOW, removed_at=NOW, replaced_at=NOW)
+    spent = lost(2, ephemeral=True, job_id=5, job_ended_at=NOW - 60, granted_at=NOW, removed_at=removed_at)
+    counted = tally([(acted_on, State.INVALIDATED), (spent, State.RETIRED)], proving(), NOW + 1, FuseLimits())
+    assert (counted.granted, counted.accepted) == (granted, 1)
+
+
+def test_a_job_that_is_told_of_after_the_confirmation_takes_it_back():
+    told = job_started(lost(granted_at=NOW, event_id="e1"), 7, NOW - 60)
+    assert (told.confirmed_at, told.granted_at, told.event_id) == (None, None, None)
+    assert judge(told, survey(), NOW, Limits()).state is State.SUSPECT
+
+
+def test_what_was_done_before_the_job_was_told_of_stays_done():
+    told = job_started(REPLACED, 7, NOW - 60)
+    assert (told.confirmed_at, told.event_id) == (NOW, "e1")

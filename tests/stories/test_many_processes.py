@@ -48,8 +48,10 @@ def test_many_processes_do_each_thing_once(redis_url, redis, tmp_path):
             """
         )
         environ = environment(sandbox, redis_url, policy)
-        for port in ports:
+        webs = [
             stack.enter_context(Role("web", {**environ, "GHAPP_LISTEN": f"127.0.0.1:{port}"}, tmp_path))
+            for port in ports
+        ]
         workers = [stack.enter_context(Role("worker", environ, tmp_path)) for _ in range(5)]
         clocks = [stack.enter_context(Role("clock", environ, tmp_path)) for _ in range(2)]
 
@@ -67,6 +69,10 @@ def test_many_processes_do_each_thing_once(redis_url, redis, tmp_path):
         assert min(apart) > A_TENTH_OF_THE_INTERVAL, "a slot given out twice would show two at once"
         for port in ports:
             assert httpx.get(f"http://127.0.0.1:{port}/readyz").json()["ready"] is True
+        said = "".join(role.log for role in (*webs, *workers, *clocks))
+        key = sandbox.private_key_pem.splitlines()[1]
+        for secret in (key, sandbox.webhook_secret, sandbox.controller_secret.removeprefix("whsec_"), "ghs_"):
+            assert secret not in said, "no line bears a secret or a token"
         account = sandbox.control.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
 

@@ -1,0 +1,91 @@
+"""`python -m tests.simulation`: many seeds on all cores; or one seed alone, with its story."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+from click import echo
+
+from tests.simulation.engine import Engine, simulate
+from tests.simulation.invariants import Violation
+from tests.simulation.mutations import MUTATIONS, broken
+
+
+class Outcome(NamedTuple):
+    """How one seed ended; `wrong` is empty when all held."""
+
+    seed: int
+    wrong: str
+    steps: int
+    lost: int
+    replaced: int
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    arguments.add_argument("seed", type=int, nargs="?", help="run this one alone")
+    arguments.add_argument("--trace", action="store_true", help="tell the story of that one")
+    arguments.add_argument("--seeds", type=int, default=10_000, help="how many, from --first on")
+    arguments.add_argument("--first", type=int, default=0)
+    arguments.add_argument("--broken", default="", choices=MUTATIONS, metavar="RULE", help="with this rule broken")
+    asked = arguments.parse_args()
+    if asked.seed is not None:
+        with broken(asked.broken):
+            return tell(asked.seed, tracing=asked.trace)
+    return run_all(range(asked.first, asked.first + asked.seeds), asked.broken)
+
+
+def tell(seed: int, *, tracing: bool) -> int:
+    """Run one seed, and tell its story, whether it ends well or not."""
+    engine = Engine(seed, tracing=tracing)
+    wrong = ""
+    try:
+        engine.run()
+    except Violation as violation:
+        wrong = str(violation)
+    echo("\n".join(engine.story))
+    echo(wrong or f"seed {seed}: all held; {engine.audit.noticed} losses, {engine.audit.replaced} replacements")
+    return 1 if wrong else 0
+
+
+def outcome(seed: int, rule: str = "") -> Outcome:
+    """One seed, in one process of many; with a broken rule, if one is named."""
+    try:
+        with broken(rule):
+            audit = (engine := simulate(seed)).audit
+    except Violation as violation:
+        return Outcome(seed, str(violation), 0, 0, 0)
+    return Outcome(seed, "", engine.steps, audit.noticed, audit.replaced)
+
+
+def run_all(seeds: Iterable[int], rule: str = "") -> int:
+    """All of them; those that fail are printed at once, with how to see their story."""
+    began, cores = time.monotonic(), os.cpu_count() or 1
+    done = steps = lost = replaced = 0
+    failed = []
+    with ProcessPoolExecutor(cores) as pool:
+        for each in pool.map(partial(outcome, rule=rule), seeds, chunksize=10):
+            done, steps = done + 1, steps + each.steps
+            lost, replaced = lost + each.lost, replaced + each.replaced
+            if each.wrong:
+                failed.append(each.seed)
+                echo(f"{each.wrong}\n  python -m tests.simulation {each.seed} --trace")
+            if done % 500 == 0:
+                echo(f"  {done} days, {done / (time.monotonic() - began) * 60:.0f} a minute", err=True)
+    minutes = (time.monotonic() - began) / 60
+    echo(
+        f"{done} simulated days in {minutes:.1f} min on {cores} cores, {done / minutes:.0f} days/minute: "
+        f"{steps} steps, {lost} losses replaced, {replaced} replacements in all, {len(failed)} seeds failed"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

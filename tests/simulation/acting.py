@@ -1,0 +1,135 @@
+"""What is done about the lost: `jobs.decide`, `jobs.remediate` and `jobs.notify`, step by step."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ghapp.health import absence, decision, remediation
+from ghapp.health import evidence as seen
+from ghapp.health.cadence import Purpose
+from ghapp.health.evidence import Evidence, Fold
+from ghapp.health.fuse import Fuse
+from ghapp.health.pools import pool_of
+from ghapp.health.remediation import Step
+from ghapp.health.verdict import judge
+from tests.simulation.calls import CALL, STEP, Calls, Steps
+from tests.simulation.folds import if_known
+
+if TYPE_CHECKING:
+    from tests.simulation.engine import Process
+
+
+class Acting(Calls):
+    """Grants, removes, has replaced."""
+
+    def decide(self, me: Process) -> Steps:
+        if not (yield from self.hold(me, "plan")):
+            return
+        config, now = self.config, self.clock()
+        pools = decision.by_pool(self.store.runners.values(), self.store.survey, self.rules, now, config.evidence)
+        fuses, paused = dict(self.store.fuses), set(self.store.paused)
+        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, now)
+        self.audit.judged(pools, now)
+        yield STEP
+        overtaken = []
+        for turn in decided.turns:
+            if self.store.save_fuse(turn.pool, turn.before, turn.after):
+                self.engine.say("fuse", pool=turn.pool, now=turn.after.position.value, because=turn.after.reason.value)
+            else:
+                overtaken.append(turn.pool)
+            yield STEP
+        decided = decided.without(overtaken)
+        if config.remediation.mode == "act":
+            yield from self.grant(decided, now)
+        else:
+            self.store.revise(dict.fromkeys(decided.plan.now, if_known(partial(seen.spared, at=now))))
+        for each in list(self.store.runners.values()):
+            if each.event_id is not None and each.replaced_at is None and each.event_id not in self.store.events:
+                self.remediation_of(each.id)
+        self.store.release(me, "plan")
+
+    def grant(self, decided: decision.Decision, now: float) -> Steps:
+        folds = {
+            each: if_known(partial(seen.granted, at=now, event_id=self.engine.event_id())) for each in decided.plan.now
+        }
+        before = dict(self.store.runners) if folds else {}
+        granted = self.store.revise(folds)
+        fresh = {each: decided.pool_of[each] for each in granted if before[each].granted_at is None}
+        if fresh:
+            self.engine.say(
+                "granted", runners=[*fresh], deferred={k: v.value for k, v in decided.plan.deferred.items()}
+            )
+            self.audit.granted(fresh, now)
+        for runner_id in granted:
+            yield STEP
+            self.remediation_of(runner_id)
+
+    def remediation_of(self, runner_id: int) -> None:
+        self.engine.start(f"remediate-{runner_id}", partial(self.remediate, runner_id), retries=True)
+
+    def remediate(self, runner_id: int, me: Process) -> Steps:
+        if not (yield from self.hold(me, f"runner-{runner_id}")):
+            return
+        evidence = self.store.runners.get(runner_id)
+        if evidence is None or not self.may_act(evidence):
+            return
+        if evidence.removed_at is None:
+            answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+            self.audit.looked_again(runner_id, answer)
+            yield STEP
+            match remediation.step_after(evidence, answer):
+                case Step.RECORD_RETURN:
+                    self.fold(runner_id, absence.answered(answer, self.clock()))
+                    return
+                case Step.CALL_OFF:
+                    self.fold(runner_id, if_known(seen.called_off))
+                    return
+            self.audit.about_to_remove(evidence, self.store.survey, self.clock())
+            said = yield from self.call(Purpose.ACT, self.github.remove, runner_id)
+            self.engine.say("DELETE", runner=runner_id, said=said)
+            at = self.clock()
+            yield STEP
+            if said == "busy":
+                self.fold(runner_id, if_known(partial(seen.busy_after_all, at=at)))
+                return
+            self.fold(runner_id, if_known(partial(seen.removed, at=at)))
+            evidence = self.store.runners[runner_id]
+        yield STEP
+        self.append(evidence)
+
+    def append(self, evidence: Evidence) -> None:
+        event_id = evidence.event_id or ""
+        if self.store.append(event_id, evidence.id):
+            self.engine.say("REPLACE", runner=evidence.id, event=event_id)
+            self.audit.asked_for(evidence.id, event_id)
+            self.bring(event_id)
+
+    def bring(self, event_id: str) -> None:
+        self.engine.start(f"notify-{event_id}", partial(self.notify, event_id), retries=True)
+
+    def may_act(self, evidence: Evidence) -> bool:
+        pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
+        state = judge(evidence, self.store.survey, self.clock(), self.config.evidence).state
+        fuse = self.store.fuses.get(pool, Fuse()).position
+        mode = self.config.remediation.mode
+        return remediation.may_act(evidence, state, fuse, mode, paused=pool in self.store.paused)
+
+    def fold(self, runner_id: int, fold: Fold) -> None:
+        self.store.revise({runner_id: fold})
+
+    def notify(self, event_id: str, me: Process) -> Steps:
+        runner_id = self.store.events[event_id]
+        yield CALL
+        self.engine.fleet.accept(event_id, runner_id)  # raises: the controller refuses
+        yield STEP
+        at = self.clock()
+
+        def fold(evidence: Evidence | None) -> Evidence | None:
+            if evidence is None or evidence.event_id != event_id:
+                return evidence
+            return seen.replaced(evidence, at)
+
+        self.fold(runner_id, fold)
+        yield STEP
+        self.store.unsent.discard(event_id)

@@ -1,0 +1,65 @@
+"""How long a real loss may go without its replacement being asked for, computed from the configuration."""
+
+from __future__ import annotations
+
+from math import ceil, log2
+
+from ghapp.health.verdict import JOB_LEASE_SECONDS
+from ghapp.work import BACKOFF_SECONDS, TIMEOUT_SECONDS
+from tests.simulation.lies import Lie, Weather, jump_of
+from tests.simulation.scenario import Config
+
+RECOVERY_SECONDS = 30.0
+
+
+def noticed_within(config: Config, lost_of_pool: int) -> float:
+    """Seconds of fair weather within which a lost runner's replacement is asked for, or it is reported as deferred.
+
+    Fair weather is time without any lie, and without a pause or a stopped fuse in its pool: then the runner is
+    deferred, and the report says so. It begins at the loss, or when the last weather and its tail are over, or when
+    the pool's rounds begin anew by one more loss or return. From there, each at its worst:
+
+    - a look that has just begun is too early; the next one begins an interval later, and one that slipped wants a
+      second: 2 intervals
+    - a runner that was registered a moment ago may be absent: `startup_seconds`
+    - if nobody at all is left, the list is empty, and believed only after the fuse's window: `window_seconds`, and
+      the interval in which that is noticed
+    - if a job ran on it, GitHub says that it is over when its lease is: `JOB_LEASE_SECONDS`, and the interval after
+      which the confirmation asks again
+    - the second 404: `confirm_seconds`, and a job's life if another confirmation holds the claim
+    - if it is one of many, the fuse doubles its batches: ⌈log₂(n/first_batch + 1)⌉ rounds. A round ends when its batch
+      is online or `prove_seconds` are over (then the fuse stops, which is reported), and is seen by the next sweep,
+      and by the one after that when newcomers are weighed against those who left
+    - a registration that came back put the fuse out, and what still waits goes on by the next turn: 1 interval
+    """
+    limits, fuse = config.evidence, config.fuse
+    looked = 2 * config.interval + limits.startup_seconds
+    empty = fuse.window_seconds + config.interval
+    confirmed = JOB_LEASE_SECONDS + config.interval + limits.confirm_seconds + TIMEOUT_SECONDS
+    rounds = ceil(log2(lost_of_pool / fuse.first_batch + 1))
+    proved = rounds * (fuse.prove_seconds + 2 * config.interval) + config.interval
+    return looked + empty + confirmed + proved
+
+
+def tail_of(window: Weather) -> float:
+    """Seconds for which weather goes on to hinder us when it is over.
+
+    - Work that failed is tried again with growing pauses; the one that it waits for at the end is about four times
+      as long as all of it was so far, and an hour at most.
+    - A clock that jumped back: what was dated in its future waits for that long; and so do the due sweeps.
+    - Calls that are spent come back at the full hour, and so do those that GitHub told us to wait for, sooner.
+    - Who died or froze is taken over from when its claim and its time are out.
+    - A discovery may be five minutes away: until then a suspended installation is not swept again.
+    - A late delivery may say for ten minutes more that a job runs.
+    """
+    lasted = window.ends - window.begins
+    retries = next((wait for wait in BACKOFF_SECONDS if wait > 4 * lasted), BACKOFF_SECONDS[-1])
+    tail = retries + 300.0 + TIMEOUT_SECONDS + RECOVERY_SECONDS
+    match window.lie:
+        case Lie.CLOCK:
+            tail += 2 * abs(jump_of(window)) + 120.0
+        case Lie.SPENT | Lie.LIMITED:
+            tail += 3600.0
+        case Lie.DELIVERIES:
+            tail += 660.0
+    return tail

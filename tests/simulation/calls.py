@@ -1,0 +1,122 @@
+"""How a job gets at GitHub, and at the exclusive right to act: as `ghapp.github.api`, `jobs.observe` and claims do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ghapp.github.api import SETTLING_SECONDS
+from ghapp.health.absence import Look
+from ghapp.health.cadence import Purpose
+from ghapp.health.evidence import Registration
+from ghapp.health.verdict import Reason
+from ghapp.store.claims import OUTLIVING_SECONDS
+from jobs.observe import flaw_of
+from tests.simulation.github import PER_PAGE, GitHub, NoAnswer, NotFound
+from tests.simulation.store import Store
+
+if TYPE_CHECKING:
+    from tests.simulation.engine import Engine, Process
+
+Steps = Generator[float, None, Any]
+"""A job, or a part of one. It yields seconds: until its call is answered, or just to let others come in between."""
+
+STEP, CALL, TIME_OUT, WAIT = 0.002, 0.1, 10.0, 1.0
+TOKEN_SECONDS = 3300.0
+
+
+class Calls:
+    """What all jobs need."""
+
+    def __init__(self, engine: Engine, store: Store, github: GitHub) -> None:
+        self.engine, self.store, self.github, self.audit = engine, store, github, engine.audit
+        self.config, self.rules = engine.scenario.config, engine.scenario.pools
+
+    def clock(self) -> float:
+        """Our own, which may be off."""
+        return self.engine.now + self.engine.skew
+
+    def hold(self, me: Process, key: str) -> Steps:
+        """Wait for a claim as long as a dead holder's lasts; False: somebody else lives and has it."""
+        waited = 0.0
+        while not self.store.take(key, me, self.engine.now):
+            if waited > OUTLIVING_SECONDS:
+                return False
+            waited += WAIT
+            yield WAIT
+        return True
+
+    def call(self, purpose: Purpose, ask: Callable[..., Any], *args: Any) -> Steps:
+        """One request within the budget.
+
+        Raises:
+            NoAnswer: none, or one that says no; or a 404 by a token that is too young to be believed.
+            NotFound: 404.
+        """
+        minted_at = yield from self._token()
+        self.store.meter.enter(self.clock(), purpose, self.config.budget)
+        sent_at = self.engine.now
+        yield CALL
+        heard = True
+        try:
+            self.github.settles(minted_at)
+            return ask(*args, self.store.installation.org)
+        except NotFound:
+            if self.engine.now - minted_at < SETTLING_SECONDS:
+                raise NoAnswer(Reason.UNAUTHORIZED) from None
+            raise
+        except NoAnswer as error:
+            heard = error.reason is not Reason.GITHUB_UNAVAILABLE
+            yield from self._learn(error, minted_at)
+            raise
+        finally:
+            self.audit.called(purpose, sent_at)
+            self.store.meter.leave(self.github, self.clock(), heard=heard)
+            if heard:
+                self.github.unheard = 0
+
+    def call_or_none(self, purpose: Purpose, ask: Callable[..., Any], *args: Any) -> Steps:
+        """None is a 404."""
+        try:
+            return (yield from self.call(purpose, ask, *args))
+        except NotFound:
+            return None
+
+    def observe(self, purpose: Purpose) -> Steps:
+        """The whole list, and how many pages it had."""
+        pages, last = [], 1
+        while len(pages) < last:
+            pages.append((yield from self.call(purpose, self.github.page, len(pages) + 1)))
+            last = -(-pages[0].total // PER_PAGE)
+        runners = {runner.id: runner for page in pages for runner in page.runners}
+        return Look(runners, pages[0].total, flaw_of(pages, len(runners))), len(pages)
+
+    def ask_each(self, ids: Iterable[int]) -> Steps:
+        """GET each alone; those that gave no answer are left out."""
+        answers: dict[int, Registration | None] = {}
+        for runner_id in ids:
+            try:
+                answers[runner_id] = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+                self.audit.heard_of(runner_id)
+            except NoAnswer as error:
+                self.unanswered(answers, runner_id)
+                self.engine.say("no answer", runner=runner_id, why=error.reason.value)
+        return answers
+
+    def unanswered(self, answers: dict[int, Registration | None], runner_id: int) -> None:
+        """No answer is not absence: nothing is known of this runner."""
+
+    def _token(self) -> Steps:
+        minted_at = self.store.token
+        if minted_at is None or self.engine.now - minted_at > TOKEN_SECONDS:
+            yield CALL
+            minted_at = self.store.token = self.github.mint()
+        return minted_at
+
+    def _learn(self, error: NoAnswer, minted_at: float) -> Steps:
+        if error.reason is Reason.RATE_LIMITED:
+            self.store.meter.hold(self.clock(), error.after_seconds)
+        if error.reason is Reason.UNAUTHORIZED and self.engine.now - minted_at >= SETTLING_SECONDS:
+            self.store.token = None
+        if error.hangs:
+            yield TIME_OUT

@@ -1,0 +1,240 @@
+"""What is looked for: `jobs.schedule`, `jobs.sweep`, `jobs.confirm` and `jobs.inbox`, step by step.
+
+Each job is a generator. It yields for as long as a call takes, and between any two writes, so that others come in
+between, or it dies there. Whatever it decides is decided by `ghapp.health`, as in `jobs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ghapp.health import absence, cadence, fuse
+from ghapp.health import evidence as seen
+from ghapp.health.absence import Look
+from ghapp.health.cadence import Purpose
+from ghapp.health.evidence import Evidence, Fold, Survey
+from ghapp.health.fuse import Position
+from ghapp.health.installation import Installation
+from ghapp.health.news import ANSWERABLE_SECONDS, may_be_forgotten
+from ghapp.health.verdict import Reason, State, judge
+from jobs.schedule import PUT_OFF_SECONDS
+from tests.simulation.acting import Acting
+from tests.simulation.calls import CALL, STEP, Steps
+from tests.simulation.fleet import Delivery
+from tests.simulation.folds import if_known
+from tests.simulation.github import NoAnswer, NotFound
+from tests.simulation.scenario import HOUR
+from tests.simulation.store import FAR_SECONDS
+
+if TYPE_CHECKING:
+    from tests.simulation.engine import Process
+
+
+RUNNERS = "organization_self_hosted_runners"
+
+
+class Tick(NamedTuple):
+    """A look of the clock at its calendar."""
+
+    driver: Driver
+    dated: float
+
+    def __call__(self) -> None:
+        self.driver.tick(self.dated)
+
+
+class Driver(Acting):
+    """Looks, confirms, and listens."""
+
+    def tick(self, dated: float) -> None:
+        """`jobs.schedule`: give out the sweep that is due; again in a while unless it says otherwise.
+
+        `dated`: the date that this tick was made for; there may be another by now.
+        """
+        if dated != self.store.due or self.engine.skip():
+            return
+        now = self.clock()
+        for event_id in self.store.unsent:
+            self.bring(event_id)
+        if self.store.enrolled and (self.store.due <= now or self.store.due > now + FAR_SECONDS):
+            self.due_at(now + PUT_OFF_SECONDS)
+            self.engine.start("sweep", self.sweep)
+
+    def due_at(self, at: float) -> None:
+        if at == self.store.due:
+            return
+        self.store.due = at
+        self.engine.after(max(0.0, at - self.clock()), Tick(self, at))
+
+    def sweep(self, me: Process) -> Steps:
+        if not (yield from self.hold(me, "sweep")):
+            return
+        began, survey, installation = self.clock(), self.store.survey, self.store.installation
+        pages, confirm_at = 0, []
+        try:
+            look, pages = yield from self.look_at(installation)
+            yield STEP
+            confirm_at = yield from self.record(look, survey, began)
+        except (NoAnswer, NotFound) as error:
+            reason = yield from self.reason(error)
+            self.store.survey = absence.failed(survey, reason, began)
+            self.engine.say("sweep failed", reason=reason)
+        allowance = self.store.meter.left(self.clock())
+        self.due_at(began + cadence.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
+        self.store.release(me, "sweep")
+        for due in confirm_at:
+            self.engine.start(f"confirm-{int(due)}", self.confirm, after=due - self.clock(), retries=True)
+        yield from self.decide(me)
+
+    def look_at(self, installation: Installation) -> Steps:
+        if installation.suspended:
+            raise NoAnswer(Reason.INSTALLATION_SUSPENDED)
+        return (yield from self.observe(Purpose.SWEEP))
+
+    def reason(self, error: Exception) -> Steps:
+        if isinstance(error, NoAnswer):
+            return error.reason
+        yield CALL
+        try:
+            now = self.github.installation()
+        except NoAnswer as why:
+            return why.reason
+        renamed = now.org != self.store.installation.org
+        self.store.installation = now
+        return Reason.ORGANIZATION_RENAMED if renamed else Reason.PERMISSION_MISSING
+
+    def record(self, look: Look, survey: Survey, began: float) -> Steps:
+        limits, known = self.config.evidence, dict(self.store.runners)
+        look = absence.weighed(look, known, survey, began, self.config.fuse)
+        after = absence.surveyed(survey, look, began)
+        self.audit.looked(look, began)
+        records = {**known, **self.store.revise(absence.folds(look, known, survey, began), known)}
+        asked = absence.unasked(records.values(), after, began, limits)
+        yield STEP
+        answers = (yield from self.ask_each(asked)) if asked else {}
+        at = self.clock()
+        yield STEP
+        records |= self.store.revise({each: absence.answered(said, at) for each, said in answers.items()}, records)
+        yield STEP
+        self.store.survey = after
+        self.store.revise({each.id: self.forget for each in records.values() if self.forget(each) is None})
+        if self.engine.tracing:
+            self.engine.say("swept", listed=len(look.runners), flaw=look.flaw or "", asked=answers)
+        return absence.confirm_at(records.values(), after, at, limits)
+
+    def forget(self, evidence: Evidence | None) -> Evidence | None:
+        """Who is done with is known for an hour, and not for a day: the rest is cost."""
+        if evidence is None or evidence.online:
+            return evidence
+        verdict = judge(evidence, self.store.survey, self.clock(), self.config.evidence)
+        replaced = evidence.replaced_at is not None and self.clock() - evidence.replaced_at > HOUR
+        done_with = verdict.state is State.RETIRED or replaced
+        ahead = self.clock() + (ANSWERABLE_SECONDS - HOUR if done_with else 0.0)
+        return None if may_be_forgotten(evidence, verdict, ahead) else evidence
+
+    def confirm(self, me: Process) -> Steps:
+        if not (yield from self.hold(me, "confirm")):
+            return
+        due = absence.due(self.store.runners.values(), self.store.survey, self.clock(), self.config.evidence)
+        if due:
+            try:
+                yield from self.confirm_due(due)
+            except (NoAnswer, NotFound) as error:
+                self.engine.say("not confirmed", why=repr(error))
+        self.store.release(me, "confirm")
+        yield from self.decide(me)
+
+    def confirm_due(self, suspects: dict[int, Evidence]) -> Steps:
+        known = self.store.installation
+        yield CALL
+        if not absence.is_sane(known, self.github.installation()):
+            return
+        look, _ = yield from self.observe(Purpose.ACT)
+        control = absence.lenient(look)
+        if absence.doubt(control, self.store.survey):
+            return
+        suspects = suspects | (yield from self.ended_jobs(suspects))
+        if control.slipped:
+            runners = dict(control.runners)
+            for each in suspects.values():
+                found = yield from self.call(Purpose.ACT, self.github.named, each.name)
+                runners |= {runner.id: runner for runner in found}
+            control = control._replace(runners=runners)
+        answers = {each: control.runners[each] for each in suspects if each in control.runners}
+        asked = yield from self.ask_each(each.id for each in absence.unproven(suspects.values(), control))
+        at = self.clock()
+        for runner_id in answers:
+            self.audit.heard_of(runner_id, at)
+        yield STEP
+        self.store.revise({each: absence.confirmed(said, at) for each, said in (answers | asked).items()})
+        self.engine.say("confirmed", gone=[each for each, said in asked.items() if said is None])
+
+    def ended_jobs(self, suspects: Mapping[int, Evidence]) -> Steps:
+        folds: dict[int, Fold] = {}
+        for each in suspects.values():
+            job = each.running_job
+            if job is None or job not in self.store.known_jobs:
+                continue
+            try:
+                if (yield from self.call(Purpose.ACT, self.github.job_is_over, job)):
+                    folds[each.id] = if_known(partial(seen.job_ended, job_id=job, at=self.clock()))
+            except (NoAnswer, NotFound):
+                continue
+        return self.store.revise(folds)
+
+    def discover(self, me: Process) -> Steps:
+        """`jobs.installations`: where the App is installed, and whether it may look there."""
+        yield CALL
+        try:
+            now = self.github.installation()
+        except NoAnswer as error:
+            if error.reason is Reason.INSTALLATION_GONE:
+                self.store.enrolled = False
+            return
+        self.store.installation = now
+        was_enrolled, self.store.enrolled = self.store.enrolled, now.may(RUNNERS, "read") and not now.suspended
+        if self.store.enrolled:
+            if not was_enrolled:
+                self.due_at(self.clock())
+            return
+        why = Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
+        self.store.survey = absence.failed(self.store.survey, why, self.clock())
+
+    def deliver(self, delivery: Delivery) -> None:
+        """`jobs.inbox`: a delivery takes effect, once by its GUID."""
+        if delivery.guid in self.store.guids:
+            return
+        self.store.guids.add(delivery.guid)
+        self.store.known_jobs.add(delivery.job_id)
+        now = self.clock()
+
+        def fold(evidence: Evidence | None) -> Evidence:
+            known = evidence or seen.first_sight(delivery.runner_id, delivery.runner_name, now)
+            sighted = seen.job_ended if delivery.over else seen.job_started
+            return sighted(known, delivery.job_id, delivery.at)
+
+        self.fold(delivery.runner_id, fold)
+        self.engine.say("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)
+        self.audit.heard_of(delivery.runner_id, delivery.at)
+        self.audit.delivered(delivery.runner_id, delivery.job_id)
+
+    def controller_says_removed(self, runner_id: int) -> None:
+        """`DELETE /v1/orgs/{org}/runners/{runner_id}`."""
+        self.fold(runner_id, if_known(partial(seen.retired_by_controller, at=self.clock())))
+        self.engine.world.machines[runner_id].said_removed = runner_id in self.store.runners
+
+    def pause(self, pool: str | None) -> None:
+        """A person stops remediation, in one pool or in all."""
+        self.store.paused |= {pool} if pool else {each.name for each in self.rules}
+        self.audit.paused()
+
+    def resume(self) -> None:
+        """`Fuses.resume`: a person ends every pause, and lets stopped fuses prove anew; a look comes first."""
+        self.store.paused.clear()
+        stopped = {pool: each for pool, each in self.store.fuses.items() if each.position is Position.STOPPED}
+        for pool, before in stopped.items():
+            self.store.save_fuse(pool, before, fuse.resume(before, self.clock(), self.config.fuse, "a person"))
+        self.audit.resumed(stopped)
+        self.engine.start("sweep", self.sweep)

@@ -1,0 +1,246 @@
+"""Virtual time: one heap of what is to happen, processes that are killed and frozen between steps, and the weather."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+from ghapp.health.fuse import Position
+from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.verdict import State, is_absent, judge
+from ghapp.work import BACKOFF_SECONDS, TIMEOUT_SECONDS
+from tests.simulation.calls import Steps
+from tests.simulation.driver import Driver, Tick
+from tests.simulation.fleet import Fleet, Refused
+from tests.simulation.github import ACCOUNT, HOURLY_LIMIT, INSTALLATION, GitHub, NoAnswer, NotFound
+from tests.simulation.invariants import Audit, Violation
+from tests.simulation.lies import Lie, Weather, jump_of
+from tests.simulation.scenario import HOUR, MIDNIGHT, scenario
+from tests.simulation.store import Store
+from tests.simulation.world import World
+
+RECOVERY_SECONDS = 20.0
+"""Until another worker takes over what a dead one held."""
+
+MISHAP = 0.03
+"""How likely a step is the one at which a process dies or freezes, while they do."""
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """A job in some worker."""
+
+    key: str
+    make: Callable[[Process], Steps]
+    retries: bool
+    steps: Steps | None = None
+    began: float = 0.0
+    tries: int = 0
+    frozen: bool = False
+    overtaken: bool = False
+
+
+class Engine:
+    """One simulated day, all of it from one seed."""
+
+    def __init__(self, seed: int, *, tracing: bool = False) -> None:
+        self.seed, self.tracing, self.story = seed, tracing, []
+        self.random = Random(seed)
+        self.scenario = scenario(self.random)
+        self.now, self.skew, self.steps = MIDNIGHT, 0.0, 0
+        self._heap: list[tuple[float, int, Callable[[], Any]]] = []
+        self._order = self._events = 0
+        self._alive: dict[str, Process] = {}
+        self._version = -1
+        self.world = World()
+        self.github = GitHub(self.world, self.random, lambda: self.now)
+        self.store = Store(Installation(INSTALLATION, "acme", ACCOUNT, NEEDED))
+        self.audit = Audit(self)
+        self.fleet = Fleet(self, self.world)
+        self.driver = Driver(self, self.store, self.github)
+        self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
+
+    # ---- time
+
+    def run(self) -> None:
+        """Live the day.
+
+        Raises:
+            Violation: an invariant does not hold; its message says which, and when.
+        """
+        self.fleet.begin()
+        for episode in self.scenario.episodes:
+            for window in episode.weather:
+                self.at(window.begins, lambda window=window: self._begin(window))
+                self.at(window.ends, lambda window=window: self._end(window))
+        self.driver.due_at(self.now + self.random.uniform(0.0, self.scenario.config.interval))
+        self.at(self.scenario.ends, self.audit.closing)
+        while self.now < self.scenario.ends:
+            self.now, _, action = heappop(self._heap)
+            self.steps += 1
+            action()
+
+    def at(self, when: float, action: Callable[[], Any]) -> None:
+        self._order += 1
+        heappush(self._heap, (max(when, self.now), self._order, action))
+
+    def after(self, seconds: float, action: Callable[[], Any]) -> None:
+        self.at(self.now + seconds, action)
+
+    def say(self, what: str, **facts: Any) -> None:
+        """Add a line to the story, where anyone will read it."""
+        if self.tracing:
+            self.story.append(
+                f"{self.now - MIDNIGHT:10.3f}  {what}  " + "  ".join(f"{k}={v}" for k, v in facts.items())
+            )
+
+    def event_id(self) -> str:
+        self._events += 1
+        return f"event-{self._events}"
+
+    # ---- processes
+
+    def start(self, key: str, make: Callable[[Process], Steps], *, after: float = 0.0, retries: bool = False) -> None:
+        """Ask for a job; at most one waits or runs under a key."""
+        if key not in self._alive:
+            process = self._alive[key] = Process(key, make, retries)
+            self.after(after, lambda: self._step(process))
+
+    def _step(self, me: Process) -> None:
+        if me.steps is None:
+            me.steps, me.began, me.frozen, me.overtaken = me.make(me), self.now, False, False
+        if me.overtaken or (me.frozen and not self._thaw(me)):
+            self._over(me, failed=True)
+            return
+        try:
+            wait = next(me.steps)
+        except StopIteration:
+            self._over(me, failed=False)
+        except (NoAnswer, NotFound, Refused) as error:
+            self.say("failed", job=me.key, why=repr(error))
+            self._over(me, failed=True)
+        else:
+            self._wait(me, wait)
+
+    def _wait(self, me: Process, wait: float) -> None:
+        lies = self.github.lies
+        if Lie.FREEZES in lies and self.random.random() < MISHAP:
+            wait += self.random.choice((1.0, 9.0, 60.0, 90.0))
+            me.frozen = True
+            self.store.freeze(me, self.now)
+            self.say("freezes", job=me.key, seconds=wait)
+        dies = Lie.KILLS in lies and self.random.random() < MISHAP
+        if dies or self.now + wait - me.began > TIMEOUT_SECONDS:
+            self.say("is killed", job=me.key)
+            self.store.freeze(me, self.now)
+            self._again_in(me, RECOVERY_SECONDS)
+            return
+        self.after(wait, lambda: self._step(me))
+
+    def _thaw(self, me: Process) -> bool:
+        """A sweep or a confirmation that lost its claim may write once more before it notices."""
+        me.frozen = False
+        me.overtaken = not self.store.thaw(me, self.now)
+        return not me.overtaken or me.key == "sweep" or me.key.startswith("confirm")
+
+    def _over(self, me: Process, *, failed: bool) -> None:
+        self.store.release(me)
+        if failed and me.retries and me.tries < len(BACKOFF_SECONDS):
+            me.tries += 1
+            self._again_in(me, BACKOFF_SECONDS[me.tries - 1])
+        else:
+            del self._alive[me.key]
+
+    def _again_in(self, me: Process, seconds: float) -> None:
+        me.steps = None
+        self.after(seconds, lambda: self._step(me))
+
+    # ---- weather
+
+    def _begin(self, window: Weather) -> None:
+        lie = window.lie
+        self.say("from now on:", lie=lie.value, degree=window.degree)
+        self.github.lies[lie] = window
+        match lie:
+            case Lie.RENAMED:
+                self.github.login = f"acme-{self.random.randrange(1000)}"
+            case Lie.SETTLING:
+                self.store.token = None
+            case Lie.SPENT:
+                spent = int(HOURLY_LIMIT * self.scenario.config.budget.share) - self.random.randint(0, 30)
+                others = max(0, spent - self.github.used)
+                self.github.used += others
+                self.github.unheard += others
+            case Lie.CLOCK:
+                self._jump(jump_of(window))
+        self._tell_of_installation()
+
+    def _end(self, window: Weather) -> None:
+        self.say("over:", lie=window.lie.value)
+        del self.github.lies[window.lie]
+        if window.lie is Lie.CLOCK:
+            self._jump(0.0)
+        self.audit.cleared(window)
+        self._tell_of_installation()
+
+    def _jump(self, skew: float) -> None:
+        self.skew = skew
+        self.driver.due_at(self.store.due)
+
+    def _tell_of_installation(self) -> None:
+        """By a delivery at once, or by the next discovery."""
+        self.after(self.random.choice((1.0, 300.0)), lambda: self.start("discover", self.driver.discover))
+
+    # ---- quiet times
+
+    def skip(self) -> bool:
+        """Whether sweeps were left out that change nothing but the time of the last survey: see `_is_settled`.
+
+        The last two before anything happens are swept.
+        """
+        now, interval, store = self.driver.clock(), self.scenario.config.interval, self.store
+        changed, self._version = store.version != self._version, store.version
+        if changed or self._alive or self.github.lies or store.survey.failing_since is not None:
+            return False
+        while isinstance(self._heap[0][2], Tick) and self._heap[0][2].dated != store.due:
+            heappop(self._heap)
+        sweeps = int((self._heap[0][0] - self.now) // interval) - 2
+        if sweeps <= 0 or store.survey.swept_at is None or not self._is_settled(now):
+            return False
+        store.survey = replace(store.survey, swept_at=store.survey.swept_at + sweeps * interval)
+        self.audit.skipped(sweeps * interval)
+        self.driver.due_at(now + sweeps * interval)
+        return True
+
+    def _is_settled(self, now: float) -> bool:
+        """Whether no state, no fuse and no plan can change while GitHub's answers do not."""
+        store, config = self.store, self.scenario.config
+        acts = config.remediation.mode == "act"
+        if acts and any(fuse.position is Position.PROVING for fuse in store.fuses.values()):
+            return False
+        held = store.paused | {pool for pool, fuse in store.fuses.items() if fuse.position is Position.STOPPED}
+        for each in store.runners.values():
+            state = judge(each, store.survey, now, config.evidence).state
+            if state is State.INVALIDATED:
+                if acts and each.replaced_at is None and not held & {*each.custom_labels}:
+                    return False
+            elif state is not State.RETIRED and (is_absent(each) or (each.registered and not each.online)):
+                return False
+        return True
+
+
+def simulate(seed: int, *, tracing: bool = False) -> Engine:
+    """One seed, to its end; `Violation` bears the seed's number."""
+    engine = Engine(seed, tracing=tracing)
+    try:
+        engine.run()
+    except Violation as violation:
+        violation.add_note(f"seed {seed}: python -m tests.simulation {seed} --trace")
+        raise
+    return engine
+
+
+__all__ = ["HOUR", "Engine", "Process", "simulate"]

@@ -1,0 +1,199 @@
+"""The life of the fleet: jobs come and go, controllers replace, incidents befall it, deliveries tell of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation.lies import Lie
+from tests.simulation.scenario import Controller, Episode, Pool
+from tests.simulation.world import JOB_LEASE, Fate, Job, Machine, World, living
+
+if TYPE_CHECKING:
+    from tests.simulation.engine import Engine
+
+SECONDS_BETWEEN_JOBS = 60.0
+AUTOSCALED_WITHIN = 20.0
+
+
+class Refused(Exception):  # noqa: N818 - what a controller does
+    """The controller did not answer 2xx."""
+
+
+class Delivery(NamedTuple):
+    """A `workflow_job` delivery; `at` by GitHub's clock."""
+
+    guid: int
+    job_id: int
+    runner_id: int
+    runner_name: str
+    over: bool
+    at: float
+
+
+class Fleet:
+    """Lets the world live."""
+
+    def __init__(self, engine: Engine, world: World) -> None:
+        self.engine, self.world, self.random = engine, world, engine.random
+        self._accepted: set[str] = set()
+        self._guids = 0
+        self._off = self.random.choice((0.0, 0.0, 60.0, -60.0))  # GitHub's clock, by which deliveries are dated
+        self._lively_until = 0.0
+
+    def begin(self) -> None:
+        """Bring up every pool, and put the day on the calendar."""
+        scenario = self.engine.scenario
+        for pool in scenario.pools:
+            for _ in range(pool.size):
+                self.world.register(pool, self.engine.now)
+        for episode in scenario.episodes:
+            self.engine.at(episode.begins - 300.0, partial(self._live, episode))
+            for incident in episode.incidents:
+                self.engine.at(incident.at, partial(self._befall, incident.what))
+            self.engine.at(episode.ends + self.random.uniform(600.0, 5400.0), partial(self._befall, "a person resumes"))
+
+    # ---- jobs
+
+    def _live(self, episode: Episode) -> None:
+        self._lively_until = episode.ends
+        self.world.forget(self.engine.now)
+        self._next_job()
+
+    def _next_job(self) -> None:
+        if self.engine.now > self._lively_until:
+            return
+        self.engine.after(self.random.expovariate(1 / SECONDS_BETWEEN_JOBS), self._next_job)
+        idle = list(living(self.world.idle()))
+        if idle:
+            machine = self.random.choice(idle)
+            job = self.world.take_job(machine, self.engine.now)
+            self.engine.say("job begins", job=job.id, runner=machine.id)
+            self._deliver(machine, job, over=False)
+            self.engine.after(self.random.choice((20.0, 120.0, 400.0, 1200.0)), partial(self._finish, machine, job))
+
+    def _finish(self, machine: Machine, job: Job) -> None:
+        if machine.job is not job:
+            return
+        if job.dead and self.engine.now < machine.fate_at + JOB_LEASE:
+            self.engine.at(machine.fate_at + JOB_LEASE, partial(self._finish, machine, job))
+            return
+        self.world.finish(machine, self.engine.now)
+        self.engine.say("job ends", job=job.id, runner=machine.id)
+        self._deliver(machine, job, over=True)
+        if machine.fate is Fate.SPENT:
+            self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self._register, machine.pool))
+
+    def _deliver(self, machine: Machine, job: Job, *, over: bool) -> None:
+        random, doubled = self.random, False
+        delay, at = random.uniform(0.5, 3.0), self.engine.now + self._off
+        if Lie.DELIVERIES in self.engine.github.lies:
+            doubled = random.random() < 0.3
+            fortune = random.random()
+            if fortune < 0.1:
+                return  # lost for good
+            if fortune < 0.5:
+                delay = random.uniform(60.0, 600.0)  # late, or lost and redelivered
+        self._guids += 1
+        delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at)
+        for copy in range(1 + doubled):
+            self.engine.after(delay + copy * random.uniform(0.0, 60.0), partial(self.engine.driver.deliver, delivery))
+
+    # ---- controllers
+
+    def accept(self, event_id: str, runner_id: int) -> None:
+        """A replace event reaches the pool's controller.
+
+        Raises:
+            Refused: it is not accepted, now.
+        """
+        window = self.engine.github.lies.get(Lie.REFUSES)
+        if window is not None and self.random.random() < window.degree:
+            raise Refused
+        if event_id in self._accepted:
+            return
+        self._accepted.add(event_id)
+        machine = self.world.machines[runner_id]
+        if machine.fate is Fate.VANISHED:
+            machine.fate = Fate.LOST  # its pod is taken down
+        match machine.pool.controller:
+            case Controller.FAST:
+                self.engine.after(self.random.uniform(5.0, 30.0), partial(self._register, machine.pool))
+            case Controller.SLOW:
+                self.engine.after(self.random.uniform(60.0, 240.0), partial(self._register, machine.pool))
+            case Controller.NEVER:
+                pass
+
+    def _register(self, pool: Pool) -> None:
+        machine = self.world.register(pool, self.engine.now)
+        self.engine.say("registers", runner=machine.id, pool=pool.name)
+
+    # ---- incidents
+
+    def _befall(self, what: str) -> None:
+        self.engine.say(what)
+        random, pool = self.random, self.random.choice(self.engine.scenario.pools)
+        here = self.world.registered(pool)
+        match what:
+            case "one is lost":
+                self._lose(here[:1])
+            case "several are lost":
+                for machine in here[: random.randint(2, 4)]:
+                    self.engine.after(random.uniform(0.0, 120.0), partial(self._lose, [machine]))
+            case "a pool is lost":
+                self._lose(here)
+            case "all are lost":
+                self._lose(self.world.registered())
+            case "one vanishes and returns":
+                self._vanish(here[:1], random.uniform(10.0, 900.0))
+            case "many vanish and return":
+                self._vanish(here[: max(1, len(here) * 3 // 4)], random.uniform(10.0, 1500.0))
+            case "many vanish and return by halves":
+                half = len(here) // 2
+                self._vanish(here[:half], random.uniform(60.0, 400.0))
+                self._vanish(here[half:], random.uniform(400.0, 3000.0))
+            case "some go offline":
+                self._go_offline(random.sample(here, k=(len(here) + 1) // 2))
+            case "one is configured anew":
+                for machine in self.world.idle(pool)[:1]:
+                    self.world.configure_anew(machine, self.engine.now)
+            case "scaled up":
+                for _ in range(random.randint(1, 8)):
+                    self.engine.after(random.uniform(0.0, 30.0), partial(self._register, pool))
+            case "scaled down, and said" | "scaled down in silence":
+                self._scale_down(self.world.idle(pool)[: random.randint(1, 3)], said=what.endswith("said"))
+            case "a person pauses":
+                self.engine.driver.pause(random.choice((pool.name, None)))
+            case "a person resumes":
+                self.engine.driver.resume()
+
+    def _lose(self, machines: list[Machine]) -> None:
+        for machine in machines:
+            if machine.registered:
+                self.world.leave(machine, Fate.LOST, self.engine.now)
+                self.engine.audit.lost(machine)
+
+    def _vanish(self, machines: list[Machine], seconds: float) -> None:
+        for machine in machines:
+            self.world.leave(machine, Fate.VANISHED, self.engine.now)
+            self.engine.say("vanishes", runner=machine.id)
+            self.engine.after(seconds, partial(self._return, machine))
+
+    def _return(self, machine: Machine) -> None:
+        self.world.come_back(machine, self.engine.now)
+        self.engine.say("returns", runner=machine.id)
+        self.engine.audit.disturbed(machine.pool)
+
+    def _go_offline(self, machines: list[Machine]) -> None:
+        for machine in machines:
+            machine.online = False
+            self.engine.after(self.random.uniform(60.0, 2400.0), partial(setattr, machine, "online", True))
+
+    def _scale_down(self, machines: list[Machine], *, said: bool) -> None:
+        for machine in machines:
+            self.world.leave(machine, Fate.SCALED_DOWN, self.engine.now)
+            self.engine.audit.disturbed(machine.pool)
+            if said:
+                self.engine.after(
+                    self.random.uniform(0.0, 3.0), partial(self.engine.driver.controller_says_removed, machine.id)
+                )

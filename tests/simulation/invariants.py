@@ -1,0 +1,245 @@
+"""What must hold at every step, checked against the truth and not against what the judgement believes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ghapp.health.absence import Look
+from ghapp.health.cadence import Purpose
+from ghapp.health.decision import Pools
+from ghapp.health.evidence import Evidence, Registration, Survey
+from ghapp.health.fuse import Fuse, Position
+from ghapp.health.verdict import State, judge
+from tests.simulation.batches import Batches
+from tests.simulation.bound import noticed_within, tail_of
+from tests.simulation.github import HOURLY_LIMIT
+from tests.simulation.lies import Lie, Weather
+from tests.simulation.scenario import MIDNIGHT, Kind, Pool
+from tests.simulation.world import Fate, Machine
+
+if TYPE_CHECKING:
+    from tests.simulation.engine import Engine
+
+JOB_LIFE = 120.0
+"""An answer is recorded no later than this after it was given."""
+
+ACT_LIFE = 15.0
+"""What is told while a runner is acted on comes too late: its last look, the DELETE, and the event."""
+
+SHARES = {Purpose.ACT: 0.9}
+"""What the contract lets confirmations and removals go on to; sweeps stop at the configured share."""
+
+
+class Violation(AssertionError):  # noqa: N818 - that is what it is
+    """An invariant does not hold."""
+
+
+@dataclass(slots=True)
+class Loss:
+    """A runner that is really lost, and since when nothing has hindered us."""
+
+    machine: Machine
+    fair_since: float
+
+
+class Audit:
+    """Watches one simulated day."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._looks: dict[int, tuple[bool, Registration | None]] = {}
+        self._events: dict[tuple[int, int], set[str]] = defaultdict(set)
+        self._heard: dict[int, float] = {}
+        self._losses: dict[int, Loss] = {}
+        self._batches = Batches(engine)
+        self._fair_since = engine.now
+        self._skewed_until = 0.0
+        self._paused_at = 0.0
+        self.replaced = self.noticed = 0
+
+    def _require(self, holds: object, what: str) -> None:
+        if not holds:
+            self._engine.say(f"VIOLATION: {what}")
+            raise Violation(f"seed {self._engine.seed}, {self._engine.now - MIDNIGHT:.1f} s: {what}")
+
+    # ---- 1. a runner that works is never taken away
+
+    def confirmed(self, evidence: Evidence) -> None:
+        """Whoever is called invalidated has been gone: a liveness probe may act on that word."""
+        machine = self._engine.world.machines[evidence.id]
+        gone = not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
+        self._require(gone, f"runner {evidence.id} is called lost, and was registered all the time")
+
+    def delivered(self, runner_id: int, job_id: int) -> None:
+        """A delivery about a job of this runner took effect: its end can be told from a loss."""
+        machine = self._engine.world.machines[runner_id]
+        for each in (machine, machine.job):
+            if each is machine or (each is not None and each.id == job_id):
+                each.told_at = self._engine.now if each.told_at is None else each.told_at
+
+    def _was_told(self, at: float | None) -> bool:
+        """Whether we were, before the act began that is under way."""
+        return at is not None and self._engine.now - at > ACT_LIFE
+
+    def looked_again(self, runner_id: int, answer: Registration | None) -> None:
+        self._looks[runner_id] = (self._engine.world.machines[runner_id].registered, answer)
+        self.heard_of(runner_id)
+
+    def deleting(self, machine: Machine) -> None:
+        """DELETE is about to take a registration that exists."""
+        was_there, shown = self._looks.get(machine.id, (True, None))
+        asked_for = machine.pool.replace_offline_after_seconds is not None and (shown is None or not shown.online)
+        self._require(not machine.busy, f"runner {machine.id} is deleted while a job runs on it")
+        self._require(asked_for or not was_there, f"runner {machine.id} works, and is deleted")
+
+    def about_to_remove(self, evidence: Evidence, survey: Survey, now: float) -> None:
+        """6: nothing is done about what is not known."""
+        state = judge(evidence, survey, now - JOB_LIFE, self._engine.scenario.config.evidence).state
+        self._require(state is not State.UNKNOWN, f"runner {evidence.id} is unknown, and removed")
+
+    def asked_for(self, runner_id: int, event_id: str) -> None:
+        """A replace event."""
+        machine = self._engine.world.machines[runner_id]
+        was_there, _ = self._looks.get(runner_id, (True, None))
+        acts = self._engine.scenario.config.remediation.mode == "act"
+        self._require(acts, "a replacement is asked for, and the mode is not act")
+        self._require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
+        for_being_offline = self._engine.store.runners[runner_id].confirmed_at is None
+        said_busy = machine.busy and self._was_told(machine.job.told_at)
+        self._require(not said_busy or for_being_offline, f"runner {runner_id} is replaced while a job runs on it")
+        lives_on = machine.heir is not None and machine.heir.registered
+        left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
+        self._require(
+            not left_well or for_being_offline, f"runner {runner_id} was {machine.fate.value}, and is replaced"
+        )
+        self._require(not machine.said_removed, f"runner {runner_id} was removed by its controller, and is replaced")
+        # 5. no double replacement for one loss
+        ids = self._events[runner_id, machine.absences]
+        ids.add(event_id)
+        self._require(len(ids) == 1, f"runner {runner_id} is replaced twice for one loss: {sorted(ids)}")
+        self.replaced += 1
+        if self._losses.pop(runner_id, None) is not None:
+            self.noticed += 1
+
+    # ---- 2. every loss is noticed in time
+
+    def lost(self, machine: Machine) -> None:
+        """A registration is gone for good: to be replaced, if anybody can know that it was more than a job's end."""
+        self.disturbed(machine.pool)
+        evidence = self._engine.store.runners.get(machine.id)
+        had_job = machine.last_job_over_at is not None or machine.job is not None
+        may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT
+        if evidence is not None and evidence.registered and not may_be_spent:
+            self._losses[machine.id] = Loss(machine, self._engine.now)
+
+    def disturbed(self, pool: Pool) -> None:
+        """Further losses and returns in a pool begin its fuse's rounds anew."""
+        for loss in self._losses.values():
+            if loss.machine.pool is pool:
+                loss.fair_since = self._engine.now
+
+    def cleared(self, window: Weather) -> None:
+        """Some weather is over: nothing is asked of the judgement until its tail is over, too."""
+        self._fair_since = max(self._fair_since, self._engine.now + tail_of(window))
+        if window.lie is Lie.CLOCK:
+            self._skewed_until = self._engine.now + 3600.0
+
+    def resumed(self, stopped: Iterable[str]) -> None:
+        """A person's word begins everything anew, and lets stopped pools prove anew."""
+        for loss in self._losses.values():
+            loss.fair_since = self._engine.now
+        self._batches.begin_anew(stopped)
+
+    def paused(self) -> None:
+        """A person stopped a pool, or all."""
+        self._paused_at = self._engine.now
+
+    def _in_time(self) -> None:
+        engine = self._engine
+        if engine.github.lies or engine.scenario.config.remediation.mode != "act":
+            self._fair_since = max(self._fair_since, engine.now)
+        for loss in self._losses.values():
+            pool = loss.machine.pool
+            if pool.name in engine.store.paused or self._fuse(pool.name).position is Position.STOPPED:
+                loss.fair_since = engine.now  # deferred, and reported as such
+            waited = engine.now - max(loss.fair_since, self._fair_since)
+            bound = noticed_within(
+                engine.scenario.config, sum(each.machine.pool is pool for each in self._losses.values())
+            )
+            self._require(
+                waited <= bound,
+                f"runner {loss.machine.id} is lost, and nothing is done in {waited:.0f} s of {bound:.0f}",
+            )
+
+    def closing(self) -> None:
+        """At the end of the day."""
+        self._in_time()
+
+    def _fuse(self, pool: str) -> Fuse:
+        return self._engine.store.fuses.get(pool, Fuse())
+
+    # ---- 3. the budget is never overspent
+
+    def called(self, purpose: Purpose, sent_at: float) -> None:
+        """A call has reached GitHub."""
+        engine, github = self._engine, self._engine.github
+        if engine.skew or engine.now < self._skewed_until:
+            return  # our clock's error is the budget's
+        share = SHARES.get(purpose, engine.scenario.config.budget.share)
+        spent = github.used - github.unheard
+        self._require(spent <= HOURLY_LIMIT * share + 1, f"{github.used} calls are spent, of {share:.0%} for {purpose}")
+        told = github.told_to_wait_at < sent_at and engine.now < github.wait_until
+        self._require(not told, "GitHub is called while it told us to stay away")
+
+    # ---- 4. the fuse lets the first batch through, and the next when that one is online
+
+    def judged(self, pools: Pools, now: float) -> None:
+        """The plan is about to be made of these states."""
+        self._in_time()
+        for pool, members in pools.items():
+            self._batches.count(pool, members, now, self._fuse(pool))
+            for evidence, state in members:
+                self._fresh(evidence, state, now)
+
+    def granted(self, fresh: Mapping[int, str], now: float) -> None:
+        """These are let through, each with its pool."""
+        for runner_id, pool in fresh.items():
+            evidence = self._engine.store.runners[runner_id]
+            state = judge(evidence, self._engine.store.survey, now, self._engine.scenario.config.evidence).state
+            self._require(state is not State.UNKNOWN, f"runner {runner_id} is unknown, and granted")
+            paused = pool in self._engine.store.paused and self._engine.now - self._paused_at > JOB_LIFE
+            self._require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
+            if evidence.confirmed_at is not None:
+                unproven = self._batches.granted(pool)
+                self._require(not unproven, f"{pool}: {unproven}")
+
+    # ---- 6. what is answered was observed not long ago
+
+    def looked(self, look: Look, at: float) -> None:
+        """A list was weighed: a flawed one says nothing of those whom it lacks, one that slipped only the second time."""
+        heard = {*look.runners}
+        if look.flaw is None:
+            missed = (each for each in self._engine.store.runners.values() if each.id not in heard)
+            heard |= {each.id for each in missed if not look.slipped or each.absent_since or each.overlooked_at}
+        for runner_id in heard:
+            self.heard_of(runner_id, at)
+
+    def heard_of(self, runner_id: int, at: float | None = None) -> None:
+        """GitHub said something of this runner."""
+        at = self._engine.driver.clock() if at is None else at
+        self._heard[runner_id] = max(at, self._heard.get(runner_id, at))
+
+    def skipped(self, seconds: float) -> None:
+        """Sweeps were left out that would have heard of everyone again."""
+        for runner_id in self._heard:
+            self._heard[runner_id] += seconds
+
+    def _fresh(self, evidence: Evidence, state: State, now: float) -> None:
+        self._require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")
+        if state in (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT):
+            age = now - self._heard.get(evidence.id, 0.0)
+            limit = self._engine.scenario.config.evidence.stale_seconds + 1.0
+            self._require(age <= limit, f"runner {evidence.id} is {state}, by what is {age:.0f} s old")

@@ -1,0 +1,132 @@
+"""GitHub's ways of not telling the truth, and the house's own bad days, as windows of time that overlap.
+
+What is in the model, and what is not. DESIGN lets a 404 count only when all of these hold: the installation is
+sane; a control list with the same token is complete and lacks the runner; a second GET answers 404 at least
+`confirm_seconds` after the first; and it is no mass event. So GitHub may lie in any of these ways at any time, and in
+several at once. What the rule cannot survive is every one of its witnesses lying about the same runner, and that is
+where the model ends:
+
+- A list that leaves out live runners and whose total agrees with it (`OMITS`, and `EMPTY` in a fleet that is too small
+  for the floor) can not be told from the truth. It may last for as long as it likes, unless GETs lie, too
+  (`GETS_404`): then one of them comes, once, and is over before `confirm_seconds` are, so that the control list is true. Lists
+  that give themselves away (`MISCOUNTS`, `SLIPS`, `EMPTY` in a larger fleet) may last as long as the lying GETs.
+- Nor can a list that is as old as `STALE` makes it, of a runner that has just come back. It is true soon enough,
+  unless GETs lie, too: these two are not at work together.
+- Of the ways to answer a GET 404 for a live runner, only one is at work in an episode; else one could begin between
+  the sanity check and the control list of the same confirmation, just after another had made the first 404.
+- That a job runs is known by its delivery. Where that was lost, nobody knows it once the registration is gone.
+- Whoever was granted for being offline, in a pool that asks for it, is acted on when the last look is a 404. What else
+  may lie behind that one 404 is the pool's risk.
+- The last look before acting is one GET alone, so that GETs do not lie about whoever came back within that minute.
+- A list asked for by name leaves out nobody but in `OMITS`: it is too short to slip.
+- DELETE refuses (422) whoever runs a job, also while lists and GETs say `busy: false`.
+- Whoever was configured anew is shown under the new id by the list that lacks the old one.
+- GitHub has no conditional DELETE. A registration that was truly gone at the last look, and came back before the
+  DELETE or the replace event of that same act, is nobody's fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+
+class Lie(StrEnum):
+    """One way; each is a window of time."""
+
+    # No answer, or one that says no.
+    FORBIDDEN = "403 to every runner call"
+    HIDDEN = "404 to every runner call, in place of a 403"
+    RENAMED = "the organization has another name"
+    SUSPENDED = "the App is suspended"
+    UNINSTALLED = "the App is not installed"
+    SETTLING = "a fresh token is answered 401, then 404"
+    UNAVAILABLE = "5xx for a share of the calls"
+    BROKEN = "resets, hangs, half bodies, HTML"
+    LIMITED = "429 with retry-after"
+    SPENT = "somebody else spends the hour's calls"
+    # Lists.
+    OMITS = "lists leave out live runners, and the total agrees"
+    MISCOUNTS = "lists leave out live runners, and the total does not"
+    SLIPS = "pages slip"
+    TOTALS = "totals that disagree"
+    EMPTY = "empty lists"
+    STALE = "lists as of 50 s ago"
+    # GETs.
+    GETS_404 = "404 to each GET of a runner; lists work"
+    BLIND = "a permission that is half gone: lists leave out what GETs then answer 404"
+    GHOSTS = "200 for runners deleted a moment ago"
+    # Flags.
+    IDLE = "busy: false while a job runs"
+    OFFLINE = "offline while executing"
+    # Not GitHub's: deliveries, and our own house.
+    DELIVERIES = "deliveries lost, late, doubled, in another order"
+    REFUSES = "the controllers refuse"
+    KILLS = "processes die between any two steps"
+    FREEZES = "processes stand still between any two steps"
+    CLOCK = "our clock jumps"
+
+
+NO_ANSWER = (
+    Lie.FORBIDDEN, Lie.HIDDEN, Lie.RENAMED, Lie.SUSPENDED, Lie.UNINSTALLED, Lie.SETTLING,
+    Lie.UNAVAILABLE, Lie.BROKEN, Lie.LIMITED, Lie.SPENT,
+)  # fmt: skip
+LISTS = (Lie.OMITS, Lie.OMITS, Lie.MISCOUNTS, Lie.SLIPS, Lie.TOTALS, Lie.EMPTY, Lie.STALE)
+GETS = (Lie.GETS_404, Lie.GETS_404, Lie.BLIND, Lie.GHOSTS)
+FLAGS = (Lie.IDLE, Lie.OFFLINE)
+OURS = (Lie.DELIVERIES, Lie.DELIVERIES, Lie.REFUSES, Lie.KILLS, Lie.FREEZES, Lie.CLOCK)
+NOT_TOGETHER = (
+    {Lie.GETS_404, Lie.BLIND},
+    {Lie.GETS_404, Lie.HIDDEN},
+    {Lie.BLIND, Lie.HIDDEN},
+    {Lie.GETS_404, Lie.STALE},
+    {Lie.GETS_404, Lie.OMITS, Lie.EMPTY},
+)
+
+SMALL_FLEET = 8
+"""Below this an empty list may not give itself away: what is listed at a time may be no more than the fuse's floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """One lie, from when to when (seconds, true time), and how much of it (0–1, or seconds for a clock)."""
+
+    lie: Lie
+    begins: float
+    ends: float
+    degree: float
+
+
+def weather(random: Random, begins: float, ends: float, confirm_seconds: float, fleet: int) -> tuple[Weather, ...]:
+    """The windows of one episode: up to four at once, of every family, within the model's bounds."""
+    chosen: list[Lie] = []
+    for family in random.sample((NO_ANSWER, LISTS, GETS, FLAGS, OURS, LISTS), k=random.choice((0, 1, 2, 3, 4))):
+        lie = random.choice(family)
+        if lie not in chosen and not any(together <= {*chosen, lie} for together in NOT_TOGETHER):
+            chosen.append(lie)
+    return tuple(_window(random, lie, chosen, begins, ends, confirm_seconds, fleet) for lie in chosen)
+
+
+def _window(
+    random: Random, lie: Lie, among: list[Lie], begins: float, ends: float, confirm_seconds: float, fleet: int
+) -> Weather:
+    since = random.uniform(begins, (begins + ends) / 2)
+    longest = ends - since
+    undetectable = lie is Lie.OMITS or (lie is Lie.EMPTY and fleet < SMALL_FLEET)
+    if lie is Lie.EMPTY:
+        longest = min(longest, 500.0)  # the fuse's window: after that an empty list is believed
+    if Lie.GETS_404 in among and lie is Lie.EMPTY:
+        longest = min(longest, 300.0)  # also by a clock that jumps
+    if Lie.GETS_404 in among and undetectable:
+        longest = min(longest, 0.9 * confirm_seconds)
+    if lie is Lie.GETS_404:
+        since = begins  # so that it is there whenever a list lies
+        longest = ends - since
+    until = since + random.choice((0.1, 0.5, 1.0)) * longest if lie is not Lie.GETS_404 else ends
+    return Weather(lie, since, until, random.choice((0.2, 0.5, 1.0)))
+
+
+def jump_of(window: Weather) -> float:
+    """By how many seconds our clock is off in a window of `CLOCK`: GitHub's 90, or a few minutes either way."""
+    return {0.2: 90.0, 0.5: -90.0, 1.0: 240.0}[window.degree]

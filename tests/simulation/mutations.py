@@ -1,0 +1,168 @@
+"""Each rule of the judgement, broken in turn: whatever is not caught here, the simulation does not watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from ghapp.health import absence, cadence, decision, evidence, fuse, remediation, verdict
+from ghapp.health.remediation import Step
+from tests.simulation import acting, calls, driver, store
+
+
+class Patch(NamedTuple):
+    """One attribute, replaced."""
+
+    where: Any
+    name: str
+    by: Any
+
+
+Mutation = tuple[Patch, ...]
+
+_unlisted, _get_missed, _tally, _prove = evidence.unlisted, evidence.get_missed, fuse.tally, fuse._prove
+_judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
+_decide, _may_act = decision.decide, remediation.may_act
+
+
+def _confirmed_at_once(known: evidence.Evidence, at: float) -> evidence.Evidence:
+    missed = _get_missed(known, at)
+    return missed if missed is known else missed._replace(confirmed_at=missed.confirmed_at or at)
+
+
+def _gone_by_the_list(known: evidence.Evidence, at: float, total: int) -> evidence.Evidence:
+    absent = _unlisted(known, at, total)
+    return absent if absent is known else absent._replace(missing_at=at, confirmed_at=absent.confirmed_at or at)
+
+
+def _fresh_id(known: evidence.Evidence, at: float, event_id: str) -> evidence.Evidence:
+    return known._replace(granted_at=at, event_id=event_id)
+
+
+def _never_stale(known: Any, survey: Any, now: float, limits: verdict.Limits) -> verdict.Verdict:
+    return _judge(known, survey, now, replace(limits, stale_seconds=1e12))
+
+
+def _no_answer_is_a_404(_self: Any, answers: dict[int, Any], runner_id: int) -> None:
+    answers[runner_id] = None
+
+
+def _not_awaited(before: fuse.Fuse, pool: fuse.Tally, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
+    return _prove(before, replace(pool, newcomers=10**6), now, limits)
+
+
+def _returns_ignored(*args: Any) -> fuse.Tally:
+    return replace(_tally(*args), returned=0)
+
+
+def _granted_or_not(pools: decision.Pools, *rest: Any) -> list[Any]:
+    forgetful = {
+        pool: [(each._replace(granted_at=None), state) for each, state in members] for pool, members in pools.items()
+    }
+    return _candidates(forgetful, *rest)
+
+
+def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
+    return tuple(Patch(module, name, by) for module in modules)
+
+
+MUTATIONS: Mapping[str, Mutation] = {
+    "one 404 suffices": (Patch(evidence, "get_missed", _confirmed_at_once),),
+    "a list that lacks it suffices": (Patch(evidence, "unlisted", _gone_by_the_list),),
+    "confirm_seconds do not pass": (
+        Patch(
+            absence,
+            "due",
+            lambda records, survey, now, limits: {
+                each.id: each for each in absence.suspects(records, survey, now, limits) if each.missing_at is not None
+            },
+        ),
+        Patch(
+            absence,
+            "confirm_at",
+            lambda records, survey, now, limits: (
+                [now]
+                if any(each.missing_at is not None for each in absence.suspects(records, survey, now, limits))
+                else []
+            ),
+        ),
+    ),
+    "no answer is an absence": (Patch(calls.Calls, "unanswered", _no_answer_is_a_404),),
+    "an incomplete list counts": (Patch(absence, "lenient", lambda look: look._replace(flaw=None)),),
+    "an empty list counts": (
+        Patch(absence, "weighed", lambda look, *_: absence.lenient(look)),
+        Patch(absence, "doubt", lambda control, _survey: control.flaw),
+    ),
+    "no control list": (
+        Patch(absence, "doubt", lambda _control, _survey: None),
+        Patch(absence, "unproven", lambda due, _control: [each for each in due if each.running_job is None]),
+    ),
+    "an insane installation is believed": (Patch(absence, "is_sane", lambda _known, _now: True),),
+    "a running job does not count": (
+        Patch(
+            absence,
+            "unproven",
+            lambda due, control: [each for each in due if each.id not in control.runners],
+        ),
+    ),
+    "an ephemeral job's end does not count": _everywhere("is_spent", lambda _evidence: False, verdict, fuse),
+    "a new registration of the name does not count": (
+        Patch(evidence, "reregistered", lambda known, _as_id: known),
+        Patch(
+            absence,
+            "unproven",
+            lambda due, control: [each for each in due if each.id not in control.runners and each.running_job is None],
+        ),
+    ),
+    "a controller's word does not count": (Patch(evidence, "retired_by_controller", lambda known, at: known),),
+    "no second look before acting": (Patch(remediation, "step_after", lambda _evidence, _answer: Step.REMOVE),),
+    "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
+    "the fuse never trips": _everywhere("turn", lambda before, *_: before, fuse, decision),
+    "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
+    "returns do not put the fuse out": _everywhere("tally", _returns_ignored, fuse, decision),
+    "the first batch is everyone": (
+        Patch(
+            fuse,
+            "_start_proving",
+            lambda before, now, limits, reason: _start_proving(before, now, replace(limits, first_batch=99), reason),
+        ),
+    ),
+    "a stopped fuse lets through": _everywhere("room", lambda _fuse, _pool: None, fuse, decision),
+    "the first grant does not hold": (
+        Patch(evidence, "granted", _fresh_id),
+        Patch(decision, "_candidates", _granted_or_not),
+    ),
+    "a pause does not hold": (
+        Patch(decision, "decide", lambda pools, fuses, _paused, *rest: _decide(pools, fuses, (), *rest)),
+        Patch(remediation, "may_act", lambda *given, paused: _may_act(*given, paused=False)),
+    ),
+    "the ceiling is ignored": (Patch(cadence, "ceiling", lambda _purpose, _limits: 2.0),),
+    "retry-after is ignored": (Patch(store.Meter, "hold", lambda _self, _now, _seconds: None),),
+}
+
+
+CAUGHT_BY: Mapping[str, int] = {
+    "confirm_seconds do not pass": 66,
+    "no answer is an absence": 119,
+    "an incomplete list counts": 67,
+    "an empty list counts": 112,
+    "no control list": 38,
+    "an insane installation is believed": 91,
+    "no second look before acting": 1135,
+    "returns do not put the fuse out": 1226,
+    "the first grant does not hold": 18,
+    "a pause does not hold": 83,
+}
+"""A day that catches it, where the first ones do not: `python -m tests.simulation --broken RULE` finds another."""
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """The judgement with that rule broken; none is by an empty name."""
+    with ExitStack() as stack:
+        for each in MUTATIONS[name] if name else ():
+            stack.enter_context(patch.object(each.where, each.name, each.by))
+        yield

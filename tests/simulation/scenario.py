@@ -1,0 +1,151 @@
+"""What one seed is about: a configuration, a fleet, and a day's weather and incidents. Values, made from the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+
+from ghapp.health.cadence import BudgetLimits
+from ghapp.health.fuse import FuseLimits
+from ghapp.health.plan import RemediationLimits
+from ghapp.health.verdict import Limits
+from tests.simulation.lies import Weather, weather
+
+MIDNIGHT = 1_790_000_000.0
+DAY = 86_400.0
+HOUR = 3600.0
+
+
+class Kind(StrEnum):
+    """What a pool's runners are, and whether GitHub says so."""
+
+    PERSISTENT = "persistent"
+    EPHEMERAL = "ephemeral"
+    UNSAID_PERSISTENT = "unsaid-persistent"
+    UNSAID_EPHEMERAL = "unsaid-ephemeral"
+
+    @property
+    def ephemeral(self) -> bool:
+        return self in (Kind.EPHEMERAL, Kind.UNSAID_EPHEMERAL)
+
+    @property
+    def said(self) -> bool | None:
+        """What GitHub says of it."""
+        return self.ephemeral if self in (Kind.PERSISTENT, Kind.EPHEMERAL) else None
+
+
+class Controller(StrEnum):
+    """How soon an accepted request becomes a runner."""
+
+    FAST = "fast"
+    SLOW = "slow"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A configured pool (a `PoolRule`), and what stands behind it."""
+
+    name: str
+    size: int
+    kind: Kind
+    controller: Controller
+    replace_offline_after_seconds: float | None = None
+    shard_label: str | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration that the judgement works by."""
+
+    interval: float
+    evidence: Limits
+    fuse: FuseLimits = field(default_factory=FuseLimits)
+    budget: BudgetLimits = field(default_factory=BudgetLimits)
+    remediation: RemediationLimits = field(default_factory=RemediationLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that befalls the fleet at a time."""
+
+    at: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Some time of a day in which much happens; between them the fleet is quiet."""
+
+    begins: float
+    ends: float
+    incidents: tuple[Incident, ...]
+    weather: tuple[Weather, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that a seed decides beforehand."""
+
+    config: Config
+    pools: tuple[Pool, ...]
+    episodes: tuple[Episode, ...]
+    ends: float
+
+
+INCIDENTS = {
+    "one is lost": 6,
+    "several are lost": 3,
+    "a pool is lost": 3,
+    "all are lost": 1,
+    "one vanishes and returns": 4,
+    "many vanish and return": 4,
+    "many vanish and return by halves": 4,
+    "some go offline": 3,
+    "one is configured anew": 3,
+    "scaled up": 3,
+    "scaled down, and said": 2,
+    "scaled down in silence": 1,
+    "a person pauses": 1,
+    "a person resumes": 2,
+}
+"""Each with its weight."""
+
+
+def scenario(random: Random) -> Scenario:
+    """Everything that is drawn before the day begins."""
+    config = Config(
+        interval=random.choice((20.0, 60.0, 60.0, 60.0, 120.0, 120.0)),
+        evidence=Limits(confirm_seconds=random.choice((5.0, 30.0, 30.0, 60.0))),
+        fuse=FuseLimits(first_batch=random.choice((1, 3, 3)), fraction=random.choice((0.1, 0.2, 0.5))),
+        budget=BudgetLimits(share=random.choice((0.3, 0.5, 0.5))),
+        remediation=RemediationLimits(mode=random.choices(("act", "dry-run", "off"), (18, 1, 1))[0]),
+    )
+    pools = tuple(_pool(random, number) for number in range(random.choice((1, 1, 2, 3))))
+    begins, episodes = MIDNIGHT + HOUR, []
+    while begins < MIDNIGHT + DAY - 8 * HOUR:
+        episodes.append(_episode(random, begins, config, sum(pool.size for pool in pools)))
+        begins = episodes[-1].ends + random.uniform(3.0, 9.0) * HOUR
+    return Scenario(config, pools, tuple(episodes), MIDNIGHT + DAY)
+
+
+def _pool(random: Random, number: int) -> Pool:
+    return Pool(
+        name=f"pool-{number}",
+        size=random.choice((0, 1, 2, 3, 4, 6, 8, 12, 16)),
+        kind=random.choices(tuple(Kind), (4, 3, 1, 1))[0],
+        controller=random.choices(tuple(Controller), (5, 2, 2))[0],
+        replace_offline_after_seconds=random.choice((None, None, None, 900.0)),
+    )
+
+
+def _episode(random: Random, begins: float, config: Config, fleet: int) -> Episode:
+    ends = begins + random.uniform(600.0, 1800.0)
+    names = random.choices(tuple(INCIDENTS), tuple(INCIDENTS.values()), k=random.choice((0, 1, 1, 2, 2, 3)))
+    incidents = tuple(Incident(random.uniform(begins, ends), name) for name in names)
+    return Episode(begins, ends, incidents, weather(random, begins, ends, config.evidence.confirm_seconds, fleet))

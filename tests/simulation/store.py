@@ -1,0 +1,156 @@
+"""What Redis keeps, in memory. Each method is one atomic step, like its twin in `ghapp.store`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from ghapp.health import cadence
+from ghapp.health.cadence import Allowance, BudgetLimits, Purpose
+from ghapp.health.evidence import Evidence, Fold, Survey
+from ghapp.health.fuse import Fuse
+from ghapp.health.installation import Installation
+from ghapp.health.verdict import Reason
+from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS
+from ghapp.store.claims import LEASE_SECONDS
+from tests.simulation.github import HOURLY_LIMIT, GitHub, NoAnswer
+
+
+@dataclass(slots=True)
+class Meter:
+    """The budget of `ghapp.store.budget`, whose rules are Lua there."""
+
+    used: int = 0
+    reset: float = 0.0
+    held: float = 0.0
+    flights: list[float] = field(default_factory=list)
+    """When each call under way is counted no longer."""
+
+    def enter(self, now: float, purpose: Purpose, limits: BudgetLimits) -> None:
+        """Raises: NoAnswer: the call may not go."""
+        if 0 < self.held - now <= FAR_SECONDS:
+            raise NoAnswer(Reason.BUDGET_SPENT)
+        self.flights = [until for until in self.flights if until > now]
+        spent = self.used + len(self.flights) + 1
+        if 0 < self.reset - now <= FAR_SECONDS and spent > HOURLY_LIMIT * cadence.ceiling(purpose, limits):
+            raise NoAnswer(Reason.BUDGET_SPENT)
+        self.flights.append(now + FLIGHT_SECONDS)
+
+    def leave(self, github: GitHub, now: float, *, heard: bool) -> None:
+        """The call is over; take note of its answer's headers."""
+        del self.flights[:1]
+        if not heard:
+            return
+        reset = (github.hour + 1) * 3600.0
+        believable = self.reset - now <= FAR_SECONDS
+        if (believable and reset < self.reset) or (reset == self.reset and github.used < self.used):
+            return
+        self.used, self.reset = github.used, reset
+
+    def hold(self, now: float, seconds: float) -> None:
+        """GitHub told us to stay away."""
+        self.held = max(self.held, now + seconds)
+
+    def left(self, now: float) -> Allowance:
+        """As `next_sweep_in` wants it."""
+        resets_in = _ahead(self.reset, now)
+        return Allowance(HOURLY_LIMIT, self.used if resets_in > 0 else 0, resets_in, _ahead(self.held, now))
+
+
+def _ahead(at: float, now: float) -> float:
+    return at - now if 0 < at - now <= FAR_SECONDS else 0.0
+
+
+@dataclass(slots=True)
+class Store:
+    """All that outlives a process."""
+
+    installation: Installation
+    runners: dict[int, Evidence] = field(default_factory=dict)
+    survey: Survey = field(default_factory=Survey)
+    fuses: dict[str, Fuse] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    events: dict[str, int] = field(default_factory=dict)
+    """The runner of each replace event in the stream."""
+    unsent: set[str] = field(default_factory=set)
+    """Those that no controller answered 2xx yet."""
+    known_jobs: set[int] = field(default_factory=set)
+    guids: set[int] = field(default_factory=set)
+    meter: Meter = field(default_factory=Meter)
+    due: float = 0.0
+    enrolled: bool = True
+    token: float | None = None
+    """When the shared token was minted."""
+    claims: dict[str, tuple[object, float]] = field(default_factory=dict)
+    on_confirmed: Callable[[Evidence], None] = lambda _evidence: None
+    version: int = 0
+    """Counts what changed; that who is absent is so still, is no change."""
+
+    def revise(self, folds: Mapping[int, Fold], known: Mapping[int, Evidence] | None = None) -> dict[int, Evidence]:
+        """Fold into each record as it is now; `known` as read before, and read again where someone was faster."""
+        revised: dict[int, Evidence] = {}
+        for runner_id, fold in folds.items():
+            before = (self.runners if known is None else known).get(runner_id)
+            after = fold(before)
+            if after is not before:
+                stored = self.runners.get(runner_id)
+                if stored is not before:
+                    before, after = stored, fold(stored)
+                if after is not before:
+                    self._write(runner_id, after)
+            if after is not None:
+                revised[runner_id] = after
+        return revised
+
+    def _write(self, runner_id: int, after: Evidence | None) -> None:
+        before = self.runners.get(runner_id)
+        if before is None or after is None or after._replace(observed_at=before.observed_at) != before:
+            self.version += 1
+        if after is not None and after.confirmed_at is not None and (before is None or before.confirmed_at is None):
+            self.on_confirmed(after)
+        if after is None:
+            del self.runners[runner_id]
+        else:
+            self.runners[runner_id] = after
+
+    def save_fuse(self, pool: str, before: Fuse | None, after: Fuse) -> bool:
+        """False when it is not what it was, and nothing was recorded."""
+        if self.fuses.get(pool) != before:
+            return False
+        self.version += 1
+        self.fuses[pool] = after
+        return True
+
+    def append(self, event_id: str, runner_id: int) -> bool:
+        """Whether nothing was appended under that id before."""
+        if event_id in self.events:
+            return False
+        self.events[event_id] = runner_id
+        self.unsent.add(event_id)
+        return True
+
+    def take(self, key: str, holder: object, at: float) -> bool:
+        """Take a claim, unless somebody else's still holds. Who lives renews it for as long as he needs it."""
+        owner, until = self.claims.get(key, (holder, 0.0))
+        if owner is not holder and until > at:
+            return False
+        self.claims[key] = (holder, inf)
+        return True
+
+    def freeze(self, holder: object, at: float) -> None:
+        """He renews nothing any more: all that he holds runs out."""
+        for key, (owner, until) in self.claims.items():
+            if owner is holder:
+                self.claims[key] = (holder, min(until, at + LEASE_SECONDS))
+
+    def thaw(self, holder: object, at: float) -> bool:
+        """He renews again; False when a claim of his ran out meanwhile."""
+        mine = {key: until for key, (owner, until) in self.claims.items() if owner is holder}
+        self.claims.update((key, (holder, inf)) for key, until in mine.items() if until > at)
+        return all(until > at for until in mine.values())
+
+    def release(self, holder: object, key: str | None = None) -> None:
+        """Let go of one of one's own, or of all."""
+        for each in [each for each, (owner, _) in self.claims.items() if owner is holder and key in (None, each)]:
+            del self.claims[each]

@@ -1,0 +1,25 @@
+"""The simulation can fail: a judgement with one rule broken is caught within a bounded number of simulated days."""
+
+import pytest
+
+from tests.simulation.engine import simulate
+from tests.simulation.invariants import Violation
+from tests.simulation.mutations import CAUGHT_BY, MUTATIONS, broken
+
+DAYS = 100
+
+
+def live_through(days):
+    for day in days:
+        simulate(day)
+
+
+@pytest.mark.parametrize("rule", MUTATIONS)
+def test_a_broken_rule_is_caught(rule):
+    with broken(rule), pytest.raises(Violation):
+        live_through([CAUGHT_BY.get(rule, 0), *range(DAYS)])
+
+
+@pytest.mark.parametrize("rule", CAUGHT_BY)
+def test_the_day_that_catches_it_ends_well_when_nothing_is_broken(rule):
+    simulate(CAUGHT_BY[rule])

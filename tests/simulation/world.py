@@ -1,0 +1,155 @@
+"""The truth: machines, their registrations, their jobs. Nothing in here is seen but through `github` and deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tests.simulation.scenario import Pool
+
+JOB_LEASE = 600.0
+"""GitHub ends the job of a machine that is dead after this."""
+
+
+class Fate(StrEnum):
+    """Why a registration is not there."""
+
+    HERE = "here"
+    LOST = "lost"
+    VANISHED = "vanished for a while"
+    SPENT = "gone when its one job was over"
+    CONFIGURED_ANEW = "configured anew under its name"
+    SCALED_DOWN = "removed by its controller"
+    DELETED = "deleted by us"
+
+
+@dataclass(slots=True)
+class Job:
+    """One job. `over_at` is None while GitHub thinks that it runs."""
+
+    id: int
+    runner_id: int
+    started_at: float
+    over_at: float | None = None
+    dead: bool = False
+    """The machine is gone; GitHub does not know yet."""
+    told_at: float | None = None
+    """When a delivery first said so to us."""
+
+
+@dataclass(slots=True)
+class Machine:
+    """One runner as it truly is.
+
+    Attributes:
+        spans: from when to when its registration existed; the last has no end while it does.
+        told_at: when a delivery first named a job of it, so that its end can be told from a loss.
+        heir: whom it was configured anew as.
+        said_removed: its controller told us that it removed it.
+    """
+
+    id: int
+    name: str
+    pool: Pool
+    spans: list[list[float | None]]
+    online: bool = True
+    job: Job | None = None
+    last_job_over_at: float | None = None
+    fate: Fate = Fate.HERE
+    fate_at: float = 0.0
+    told_at: float | None = None
+    said_removed: bool = False
+    absences: int = 0
+    heir: Machine | None = None
+    is_heir: bool = False
+
+    @property
+    def registered(self) -> bool:
+        return self.fate is Fate.HERE
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job truly runs on it: GitHub may think so for longer."""
+        return self.job is not None and not self.job.dead
+
+    @property
+    def born(self) -> float:
+        return self.spans[0][0] or 0.0
+
+    def existed(self, at: float) -> bool:
+        """Whether it was registered at a time."""
+        return any((begun or 0.0) <= at and (ended is None or at < ended) for begun, ended in self.spans)
+
+
+@dataclass(slots=True)
+class World:
+    """All machines, by id. Methods are what happens to them, at a true time."""
+
+    machines: dict[int, Machine] = field(default_factory=dict)
+    latest_id: int = 0
+    latest_job: int = 0
+    recent: dict[int, Machine] = field(default_factory=dict)
+    """Registered now, or not long ago: whom lists and lies may speak of."""
+
+    def registered(self, pool: Pool | None = None) -> list[Machine]:
+        return [each for each in self.recent.values() if each.registered and pool in (None, each.pool)]
+
+    def idle(self, pool: Pool | None = None) -> list[Machine]:
+        return [each for each in self.registered(pool) if each.job is None]
+
+    def register(self, pool: Pool, now: float, name: str = "", *, online: bool = True) -> Machine:
+        self.latest_id += 1
+        name = name or f"{pool.name}-{self.latest_id}"
+        machine = Machine(self.latest_id, name, pool, [[now, None]], online=online)
+        self.machines[machine.id] = self.recent[machine.id] = machine
+        return machine
+
+    def configure_anew(self, machine: Machine, now: float) -> None:
+        """The same machine gets a new registration under its name."""
+        self.leave(machine, Fate.CONFIGURED_ANEW, now)
+        machine.heir = self.register(machine.pool, now, machine.name)
+        machine.heir.is_heir = True
+
+    def leave(self, machine: Machine, fate: Fate, now: float) -> None:
+        """Its registration goes."""
+        machine.fate, machine.fate_at = fate, now
+        machine.absences += 1
+        machine.spans[-1][1] = now
+        if machine.job is not None and fate is not Fate.VANISHED:
+            machine.job.dead = True
+
+    def come_back(self, machine: Machine, now: float) -> None:
+        if machine.fate is Fate.VANISHED:
+            machine.fate, machine.fate_at = Fate.HERE, now
+            machine.spans.append([now, None])
+
+    def take_job(self, machine: Machine, now: float) -> Job:
+        self.latest_job += 1
+        machine.job = Job(self.latest_job, machine.id, now)
+        return machine.job
+
+    def finish(self, machine: Machine, now: float) -> Job | None:
+        """Its job is over; the registration of an ephemeral one goes with it."""
+        job, machine.job = machine.job, None
+        if job is None:
+            return None
+        job.over_at = machine.last_job_over_at = now
+        if machine.pool.kind.ephemeral:
+            if machine.registered:
+                self.leave(machine, Fate.SPENT, now)
+            elif machine.fate is Fate.VANISHED:
+                machine.fate = Fate.SPENT
+        return job
+
+    def forget(self, now: float) -> None:
+        """Lists and lies speak of nobody who left longer ago than this."""
+        gone = [each for each in self.recent.values() if not each.registered and now - each.fate_at > 1800.0]
+        for each in gone:
+            if each.fate is not Fate.VANISHED and each.job is None:
+                del self.recent[each.id]
+
+
+def living(machines: Iterable[Machine]) -> Iterator[Machine]:
+    """Those that are registered and online."""
+    return (each for each in machines if each.registered and each.online)
