@@ -283,18 +283,25 @@ def _overtaken(evidence: Evidence, at: float) -> bool:
 
 
 def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
-    """A delivery said that this runner took a job."""
+    """A delivery said that this runner took a job.
+
+    If it came too late for the confirmation, that is taken back: GitHub is asked first whether the job is over.
+    """
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
     if evidence.job_id != job_id and _overtaken(evidence, at):
         return evidence
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
+    is_at_work = ended is None and evidence.removed_at is None
     return evidence._replace(
         job_id=job_id,
         job_started_at=at,
         job_ended_at=ended,
         was_online=True,
         sighted_at=max(at, evidence.sighted_at or at),
+        confirmed_at=None if is_at_work else evidence.confirmed_at,
+        granted_at=None if is_at_work else evidence.granted_at,
+        event_id=None if is_at_work else evidence.event_id,
     )
 
 

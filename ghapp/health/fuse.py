@@ -23,6 +23,10 @@ FLOAT_NOISE = 1e-9
 """0.07 × 100 is a little more than 7."""
 
 
+MOOT = {State.HEALTHY, State.STARTING, State.SUSPECT, State.RETIRED}
+"""Nobody acts on a grant of such a runner any more: a fuse that waited for it would wait for ever."""
+
+
 class Position(StrEnum):
     """Where a fuse stands."""
 
@@ -128,7 +132,8 @@ def tally(pool: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits
             present += 1
             newcomers += evidence.was_online and evidence.first_seen > since
             returned += evidence.back_at is not None and evidence.back_at > since
-        if evidence.granted_at is not None and evidence.granted_at >= since:
+        is_moot = state in MOOT and evidence.removed_at is None
+        if evidence.granted_at is not None and evidence.granted_at >= since and not is_moot:
             granted += 1
             if evidence.replaced_at is not None:
                 accepted += 1
