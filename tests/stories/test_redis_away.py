@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import socket
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 
@@ -129,3 +130,31 @@ def test_asked_to_end_every_role_does_within_ten_seconds_and_says_that_it_is_wel
                 role.process.terminate()
             codes = {role.name: role.process.wait(10) for role in roles}
         assert codes == {"web": 0, "worker": 0, "clock": 0}, f"after {time.monotonic() - began:.1f} s"
+
+
+@pytest.mark.xdist_group("redis-away")
+def test_a_web_role_that_is_killed_in_the_midst_of_a_burst_has_kept_all_that_it_accepted(tmp_path):
+    with house(tmp_path) as (client, _, url, roles):
+        assert wait_for(lambda: answers(client)), roles[0].log
+        roles[1].kill_all()  # nobody drains, so that what is kept can be counted
+        accepted = []
+
+        def burst(worker):
+            for number in range(200):
+                try:
+                    if deliver(client, f"{worker}-{number}").status_code == 202:
+                        accepted.append(f"{worker}-{number}")
+                except httpx.TransportError:
+                    return
+
+        threads = [threading.Thread(target=burst, args=(worker,)) for worker in range(8)]
+        for thread in threads:
+            thread.start()
+        assert wait_for(lambda: len(accepted) > 50)
+        roles[0].kill_all()
+        for thread in threads:
+            thread.join()
+        desk = connect_sync(url)
+        kept = {row[b"g"].decode() for _, row in desk.xrange("ghapp:inbox")}
+        assert len(accepted) < 8 * 200, "it was killed in the midst"
+        assert set(accepted) <= kept
