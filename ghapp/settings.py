@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
+from ghapp.addresses import http_url, is_http, listen, redis_url, shown
 from ghapp.credentials import VARIABLES as CREDENTIALS
 from ghapp.credentials import AppCredentials, read_credentials
 from ghapp.errors import ConfigurationError
@@ -29,7 +30,6 @@ T = TypeVar("T")
 
 LONGEST_SECONDS = 365 * 86_400
 MOST = 1_000_000
-LONGEST_SHOWN = 60
 SECRET_BYTES = 24
 """The least that Standard Webhooks asks for."""
 
@@ -151,14 +151,14 @@ class Settings:
         policy = _policy(tables, Policy(), "")
         state_dir = Path(environ.get("GHAPP_STATE_DIR") or _default_state_dir())
         return cls(
-            redis_url=_redis_url(environ.get("GHAPP_REDIS_URL")),
+            redis_url=redis_url(environ),
             state_dir=state_dir,
-            api_url=_http_url(environ, "GHAPP_GITHUB_API_URL", "https://api.github.com"),
-            web_url=_http_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
-            listen=_listen(environ.get("GHAPP_LISTEN") or "127.0.0.1:8000"),
-            public_url=_http_url(environ, "GHAPP_PUBLIC_URL", "") or None,
+            api_url=http_url(environ, "GHAPP_GITHUB_API_URL", "https://api.github.com"),
+            web_url=http_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
+            listen=listen(environ.get("GHAPP_LISTEN") or "127.0.0.1:8000"),
+            public_url=http_url(environ, "GHAPP_PUBLIC_URL", "") or None,
             log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
-            loki_url=_http_url(environ, "GHAPP_LOKI_URL", "") or None,
+            loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
             credentials=read_credentials(environ, state_dir),
             setup_key=environ.get("GHAPP_SETUP_KEY") or None,
             policy=policy,
@@ -220,7 +220,7 @@ def _pool(row: Any, index: int) -> PoolSettings:
         )
     if pool.replacer == "cloudevents" and not (pool.url and pool.secret_env):
         raise ConfigurationError(f"{where}: replacer 'cloudevents' needs url and secret_env")
-    if pool.url is not None and not pool.url.startswith(("http://", "https://")):
+    if pool.url is not None and not is_http(pool.url):
         raise ConfigurationError(f"{where} url: {pool.url!r} is not valid; it takes an http:// or https:// address")
     return pool
 
@@ -304,9 +304,7 @@ _SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _
 
 def _require(holds: Any, value: Any, where: str, right: str) -> Any:
     if not holds:
-        shown = repr(value)
-        shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "…"
-        raise ConfigurationError(f"{where}: {shown} is not valid; it takes {right}")
+        raise ConfigurationError(f"{where}: {shown(value)} is not valid; it takes {right}")
     return value
 
 
@@ -333,28 +331,6 @@ def _default_state_dir() -> str:
     from platformdirs import user_state_dir
 
     return user_state_dir("ghapp", appauthor=False)
-
-
-def _redis_url(url: str | None) -> str | None:
-    if not url:
-        return None
-    if not url.startswith(("redis://", "rediss://", "redis+sentinel://", "unix://")):
-        raise ConfigurationError("GHAPP_REDIS_URL: must begin with redis://, rediss:// or redis+sentinel://")
-    return url
-
-
-def _http_url(environ: Mapping[str, str], name: str, default: str) -> str:
-    url = (environ.get(name) or default).rstrip("/")
-    if url and not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"{name}: {url!r} is not valid; it takes an http:// or https:// address")
-    return url
-
-
-def _listen(value: str) -> tuple[str, int]:
-    host, _, port = value.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004
-        raise ConfigurationError(f"GHAPP_LISTEN: {value!r} is not valid; it takes host:port, like 0.0.0.0:8000")
-    return host.strip("[]"), int(port)
 
 
 def _log_format(value: str | None) -> Literal["json", "console"] | None:

@@ -49,7 +49,8 @@ def runners_table(documents: Sequence[Mapping[str, Any]]) -> Table:
 
 def explanation(document: Mapping[str, Any]) -> RenderableType:
     """One runner: what is true, and the evidence in order."""
-    head = Text(f"{document['org']}/{document['name']} ({document['runner_id']}) is ")
+    # The terminal may wrap it, but a name is not to be broken by us: it is there to be copied.
+    head = Text(f"{document['org']}/{document['name']} ({document['runner_id']}) is ", no_wrap=True, overflow="ignore")
     head.append(document["state"], COLOURS[document["state"]])
     head.append(f": {document['reason']}; pool {document['pool']}, fuse {document['fuse']}")
     head.append(", replace now" if document["replace"] else "")

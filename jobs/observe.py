@@ -54,18 +54,16 @@ async def observe(
     """List all runners, in at most ⌈N/100⌉ calls.
 
     The first page says how many there are; the others follow, `concurrency` at once. The list is complete only
-    when all pages agree on the total and it is the number of different runners that arrived.
+    when all pages agree on the total and it is the number of different runners that arrived. Once a page fails no
+    further one is asked for; those on their way are paid for, and kept.
     """
     installation = tenant.installation.id
     known = await pages.of(installation, tenant.token)
     changed: dict[int, Page] = {}
-    slots = asyncio.Semaphore(concurrency)
-    done = 0
 
     async def look(number: int) -> wire.RunnerPage:
         before = known.get(number)
-        async with slots:
-            listing = await tenant.list_runners(number, before.etag if before else None)
+        listing = await tenant.list_runners(number, before.etag if before else None)
         if listing.body is None and before is not None:
             return wire.runner_page(before.body)
         body = listing.body or b""
@@ -79,24 +77,29 @@ async def observe(
         raise GitHubUnavailableError(f"GitHub counts {first.total} runners, which is not to be believed")
     done = 1
     progress(done, last)
+    slots = asyncio.Semaphore(concurrency)
+    failures: list[GitHubError] = []
 
-    async def look_and_tell(number: int) -> wire.RunnerPage:
+    async def look_further(number: int) -> wire.RunnerPage | None:
         nonlocal done
-        page = await look(number)
+        async with slots:
+            if failures:
+                return None
+            try:
+                page = await look(number)
+            except GitHubError as error:
+                failures.append(error)
+                return None
         done += 1
         progress(done, last)
         return page
 
-    failed: BaseException | None = None
-    try:
-        async with asyncio.TaskGroup() as group:
-            others = [group.create_task(look_and_tell(number)) for number in range(2, last + 1)]
-    except* GitHubError as errors:
-        failed = errors.exceptions[0]
-    await pages.keep(installation, tenant.token, changed, last)  # what was paid for is kept, whatever failed
-    if failed is not None:
-        raise failed
-    listed = [first, *(task.result() for task in others)]
+    async with asyncio.TaskGroup() as group:
+        others = [group.create_task(look_further(number)) for number in range(2, last + 1)]
+    await pages.keep(installation, tenant.token, changed, last)
+    if failures:
+        raise failures[0]
+    listed = [first, *(page for task in others if (page := task.result()) is not None)]
     runners = {runner.id: runner for page in listed for runner in page.runners}
     return Observation(
         runners=runners,

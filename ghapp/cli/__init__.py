@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from textwrap import shorten
+from typing import Any, NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from ghapp import log
 from ghapp.cli import deliveries, doctor, fleet, remediation, roles, tokens
-from ghapp.cli.opening import FAILED, MISUSED
-from ghapp.errors import ConfigurationError, GhappError, StoreUnavailableError
+from ghapp.cli.opening import FAILED, MISUSED, UnknownOrgError
+from ghapp.errors import ConfigurationError, GhappError, StoreUnavailableError, UnauthorizedError
+
+LONGEST_SHOWN = 160
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """What goes wrong is said in one line: 2 for configuration and usage, 1 for what failed."""
+    from redis.exceptions import RedisError
+
+    try:
+        yield
+    except NoArgsIsHelpError:  # no mistake: whoever gives a group no command is shown them
+        raise
+    except click.UsageError as error:
+        usage = "" if error.ctx is None else f"; see `{error.ctx.command_path} --help`"
+        _give_up(" ".join(error.format_message().split()).rstrip(".") + usage, MISUSED)
+    except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError) as error:
+        _give_up(str(error), MISUSED)
+    except RedisError as error:
+        why = shorten(log.redact(str(error)), LONGEST_SHOWN, placeholder=" …")
+        _give_up(f"Redis does not answer: {why}; check GHAPP_REDIS_URL", MISUSED)
+    except GhappError as error:
+        _give_up(str(error), FAILED)
+
+
+def _give_up(said: str, code: int) -> NoReturn:
+    click.echo(f"ghapp: {said}", err=True)
+    raise click.exceptions.Exit(code)
 
 
 class Group(click.Group):
-    """Says what is wrong in one line: 2 for configuration and usage, 1 for what failed."""
+    """Commands whose mistakes are told in one line."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the options that come before a command."""
+        with in_one_line():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and turn our errors into one clear line."""
-        from redis.exceptions import RedisError
-
-        try:
+        """Run the command."""
+        with in_one_line():
             return super().invoke(ctx)
-        except (ConfigurationError, StoreUnavailableError) as error:
-            click.echo(f"ghapp: {error}", err=True)
-            ctx.exit(MISUSED)
-        except RedisError as error:
-            click.echo(f"ghapp: Redis does not answer: {log.redact(str(error))}; check GHAPP_REDIS_URL", err=True)
-            ctx.exit(MISUSED)
-        except GhappError as error:
-            click.echo(f"ghapp: {error}", err=True)
-            ctx.exit(FAILED)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -42,6 +42,7 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
     installations_module = importlib.import_module("jobs.installations")
     accounts = []
     async with house_module.open_house(settings) as house:
+        await house.redis.ping()  # before GitHub is asked for what could not be kept
         await installations_module.discover_installations(house)
         for installation in await chosen(house.installations, org):
             with Progress(transient=True) as bar:

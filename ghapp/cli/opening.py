@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ghapp import log
@@ -20,27 +22,44 @@ FAILED, MISUSED = 1, 2
 PIPED_WIDTH = 250
 
 
+class UnknownOrgError(GhappError):
+    """The command line names an organization where the App is not installed."""
+
+
 def settings_here() -> Settings:
     """What a command runs with: where `ghapp up` keeps a Redis on this machine, that one will do."""
     settings = Settings.read(os.environ)
     log.configure(settings.log_format, quiet=True)
-    socket = settings.state_dir / "redis" / "redis.sock"
-    if settings.redis_url is None and socket.exists():
-        return replace(settings, redis_url=f"unix://{socket}")
+    path = settings.state_dir / "redis" / "redis.sock"
+    if settings.redis_url is None and _answers(path):
+        return replace(settings, redis_url=f"unix://{path}")
     return settings
+
+
+def require_redis(settings: Settings) -> None:
+    """At the start of a role, a Redis that is not there is a mistake, and said at once.
+
+    Raises:
+        RedisError: it does not answer.
+    """
+    from ghapp.store.connect import connect_sync
+
+    if settings.redis_url is not None:
+        with connect_sync(settings.redis_url) as redis:
+            redis.ping()
 
 
 async def chosen(installations: Any, org: str | None) -> list[Installation]:
     """The installation of an org, or without one all of them.
 
     Raises:
-        GhappError: the App is not installed there.
+        UnknownOrgError: the App is not installed there.
     """
     known: list[Installation] = await installations.all()
     found = [each for each in known if org is None or each.org.lower() == org.lower()]
     if org is not None and not found:
         names = ", ".join(each.org for each in known) or "none"
-        raise GhappError(f"{org}: the App is not installed there; installed are: {names}")
+        raise UnknownOrgError(f"{org}: the App is not installed there; installed are: {names}")
     return found
 
 
@@ -56,6 +75,16 @@ async def opened(settings: Settings) -> AsyncIterator[Any]:
         yield redis
     finally:
         await redis.aclose()
+
+
+def _answers(path: Path) -> bool:
+    """Whether somebody listens: a Redis that was killed leaves its socket behind."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -9,6 +9,7 @@ import os
 import click
 
 from ghapp import log
+from ghapp.cli.opening import require_redis
 from ghapp.settings import Settings
 
 
@@ -38,7 +39,9 @@ def web() -> None:
     """
     from ghapp.web.app import serve
 
-    serve(read())
+    settings = read()
+    require_redis(settings)
+    serve(settings)
 
 
 @click.command()

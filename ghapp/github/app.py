@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+import httpx
 import msgspec
 
+from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import GitHub, expect
+from ghapp.github.transport import open_client
 from ghapp.github.wire import read
 
 
 class _Owner(msgspec.Struct):
     login: str = ""
+    type: str = ""
 
 
 class _App(msgspec.Struct):
     name: str
     slug: str = ""
     owner: _Owner = msgspec.field(default_factory=_Owner)
-    html_url: str = ""
     permissions: dict[str, str] = {}
     events: list[str] = []
 
@@ -31,19 +34,30 @@ class _Hook(msgspec.Struct):
 
 
 class _Delivery(msgspec.Struct):
+    guid: str
     delivered_at: datetime
     status_code: int
     status: str = ""
 
 
 class Registration(NamedTuple):
-    """The App as it is registered: its name, its owner, what it asks of every organization, and its page."""
+    """The App as it is registered.
+
+    Attributes:
+        name: for people.
+        slug: in addresses.
+        owner: a login; empty where an enterprise owns it.
+        is_of_organization: whether its owner is one, and no user.
+        permissions: what it asks of every organization, name → level.
+        events: what it is told of besides what every App is.
+    """
 
     name: str
+    slug: str
     owner: str
+    is_of_organization: bool
     permissions: Mapping[str, str]
     events: tuple[str, ...]
-    url: str
 
 
 class Hook(NamedTuple):
@@ -54,11 +68,17 @@ class Hook(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """One of the latest attempts to deliver: when (epoch seconds), and the status that it was answered."""
+    """One of the latest attempts to deliver: of what, when (epoch seconds), and the status that it was answered."""
 
+    guid: str
     at: float
     status: int
     said: str
+
+    @property
+    def arrived(self) -> bool:
+        """Whether it was taken."""
+        return 200 <= self.status < 300  # noqa: PLR2004
 
 
 LATEST = 50
@@ -72,8 +92,25 @@ async def registration(github: GitHub) -> tuple[Registration, str]:
     """The App, and the `Date` of GitHub's answer."""
     answer = await github.send("GET", "/app")
     app = read(_app, expect(answer, "/app"))
-    found = Registration(app.name, app.owner.login, app.permissions, tuple(app.events), app.html_url)
+    owner = app.owner
+    found = Registration(
+        app.name, app.slug, owner.login, owner.type == "Organization", app.permissions, tuple(app.events)
+    )
     return found, answer.headers.get("date", "")
+
+
+async def date_told(api_url: str) -> str:
+    """The `Date` of an answer that anybody is given, if only a refusal: what GitHub's clock says.
+
+    Raises:
+        GitHubUnavailableError: no answer.
+    """
+    async with open_client(api_url) as client:
+        try:
+            answer = await client.get("app")
+        except httpx.HTTPError as error:
+            raise GitHubUnavailableError(f"GET /app: no answer ({type(error).__name__})") from None
+    return str(answer.headers.get("date", ""))
 
 
 async def hook(github: GitHub) -> Hook:
@@ -86,4 +123,4 @@ async def latest_deliveries(github: GitHub) -> list[Delivered]:
     """The latest attempts, newest first."""
     answer = await github.send("GET", "/app/hook/deliveries", per_page=LATEST)
     rows = read(_deliveries, expect(answer, "/app/hook/deliveries"))
-    return [Delivered(row.delivered_at.timestamp(), row.status_code, row.status) for row in rows]
+    return [Delivered(row.guid, row.delivered_at.timestamp(), row.status_code, row.status) for row in rows]

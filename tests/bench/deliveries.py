@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import msgspec
@@ -33,27 +32,25 @@ def measure(folder: Path) -> list[Figure]:
     requests = [_request(_body(number)) for number in range(BODIES)]
     with embedded_redis(folder / "inbox", durable=True) as url, web(url, folder) as ours, bare(folder) as theirs:
         targets = [
-            Target(port=ours, requests=requests, status=202, guids=GUIDS),
-            Target(port=theirs, requests=requests, status=202, guids=GUIDS),
+            Target(*ours, requests=requests, status=202, guids=GUIDS),
+            Target(*theirs, requests=requests, status=202, guids=GUIDS),
         ]
-        began = time.perf_counter()
         measured, against = alternate(Plan(targets, ROUNDS, SECONDS, CONNECTIONS), folder)
         kept = asyncio.run(_kept(url))
-        took = time.perf_counter() - began
     accepted = measured.answers
     if kept != accepted:
         raise RuntimeError(f"{accepted} deliveries were answered 202, and {kept} are in the stream")
-    rate, bare_rate = middle(measured.rates)[0], middle(against.rates)[0]
-    ratio, spread = middle([ours / theirs for ours, theirs in zip(measured.rates, against.rates, strict=True)])
+    ratio, spread = middle(measured.against(against))
     return [
         Figure(
             "durable deliveries/s, 16 KB signed, 64 connections",
-            f"{rate:,.0f}/s",
+            f"{measured.rate:,.0f}/s",
             ratio,
-            against=f"bare Starlette {bare_rate:,.0f}/s",
+            against=f"bare Starlette {against.rate:,.0f}/s",
             spread=spread,
             least=LEAST,
-            note=f"all {accepted:,} answered 202 are in the stream, each once ({took:.0f} s)",
+            note=f"all {accepted:,} answered 202 are in the stream, each once; {measured.said()}; "
+            f"bare: {against.said()}",
         )
     ]
 

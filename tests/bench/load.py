@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import cast
 
 import msgspec
@@ -24,9 +25,13 @@ PLACEHOLDER = b"{guid}"
 
 
 class Target(msgspec.Struct):
-    """A server on the loopback, and what to send to it, in turns; every answer must have this status."""
+    """A server on the loopback (its port and process), and what to send to it, in turns.
+
+    Every answer must have this status.
+    """
 
     port: int
+    process: int
     requests: list[bytes]
     status: int = 200
     guids: str = ""
@@ -41,16 +46,45 @@ class Plan(msgspec.Struct):
     connections: int
 
 
+class Round(msgspec.Struct):
+    """One round against one server.
+
+    Attributes:
+        rate: answers a second.
+        microseconds: CPU time of the server for each answer.
+        busy: the share of the round in which the server ran, or waited for a core that others were using. Near 1 the
+            server is what was measured, and neither this load generator nor anything behind the server.
+    """
+
+    rate: float
+    microseconds: float
+    busy: float
+
+
 class Outcome(msgspec.Struct):
     """What became of a target.
 
     Attributes:
         answers: all of them; requests that were on their way at the end of a round were waited for, and count.
-        rates: answers a second in each round, without the first, which warms up.
+        rounds: without the first, which warms up.
     """
 
     answers: int
-    rates: list[float]
+    rounds: list[Round]
+
+    @property
+    def rate(self) -> float:
+        """Answers a second, the median of all rounds."""
+        return median(each.rate for each in self.rounds)
+
+    def against(self, other: Outcome) -> list[float]:
+        """The ratio of the rates, in each round."""
+        return [ours.rate / theirs.rate for ours, theirs in zip(self.rounds, other.rounds, strict=True)]
+
+    def said(self) -> str:
+        """What the server's one thread spent, and whether it was what the others waited for."""
+        microseconds = median(each.microseconds for each in self.rounds)
+        return f"{microseconds:.0f} µs of CPU each, busy {median(each.busy for each in self.rounds):.0%} of the time"
 
 
 def alternate(plan: Plan, folder: Path) -> list[Outcome]:
@@ -120,25 +154,25 @@ class Source:
 
 async def _run(plan: Plan) -> list[Outcome]:
     sources = [Source(target) for target in plan.targets]
-    rates: list[list[float]] = [[] for _ in sources]
+    rounds: list[list[Round]] = [[] for _ in sources]
     loop = asyncio.get_running_loop()
     for turn in range(plan.rounds + 1):
         numbers = range(len(sources))
         for number in numbers if turn % 2 else reversed(numbers):
-            source, port = sources[number], plan.targets[number].port
+            source, target = sources[number], plan.targets[number]
             opened = [
-                await loop.create_connection(lambda source=source: Client(source), "127.0.0.1", port)
+                await loop.create_connection(lambda source=source: Client(source), "127.0.0.1", target.port)
                 for _ in range(plan.connections)
             ]
-            rates[number].append(await _round(source, [client for _, client in opened], plan.seconds))
+            clients = [client for _, client in opened]
+            rounds[number].append(await _round(source, clients, plan.seconds, target.process))
             for transport, _ in opened:
                 transport.close()
-    return [Outcome(source.answers, each[1:]) for source, each in zip(sources, rates, strict=True)]
+    return [Outcome(source.answers, each[1:]) for source, each in zip(sources, rounds, strict=True)]
 
 
-async def _round(source: Source, clients: Sequence[Client], seconds: float) -> float:
-    """Answers a second."""
-    before, began = source.answers, time.perf_counter()
+async def _round(source: Source, clients: Sequence[Client], seconds: float, server: int) -> Round:
+    before, ran_before, waited_before, began = source.answers, *_scheduled(server), time.perf_counter()
     source.ends = began + seconds
     for client in clients:
         client.begin()
@@ -146,7 +180,15 @@ async def _round(source: Source, clients: Sequence[Client], seconds: float) -> f
         await client.idle.wait()
     if source.failure:
         sys.exit(f"load: {source.failure}")
-    return (source.answers - before) / (time.perf_counter() - began)
+    took, (ran, waited) = time.perf_counter() - began, _scheduled(server)
+    ran, waited, answers = ran - ran_before, waited - waited_before, source.answers - before
+    return Round(rate=answers / took, microseconds=ran / answers * 1e6, busy=(ran + waited) / took)
+
+
+def _scheduled(process: int) -> tuple[float, float]:
+    """The seconds that a process' main thread has run, and has waited for a core."""
+    ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 if __name__ == "__main__":

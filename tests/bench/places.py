@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import msgspec
@@ -78,13 +78,20 @@ def await_listening(port: int, process: subprocess.Popen[bytes], log: Path, paus
     raise RuntimeError(f"nobody listens at {port}: {log.read_text()[-2000:]}")
 
 
+class Server(NamedTuple):
+    """A server on the loopback: its port, and its process' id."""
+
+    port: int
+    process: int
+
+
 @contextmanager
-def web(redis_url: str, folder: Path, **environ: str) -> Iterator[int]:
-    """A `ghapp web` of an App; its port."""
+def web(redis_url: str, folder: Path, **environ: str) -> Iterator[Server]:
+    """A `ghapp web` of an App."""
     port, log = free_port(), folder / "web.log"
     with running(["-m", "ghapp", "web"], web_environ(redis_url, port, **environ), log) as process:
         await_listening(port, process, log)
-        yield port
+        yield Server(port, process.pid)
 
 
 def web_environ(redis_url: str, port: int, **environ: str) -> dict[str, str]:
@@ -101,13 +108,13 @@ def web_environ(redis_url: str, port: int, **environ: str) -> dict[str, str]:
 
 
 @contextmanager
-def bare(folder: Path, document: object = None) -> Iterator[int]:
-    """The bare server that answers this document; its port."""
+def bare(folder: Path, document: object = None) -> Iterator[Server]:
+    """The bare server that answers this document."""
     port, log, answer = free_port(), folder / "bare.log", folder / "answer.json"
     answer.write_text(json.dumps(document))
     with running(["-m", "tests.bench.bare", str(port), str(answer)], {}, log) as process:
         await_listening(port, process, log)
-        yield port
+        yield Server(port, process.pid)
 
 
 class GitHub:

@@ -38,24 +38,24 @@ def measure_reads(folder: Path) -> list[Figure]:
     with embedded_redis(folder / "redis", durable=False) as url:
         token = asyncio.run(_furnish(url))
         with web(url, folder) as ours:
-            document = _read(ours, token, 1)
+            document = _read(ours.port, token, 1)
             if document["state"] != "healthy":
                 raise RuntimeError(f"the runner should be healthy: {document}")
             with bare(folder, document) as theirs:
                 asked = [_request(_path(1 + number), token) for number in range(ASKED_FOR)]
-                targets = [Target(port=ours, requests=asked), Target(theirs, [_request("/health", token)])]
+                targets = [Target(*ours, requests=asked), Target(*theirs, requests=[_request("/health", token)])]
                 measured, against = alternate(Plan(targets, ROUNDS, SECONDS, CONNECTIONS), folder)
-    rate, bare_rate = middle(measured.rates)[0], middle(against.rates)[0]
-    ratio, spread = middle([ours / theirs for ours, theirs in zip(measured.rates, against.rates, strict=True)])
+    ratio, spread = middle(measured.against(against))
     return [
         Figure(
             "health reads/s, known runners, valid token",
-            f"{rate:,.0f}/s",
+            f"{measured.rate:,.0f}/s",
             ratio,
-            against=f"bare Starlette JSON {bare_rate:,.0f}/s",
+            against=f"bare Starlette JSON {against.rate:,.0f}/s",
             spread=spread,
             least=LEAST_RATIO,
-            note=f"{ASKED_FOR} runners in turns; both answer the same {len(json.dumps(document))} bytes",
+            note=f"{ASKED_FOR} runners in turns; both answer the same {len(json.dumps(document))} bytes; "
+            f"{measured.said()}; bare: {against.said()}",
         )
     ]
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+from dataclasses import replace
+from itertools import groupby
+
 import pytest
 
-from ghapp.doctor.examination import examine
+from ghapp.doctor import controllers
+from ghapp.doctor.examination import GROUPS, examine
 from ghapp.settings import Settings
 from jobs.sweep import sweep_installation
 from tests.keys import private_key
 from tests.stories.conftest import story  # noqa: F401 - a fixture
+
+TRIES = 50
 
 
 async def looked(it, **changes):
@@ -34,11 +41,23 @@ async def test_without_redis_it_goes_on_and_finds_the_rest(story):  # noqa: F811
         assert found["github", "app"].status == "ok"
 
 
-async def test_a_key_of_another_app_is_said_in_those_words(story):  # noqa: F811
+async def test_a_redis_that_never_answers_does_not_hold_it_up(story):  # noqa: F811
     async with story() as it:
-        found = await looked(it, GHAPP_PRIVATE_KEY=private_key())
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            found = await looked(it, GHAPP_REDIS_URL=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        assert found["redis", "answers"].said == "no answer within 4 s"
+        assert found["installations", "permissions"].status == "ok", "GitHub says what it knows"
+
+
+@pytest.mark.parametrize("wrong", ["GHAPP_PRIVATE_KEY", "GHAPP_APP_ID"])
+async def test_an_id_or_a_key_of_another_app_is_said_in_those_words(story, wrong):  # noqa: F811
+    async with story() as it:
+        value = private_key() if wrong == "GHAPP_PRIVATE_KEY" else "999999"
+        found = await looked(it, **{wrong: value})
         assert found["github", "app"].status == "wrong"
         assert "of the same App" in found["github", "app"].fix
+        assert found["github", "clock"].status == "ok"
+        assert found["installations", "sweeps"].org == "acme", "of the rest it tells what it knows"
 
 
 async def test_a_github_that_is_away_is_said_so(story):  # noqa: F811
@@ -53,15 +72,61 @@ async def test_a_clock_that_is_off_is_found(story, ahead):  # noqa: F811
     async with story() as it:
         it.sandbox.control.skew_clock(ahead=ahead)
         found = await looked(it)
-        assert "wrong" in {found[where].status for where in found if where[0] == "github"}
+        assert found["github", "clock"].status == "wrong"
+        assert "of the same App" not in (found["github", "app"].fix or ""), "the key is not to blame"
 
 
-async def test_what_is_suspended_or_not_permitted_is_found(story):  # noqa: F811
+async def test_a_permission_that_is_missing_is_found_at_once_with_where_to_grant_it(story):  # noqa: F811
     async with story() as it:
         it.sandbox.control.withhold_permission("acme")
-        await sweep_installation(it.house, it.installation)
+        missing = (await looked(it))["installations", "permissions"]
+        assert (missing.status, missing.org) == ("wrong", "acme")
+        assert f"/organizations/acme/settings/installations/{it.installation}" in missing.fix
+
+
+async def test_a_suspended_installation_is_found_at_once(story):  # noqa: F811
+    async with story() as it:
+        it.sandbox.control.suspend("acme")
+        assert (await looked(it))["installations", "suspended"].status == "wrong"
+
+
+async def test_what_fails_on_the_way_hides_nothing_else(story):  # noqa: F811
+    async with story() as it:
+        it.sandbox.control.server_errors(match="^/app/hook/config")
+        it.sandbox.control.cut_short(match="^/app/installations")
         found = await looked(it)
-        assert "PermissionMissing" in found["installations", "sweeps"].said
+        assert found["deliveries", "webhook"].status == "wrong"
+        assert found["github", "installations"].status == "wrong"
+        assert found["github", "permissions"].status == "ok"
+        assert found["installations", "permissions"].status == "ok", "as last heard"
+        assert ("deliveries", "arrivals") in found
+
+
+async def test_deliveries_that_fail_are_found_with_what_was_answered(story):  # noqa: F811
+    async with story() as it:
+        it.hook.status = 503
+        it.listen()
+        it.sandbox.control.suspend("acme")
+        it.hook.wait(1)
+        for _ in range(TRIES):  # GitHub's log may be a moment behind
+            arrivals = (await looked(it))["deliveries", "arrivals"]
+            if arrivals.status == "wrong":
+                break
+        assert "failed: 503" in arrivals.said
+
+
+async def test_findings_come_in_the_order_in_which_to_mend_them(story):  # noqa: F811
+    async with story() as it:
+        found = await examine(it.settings, it.environ)
+        assert [group for group, _ in groupby(each.group for each in found)] == list(GROUPS)
+        assert len({(each.group, each.name, each.org) for each in found}) == len(found)
+
+
+async def test_a_controller_that_is_away_is_found(story):  # noqa: F811
+    async with story() as it:
+        away = replace(it.settings.pools[0], name="away", url="http://127.0.0.1:1/events")
+        found = await controllers.look(replace(it.settings, pools=(*it.settings.pools, away)))
+        assert [each.status for each in found] == ["ok", "wrong"]
 
 
 async def test_without_an_app_it_says_how_to_get_one(redis_url, tmp_path):

@@ -2,8 +2,21 @@
 
 import pytest
 
-from ghapp.doctor import findings
-from ghapp.doctor.findings import Status
+from ghapp.doctor.configuration import of_configuration
+from ghapp.doctor.controllers import of_url
+from ghapp.doctor.deliveries import of_arrivals, of_hook, of_inbox
+from ghapp.doctor.finding import Status
+from ghapp.doctor.github import of_app, of_clock, of_refusal, settings_page
+from ghapp.doctor.installations import (
+    of_budget,
+    of_installation,
+    of_remediation,
+    of_report,
+    of_sweeps,
+    of_unknown_orgs,
+)
+from ghapp.doctor.roles import of_roles
+from ghapp.doctor.store import of_redis
 from ghapp.github.app import Delivered, Hook, Registration
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, FuseReason, Position
@@ -13,10 +26,12 @@ from ghapp.settings import Settings
 from ghapp.store.fuses import Pause
 
 NOW = 1_790_000_000.0
-APP = Registration("runners", "acme", NEEDED, ("workflow_job",), "https://github.com/apps/runners")
+APP = Registration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
+PAGE = "https://github.com/organizations/acme/settings/apps/runners"
 SIGNED = Hook("https://ghapp.example/webhook", is_signed=True)
-ARRIVED = [Delivered(NOW, 202, "OK")] * 5
-FAILED = Delivered(NOW, 503, "Service Unavailable")
+ARRIVED = [Delivered(str(number), NOW, 202, "OK") for number in range(5)]
+REPLACED = "replacer = 'cloudevents'\nurl = 'http://c'\nsecret_env = 'SECRET'\n"
+FAILED = Delivered("f", NOW, 503, "Service Unavailable")
 
 
 def worst(found):
@@ -27,18 +42,22 @@ def worst(found):
 def test_whatever_is_not_well_comes_with_what_to_do():
     settings = Settings.read({"GHAPP_STATE_DIR": "/nowhere"})
     found = [
-        *findings.of_configuration(settings, {}),
-        *findings.of_redis("redis://redis:6379", 1.0, {}, "allkeys-lru"),
-        *findings.of_roles(0, [], {"urgent": 3}, 2),
-        *findings.of_inbox(3, 1),
-        *findings.of_app(APP._replace(permissions={}, events=()), 90),
-        *findings.of_hook(Hook("", is_signed=False), [FAILED], None),
-        *findings.of_installation(Installation(1, "acme", 1), "https://github.com", has_pool=False),
-        *findings.of_sweeps("acme", Survey(), 60, 0, NOW),
-        *findings.of_report("acme", "acme/.github", Setback("acme/.github", "permission-missing", NOW)),
-        findings.of_url("acme", "linux", "http://c", "Connection refused"),
+        *of_configuration(settings, {}),
+        *of_redis("redis://redis:6379", 1.0, {}, "allkeys-lru"),
+        *of_roles(0, [], {"urgent": 3}, 2),
+        *of_inbox(0, 1, has_come=False),
+        *of_clock(90),
+        *of_refusal("7", 0),
+        *of_app(APP._replace(permissions={}, events=()), PAGE),
+        *of_hook(Hook("", is_signed=False), None, PAGE),
+        *of_arrivals([FAILED], PAGE),
+        *of_installation(Installation(1, "acme", 1), "https://github.com", has_pool=False),
+        *of_sweeps("acme", Survey(), 60, NOW),
+        *of_budget("acme", 0),
+        *of_report("acme", "acme/.github", Setback("acme/.github", "permission-missing", NOW)),
+        of_url("acme", "linux", "http://c", "Connection refused"),
     ]
-    assert len(found) > 15
+    assert len(found) > 20
     assert all((each.fix is None) is (each.status is Status.OK) for each in found)
 
 
@@ -47,8 +66,20 @@ def test_whatever_is_not_well_comes_with_what_to_do():
     [(30, "ok"), (30.1, "warning"), (-30.1, "warning"), (60, "warning"), (60.1, "wrong"), (-90, "wrong")],
 )
 def test_a_clock_that_is_off_by_more_than_a_minute_is_wrong(skew, status):
-    (clock,) = [each for each in findings.of_app(APP, skew) if each.name == "clock"]
+    (clock,) = of_clock(skew)
     assert clock.status == status
+
+
+@pytest.mark.parametrize(("skew", "said"), [(90, "90 s behind"), (-90, "90 s ahead of")])
+def test_a_clock_that_is_off_says_which_way(skew, said):
+    assert of_clock(skew)[0].said == f"our clock is {said} GitHub's"
+
+
+def test_a_refusal_is_the_keys_fault_only_while_the_clock_is_right():
+    assert [(each.name, each.status) for each in of_refusal("7", 60)] == [("clock", "warning"), ("app", "wrong")]
+    assert "of the same App" in of_refusal("7", 60)[1].fix
+    assert [(each.name, each.status) for each in of_refusal("7", 61)] == [("clock", "wrong"), ("app", "wrong")]
+    assert of_refusal("7", 61)[1].fix == "mend the clock first"
 
 
 @pytest.mark.parametrize(
@@ -59,25 +90,78 @@ def test_a_clock_that_is_off_by_more_than_a_minute_is_wrong(skew, status):
     ],
 )
 def test_an_app_that_asks_for_too_little_is_wrong(app, name):
-    assert [each.name for each in findings.of_app(app, 0) if each.status is Status.WRONG] == [name]
+    (wrong,) = [each for each in of_app(app, PAGE) if each.status is Status.WRONG]
+    assert wrong.name == name
+    assert f"{PAGE}/permissions" in wrong.fix
+
+
+def test_an_apps_settings_are_where_its_owner_is():
+    assert settings_page(APP, "https://github.com") == PAGE
+    theirs = APP._replace(owner="mona", is_of_organization=False)
+    assert settings_page(theirs, "https://ghes.example") == "https://ghes.example/settings/apps/runners"
 
 
 @pytest.mark.parametrize(
-    ("hook", "deliveries", "public_url", "status"),
+    ("hook", "public_url", "status"),
     [
-        (SIGNED, ARRIVED, "https://ghapp.example", "ok"),
-        (SIGNED, ARRIVED, None, "ok"),
-        (SIGNED, ARRIVED, "https://other.example", "wrong"),
-        (Hook("https://example.com/webhook", is_signed=True), ARRIVED, None, "warning"),
-        (SIGNED._replace(is_signed=False), ARRIVED, None, "wrong"),
-        (SIGNED, [], None, "warning"),
-        (SIGNED, [*ARRIVED, FAILED], None, "warning"),
-        (SIGNED, [FAILED], None, "wrong"),
+        (SIGNED, "https://ghapp.example", "ok"),
+        (SIGNED, None, "ok"),
+        (SIGNED._replace(url="https://ghapp.example/webhook/"), "https://ghapp.example", "ok"),
+        (SIGNED, "https://other.example", "wrong"),
+        (SIGNED._replace(url="https://ghapp.example"), "https://ghapp.example", "wrong"),
+        (SIGNED._replace(url="https://example.com/webhook"), "https://ghapp.example", "warning"),
+        (SIGNED._replace(url=""), "https://ghapp.example", "warning"),
+        (SIGNED._replace(url="https://example.com.acme.org/webhook"), None, "ok"),
+        (SIGNED._replace(is_signed=False), None, "wrong"),
     ],
-    ids=["well", "no public url", "elsewhere", "nowhere", "unsigned", "nothing came", "one failed", "all failed"],
+    ids=["ours", "no public url", "slash", "elsewhere", "no path", "localhost", "none", "like nowhere", "unsigned"],
 )
-def test_deliveries_must_come_here_signed(hook, deliveries, public_url, status):
-    assert worst(findings.of_hook(hook, deliveries, public_url)) == status
+def test_deliveries_must_come_here_signed(hook, public_url, status):
+    assert worst(of_hook(hook, public_url, PAGE)) == status
+
+
+def test_a_webhook_that_leads_nowhere_says_where_it_is_to_lead_and_where_that_is_set():
+    (found,) = of_hook(Hook("https://example.com/webhook", is_signed=True), "https://ghapp.example", PAGE)
+    assert PAGE in found.fix
+    assert "https://ghapp.example/webhook" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("latest", "status", "said"),
+    [
+        (ARRIVED, "ok", "the last 5 arrived"),
+        ([], "warning", "nothing in three days"),
+        ([*ARRIVED, FAILED], "warning", "1 of the last 6 failed: 503 Service Unavailable"),
+        ([FAILED], "wrong", "1 of the last 1 failed"),
+        ([FAILED._replace(status=200), FAILED], "ok", "the last 1 arrived"),
+        ([FAILED._replace(status=0, said="timed out"), FAILED], "wrong", "1 of the last 1 failed: 0 timed out"),
+    ],
+    ids=["all", "nothing came", "one failed", "all failed", "came at last", "failed twice"],
+)
+def test_what_arrived_at_the_last_try_has_arrived(latest, status, said):
+    (found,) = of_arrivals(latest, PAGE)
+    assert found.status == status
+    assert said in found.said
+
+
+@pytest.mark.parametrize(
+    ("lag", "dead", "has_come", "names"),
+    [
+        (0, 0, True, []),
+        (3, 0, False, []),
+        (0, 0, False, ["seen"]),
+        (0, 1, True, ["given up"]),
+    ],
+)
+def test_deliveries_that_never_came_or_were_given_up_are_told(lag, dead, has_come, names):
+    found = of_inbox(lag, dead, has_come=has_come)
+    assert [each.name for each in found if each.status is Status.WARNING] == names
+
+
+def test_that_deliveries_never_come_says_what_that_costs():
+    assert all(
+        "replaced once too often" in each.fix for each in [*of_inbox(0, 0, has_come=False)[1:], *of_arrivals([], PAGE)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,10 +174,17 @@ def test_deliveries_must_come_here_signed(hook, deliveries, public_url, status):
         ("rediss://redis", {"aof_enabled": 0}, "noeviction", "warning"),
         ("rediss://redis", {"aof_enabled": 1}, "allkeys-lru", "warning"),
         ("rediss://redis", {"aof_enabled": 1}, "", "warning"),
+        ("rediss://redis", {}, "noeviction", "warning"),
+        ("redis://u:p@[::1]:6379/0", {"aof_enabled": 1}, "noeviction", "ok"),
+        ("redis://:p@127.0.0.9", {"aof_enabled": 1}, "noeviction", "ok"),
+        ("redis+sentinel://localhost:1,127.0.0.1:2/s", {"aof_enabled": 1}, "noeviction", "ok"),
+        ("redis+sentinel://u:p@localhost:1,b:2/s", {"aof_enabled": 1}, "noeviction", "warning"),
     ],
 )
 def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, status):
-    assert worst(findings.of_redis(url, 1.0, info, policy)) == status
+    found = of_redis(url, 1.0, info, policy)
+    assert worst(found) == status
+    assert "u:p" not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +198,32 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
     ids=["three intervals ago", "longer", "never", "failing"],
 )
 def test_an_installation_is_looked_at(survey, status):
-    assert worst(findings.of_sweeps("acme", survey, 60, 100, NOW)) == status
+    assert worst(of_sweeps("acme", survey, 60, NOW)) == status
+
+
+@pytest.mark.parametrize(("left", "status"), [(1, "ok"), (0, "warning")])
+def test_a_budget_that_is_spent_is_told(left, status):
+    assert worst(of_budget("acme", left)) == status
+
+
+@pytest.mark.parametrize(
+    ("toml", "status"),
+    [
+        ("replacer = 'none'", "warning"),
+        (REPLACED, "ok"),
+        (f"{REPLACED}[remediation]\nmode = 'off'", "warning"),
+        (f"{REPLACED}[orgs.acme.remediation]\nmode = 'dry-run'", "warning"),
+    ],
+    ids=["nobody replaces", "well", "off", "dry in one org"],
+)
+def test_what_keeps_us_from_replacing_is_told(tmp_path, toml, status):
+    policy = tmp_path / "ghapp.toml"
+    policy.write_text(f"[[pools]]\norg = 'acme'\nname = 'linux'\n{toml}\n")
+    secret = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
+    environ = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "SECRET": secret}
+    found = of_configuration(Settings.read(environ), environ)
+    assert found[0].said == str(policy)
+    assert worst([each for each in found if each.name != "credentials"]) == status
 
 
 @pytest.mark.parametrize(
@@ -121,7 +237,7 @@ def test_an_installation_is_looked_at(survey, status):
     ids=["all granted", "no pool", "nothing granted", "suspended"],
 )
 def test_an_installation_lets_the_app_do_its_work(installation, has_pool, status):
-    found = findings.of_installation(installation, "https://github.com", has_pool=has_pool)
+    found = of_installation(installation, "https://github.com", has_pool=has_pool)
     assert worst(found) == status
     if status == "wrong":
         assert "https://github.com/organizations/acme/settings/installations/1" in found[0].fix
@@ -129,7 +245,7 @@ def test_an_installation_lets_the_app_do_its_work(installation, has_pool, status
 
 def test_what_a_person_has_to_resume_says_how():
     stopped = Fuse(Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
-    found = findings.of_remediation("acme", {"gpu": stopped, "mac": Fuse()}, {"*": Pause("mona", "a move", NOW)})
+    found = of_remediation("acme", {"gpu": stopped, "mac": Fuse()}, {"*": Pause("mona", "a move", NOW)})
     assert [(each.name, each.status) for each in found] == [("fuse gpu", "wrong"), ("pause *", "warning")]
     assert "`ghapp resume acme --pool gpu`" in found[0].fix
     assert found[1].fix == "`ghapp resume acme`"
@@ -140,5 +256,5 @@ def test_an_org_that_is_configured_and_not_installed_is_named(tmp_path):
     policy = tmp_path / "ghapp.toml"
     policy.write_text('[[pools]]\norg = "Acme"\nname = "linux"\n[orgs.globex.sweep]\nconcurrency = 2\n')
     settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": "/nowhere"})
-    assert [each.org for each in findings.of_unknown_orgs(settings, ["acme"])] == ["globex"]
-    assert [each.org for each in findings.of_unknown_orgs(settings, [])] == ["Acme", "globex"]
+    assert [each.org for each in of_unknown_orgs(settings, ["acme"])] == ["globex"]
+    assert [each.org for each in of_unknown_orgs(settings, [])] == ["Acme", "globex"]

@@ -25,13 +25,15 @@ class Tenant:
     count: int
     token: str = "token"
     installation: Installation = ACME
-    total: int | None = None
+    totals: dict[int, int] = field(default_factory=dict)
+    """By page, where it is not `count`."""
     asked: list[tuple[int, str | None]] = field(default_factory=list)
     failing: set[int] = field(default_factory=set)
     versions: dict[int, int] = field(default_factory=dict)
     in_flight: int = 0
     most_in_flight: int = 0
     overlap: int = 0
+    """From the second page on everyone stands so many places further back."""
 
     async def list_runners(self, page, etag):
         self.asked.append((page, etag))
@@ -47,7 +49,7 @@ class Tenant:
         first = (page - 1) * 100 + 1 - (self.overlap if page > 1 else 0)
         ids = range(first, min(page * 100 - (self.overlap if page > 1 else 0), self.count) + 1)
         body = {
-            "total_count": self.count if self.total is None else self.total,
+            "total_count": self.totals.get(page, self.count),
             "runners": [runner(each) for each in ids],
         }
         return Listing(msgspec.json.encode(body), current)
@@ -78,6 +80,7 @@ async def test_it_costs_a_call_a_hundred_runners_and_nothing_when_nothing_change
     first = await observe(tenant, pages, 10)
     second = await observe(tenant, pages, 10)
     assert (first.calls, first.billable, second.calls, second.billable) == (calls, calls, calls, 0)
+    assert len(tenant.asked) == calls * 2
     assert len(first.runners) == len(second.runners) == count
     assert first.flaw is second.flaw is None
 
@@ -110,22 +113,33 @@ async def test_pages_behind_the_last_are_forgotten(pages):
     ("tenant", "flaw"),
     [
         (Tenant(250), None),
-        (Tenant(250, total=251), Reason.LIST_INCOMPLETE),
-        (Tenant(250, total=249), Reason.LIST_INCOMPLETE),
+        (Tenant(250, totals={1: 251, 2: 251, 3: 251}), Reason.LIST_INCOMPLETE),
+        (Tenant(250, totals={1: 249, 2: 249, 3: 249}), Reason.LIST_INCOMPLETE),
+        (Tenant(250, totals={3: 251}), Reason.LIST_INCOMPLETE),
         (Tenant(250, overlap=1), Reason.LIST_INCOMPLETE),
     ],
-    ids=["complete", "one is missing", "one too many", "one twice"],
+    ids=["complete", "one is missing", "one too many", "pages disagree", "one twice"],
 )
 async def test_it_is_complete_only_when_it_adds_up(pages, tenant, flaw):
     assert (await observe(tenant, pages, 10)).flaw == flaw
 
 
-async def test_a_page_that_fails_fails_the_look_and_what_was_paid_for_is_kept(pages):
-    tenant = Tenant(300, failing={3})
-    with pytest.raises(GitHubUnavailableError, match="page 3"):
-        await observe(tenant, pages, 1)
+async def test_when_a_page_fails_no_more_are_asked_for_and_what_was_paid_for_is_kept(pages):
+    tenant = Tenant(1000, failing={2})
+    with pytest.raises(GitHubUnavailableError, match="page 2"):
+        await observe(tenant, pages, 3)
+    assert [page for page, _ in tenant.asked] == [1, 2, 3, 4]
+    assert set(await pages.of(ACME.id, "token")) == {1, 3, 4}
+
+
+async def test_when_the_first_page_fails_nothing_is_known_of_the_others_and_what_was_kept_stays(pages):
+    tenant = Tenant(300)
+    await observe(tenant, pages, 10)
+    tenant.failing = {1}
+    with pytest.raises(GitHubUnavailableError, match="page 1"):
+        await observe(tenant, pages, 10)
     tenant.failing = set()
-    assert (await observe(tenant, pages, 10)).billable == 1
+    assert (await observe(tenant, pages, 10)).billable == 0
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 10])
@@ -140,7 +154,7 @@ async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
 
 async def test_a_count_that_is_not_to_be_believed_is_no_answer(pages):
     with pytest.raises(GitHubUnavailableError, match="not to be believed"):
-        await observe(Tenant(100, total=MOST_PAGES * 100 + 1), pages, 10)
+        await observe(Tenant(100, totals={1: MOST_PAGES * 100 + 1}), pages, 10)
 
 
 async def test_progress_is_told_after_each_page(pages):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -41,14 +42,19 @@ def one_line(answer, code):
 @pytest.mark.parametrize(
     "words",
     [
+        ["web"],
         ["worker"],
         ["clock"],
+        ["sweep"],
         ["runners"],
         ["explain", "acme", "x"],
         ["pause", "acme", "--why", "x"],
         ["resume", "acme"],
+        ["token", "create", "--org", "acme", "--scope", "read"],
         ["token", "list"],
+        ["token", "revoke", "x"],
         ["deliveries", "dead"],
+        ["deliveries", "replay", "--all"],
     ],
     ids=" ".join,
 )
@@ -70,14 +76,31 @@ def test_a_configuration_that_is_wrong_is_refused_in_one_line(environ, said):
     assert one_line(ghapp("runners", **environ), 2).startswith(f"ghapp: {said}")
 
 
+def test_without_redis_the_doctor_goes_on():
+    answer = ghapp("doctor", "--json", **AWAY)
+    found = {each["name"]: each for each in json.loads(answer.stdout)["findings"]}
+    assert answer.returncode == 1
+    assert (found["answers"]["status"], found["credentials"]["status"]) == ("wrong", "wrong")
+    assert all(each["fix"] for each in found.values() if each["status"] != "ok")
+
+
+def test_a_socket_that_a_killed_redis_left_behind_is_none(tmp_path):
+    (tmp_path / "redis").mkdir()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "redis" / "redis.sock"))
+    line = one_line(ghapp("runners", GHAPP_STATE_DIR=str(tmp_path)), 2)
+    assert line == "ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine"
+
+
 def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
     with embedded_redis(tmp_path / "redis", durable=False):
         made = ghapp("token", "create", "--org", "acme", "--scope", "read", "--json", GHAPP_STATE_DIR=str(tmp_path))
         listed = ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert [each["id"] for each in json.loads(listed.stdout)] == [json.loads(made.stdout)["id"]]
         assert json.loads(made.stdout)["token"] not in listed.stdout
-        unknown = ghapp("runners", "--org", "nobody", GHAPP_STATE_DIR=str(tmp_path))
-        assert "nobody: the App is not installed there" in one_line(unknown, 1)
+        for words in (["runners", "--org", "nobody"], ["explain", "nobody", "x"], ["resume", "nobody"]):
+            unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
+            assert "nobody: the App is not installed there; installed are: none" in one_line(unknown, 2)
         nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
 
@@ -88,23 +111,37 @@ def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
         embedded_redis(tmp_path / "redis", durable=False) as url,
     ):
         theirs = {**CREDENTIALS, "GHAPP_GITHUB_API_URL": sandbox.api_url, "GHAPP_REDIS_URL": url}
-        line = one_line(ghapp("sweep", **theirs), 1)
+        line = one_line(ghapp("sweep", **theirs), 2)
         assert "GHAPP_APP_ID and the private key must be of one App" in line
         ours = {"GHAPP_APP_ID": str(sandbox.app_id), "GHAPP_PRIVATE_KEY": sandbox.private_key_pem}
         well = ghapp("sweep", **{**theirs, **ours})
         assert well.returncode == 0, well.stderr
         assert "300" in well.stdout
+        unknown = ghapp("sweep", "--org", "nobody", **{**theirs, **ours})
+        assert "nobody: the App is not installed there; installed are: acme" in one_line(unknown, 2)
+        name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
+        explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
+        assert f"acme/{name} (" in explained.stdout, "a name is not broken where there is little room"
 
 
 @pytest.mark.parametrize(
     "words",
-    [["token", "create"], ["runners", "--state", "dead"], ["nothing"], ["deliveries", "replay"], ["up", "--port", "0"]],
+    [
+        ["token", "create"],
+        ["runners", "--state", "dead"],
+        ["runners", "--states"],
+        ["explain", "acme"],
+        ["nothing"],
+        ["--nothing"],
+        ["deliveries", "replay"],
+        ["up", "--port", "0"],
+    ],
     ids=" ".join,
 )
-def test_wrong_usage_is_2(words):
+def test_wrong_usage_is_2_in_one_line(words):
     answer = ghapp(*words)
-    assert answer.returncode == 2
-    assert "Traceback" not in answer.stderr
+    one_line(answer, 2)
+    assert len(answer.stderr.splitlines()) == 1
 
 
 def commands(group, *words):

@@ -56,5 +56,5 @@ async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):
     await Installations(redis).put(Installation(7, "acme", 70))
     for arguments in (("pause", "globex", "--why", "x"), ("resume", "globex")):
         done = ghapp(redis_url, *arguments)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr == "ghapp: globex: the App is not installed there; installed are: acme\n"

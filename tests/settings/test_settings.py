@@ -69,6 +69,19 @@ def test_variables_of_others_are_none_of_our_business():
             "api.github.com",
             "GHAPP_GITHUB_API_URL: 'api.github.com' is not valid; it takes an http",
         ),
+        ("GHAPP_REDIS_URL", "redis://r:port/0", "GHAPP_REDIS_URL: is not valid; it takes redis://USER:PASSWORD@HOST"),
+        ("GHAPP_REDIS_URL", "redis://r:65536/0", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_REDIS_URL", "redis://r:6379/main", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_REDIS_URL", "rediss://[::1", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_REDIS_URL", "redis://a..b/0", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_REDIS_URL", "unix://", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_REDIS_URL", "unix:///run/r.sock?db=x", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_REDIS_URL", "redis://r?ssl_ca_certs=/ca.pem", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_REDIS_URL", "rediss://r?ssl_ca_cert=/ca.pem", "GHAPP_REDIS_URL: is not valid"),
+        ("GHAPP_GITHUB_API_URL", "http://[::1", "GHAPP_GITHUB_API_URL: 'http://[::1' is not valid"),
+        ("GHAPP_PUBLIC_URL", "https://:443", "GHAPP_PUBLIC_URL: 'https://:443' is not valid"),
+        ("GHAPP_PUBLIC_URL", "https://x:65536", "GHAPP_PUBLIC_URL: 'https://x:65536' is not valid"),
+        ("GHAPP_PUBLIC_URL", "https://x:port", "GHAPP_PUBLIC_URL: 'https://x:port' is not valid"),
         ("GHAPP_GITHUB_WEB_URL", "ftp://x", "GHAPP_GITHUB_WEB_URL: 'ftp://x' is not valid"),
         ("GHAPP_PUBLIC_URL", "ghapp.acme.com", "GHAPP_PUBLIC_URL: 'ghapp.acme.com' is not valid"),
         ("GHAPP_LOKI_URL", "https://", "GHAPP_LOKI_URL: 'https:' is not valid"),
@@ -79,6 +92,7 @@ def test_variables_of_others_are_none_of_our_business():
         ("GHAPP_LISTEN", "localhost:http", "GHAPP_LISTEN: 'localhost:http' is not valid"),
         ("GHAPP_LISTEN", "localhost:-1", "GHAPP_LISTEN: 'localhost:-1' is not valid"),
         ("GHAPP_LISTEN", "localhost:65536", "GHAPP_LISTEN: 'localhost:65536' is not valid"),
+        ("GHAPP_LISTEN", f"localhost:{'9' * 5000}", "GHAPP_LISTEN: 'localhost:999"),
         ("GHAPP_LISTEN", "localhost:²", "GHAPP_LISTEN: 'localhost:²' is not valid"),
     ],
 )
@@ -95,10 +109,28 @@ def test_an_address_to_listen_on(read, value, listen):
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://r:6379/0", "rediss://r", "redis+sentinel://a:26379,b:26379/mymaster/0", "unix:///run/r.sock"]
+    "url",
+    [
+        "redis://r:6379/0",
+        "redis://user:p%40ss@[::1]/",
+        "rediss://r",
+        "rediss://r:6380/1?ssl_ca_certs=/ca.pem&ssl_cert_reqs=required",
+        "redis+sentinel://a:26379,b:26379/mymaster/0",
+        "unix:///run/r.sock",
+        "unix://user:pass@/run/r.sock?db=1",
+    ],
 )
 def test_every_kind_of_redis_address_is_taken(read, url):
     assert read(GHAPP_REDIS_URL=url).redis_url == url
+
+
+def test_a_password_in_a_redis_address_that_is_wrong_is_not_told(read):
+    assert "hunter2" not in refusal(read, GHAPP_REDIS_URL="redis://ghapp:hunter2@r:port/0")
+
+
+@pytest.mark.parametrize("url", ["http://c", "https://user@c:9000/events?x=y", "http://[::1]:65535/"])
+def test_every_kind_of_controllers_address_is_taken(read, url):
+    assert read(pool(url=f"'{url}'")).pools[0].url == url
 
 
 def test_a_slash_at_an_addresss_end_is_dropped(read):
@@ -200,6 +232,10 @@ def pool(**changes):
         (pool(replacer="'cloudevents'"), "[[pools]] linux: replacer 'cloudevents' needs url and secret_env"),
         (pool(replacer="'cloudevents'", url="'http://c'"), "[[pools]] linux: replacer 'cloudevents' needs"),
         (pool(url="'controller:9000'"), "[[pools]] linux url: 'controller:9000' is not valid; it takes an http"),
+        (pool(url="'http://'"), "[[pools]] linux url: 'http://' is not valid; it takes an http"),
+        (pool(url="'http://c:99999/'"), "[[pools]] linux url: 'http://c:99999/' is not valid"),
+        (pool(url="'http://a..b'"), "[[pools]] linux url: 'http://a..b' is not valid"),
+        (pool(url="'http://c:events'"), "[[pools]] linux url: 'http://c:events' is not valid"),
         (pool(replace_offline_after_seconds="0"), "[[pools]] linux replace_offline_after_seconds: 0 is not valid"),
         (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET must hold"),
         (pool() + "\n" + pool(org="'ACME'"), "[[pools]] linux: there are two of that name in ACME; rename one"),

@@ -145,16 +145,18 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 
 CAUGHT_BY: Mapping[str, int] = {
-    "confirm_seconds do not pass": 66,
     "no answer is an absence": 119,
     "an incomplete list counts": 67,
-    "an empty list counts": 112,
-    "no control list": 38,
-    "an insane installation is believed": 91,
-    "no second look before acting": 1135,
-    "returns do not put the fuse out": 1226,
+    "an empty list counts": 287,
+    "no control list": 144,
+    "an insane installation is believed": 10,
+    "no second look before acting": 144,
+    "returns do not put the fuse out": 1682,
     "the first grant does not hold": 18,
+    "a controller's word does not count": 13,
     "a pause does not hold": 83,
+    "the ceiling is ignored": 43,
+    "retry-after is ignored": 21,
 }
 """A day that catches it, where the first ones do not: `python -m tests.simulation --broken RULE` finds another."""
 

@@ -1,0 +1,41 @@
+"""Looking without failing: whatever goes wrong on the way is a finding, and so is an answer that takes too long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ghapp.doctor.finding import Finding, wrong
+from ghapp.errors import GhappError
+from ghapp.log import redact
+from ghapp.store.connect import connect
+
+PATIENCE_SECONDS = 4.0
+"""For one look. No more than three come one after the other."""
+
+Look = Callable[[], Awaitable[list[Finding]]]
+
+
+async def looked(group: str, name: str, look: Look, fix: str) -> list[Finding]:
+    """What a look finds; or that it failed, and `fix` is what to do then."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await look()
+    except TimeoutError:
+        return [wrong(group, name, f"no answer within {PATIENCE_SECONDS:.0f} s", fix)]
+    except (GhappError, RedisError, OSError) as error:
+        return [wrong(group, name, redact(str(error)), fix)]
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Redis]:
+    """Redis, while the block runs."""
+    redis = connect(url)
+    try:
+        yield redis
+    finally:
+        await redis.aclose()

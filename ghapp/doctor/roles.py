@@ -1,0 +1,57 @@
+"""Who works, and what waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+
+from ghapp import work
+from ghapp.doctor.deliveries import of_inbox
+from ghapp.doctor.finding import Finding, ok, warning, wrong
+from ghapp.doctor.looking import connected
+from ghapp.store.connect import connect_sync
+from ghapp.store.counters import Counters
+from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.inbox import Inbox
+
+GROUP = "roles"
+DELIVERED = "ghapp_deliveries_total"
+
+
+async def look(url: str) -> list[Finding]:
+    """Ask Redis who was heard of lately, and count."""
+    async with connected(url) as redis:
+        inbox, counted = Inbox(redis), await Counters(redis).all()
+        has_come = any(series.startswith(DELIVERED) for series in counted)
+        clocks = await Heartbeats(redis).alive("clock", time.time())
+        load = await asyncio.to_thread(_load, url)
+        return [
+            *of_roles(load.workers, clocks, load.waiting, load.failed),
+            *of_inbox(await inbox.lag(), await inbox.dead_letters(), has_come=has_come),
+        ]
+
+
+def of_roles(workers: int, clocks: Sequence[str], queues: Mapping[str, int], failed: int) -> list[Finding]:
+    """Whether there is a worker and a clock, the jobs that wait by queue, and those that failed in the last hour."""
+    waiting = ", ".join(f"{name} {count}" for name, count in queues.items() if count) or "nothing"
+    found = [
+        ok(GROUP, "workers", f"{workers} alive")
+        if workers
+        else wrong(GROUP, "workers", "none is alive", "start `ghapp worker`"),
+        ok(GROUP, "clocks", f"{len(clocks)} alive")
+        if clocks
+        else wrong(GROUP, "clocks", "none is alive: nothing is swept", "start `ghapp clock`; two, for availability"),
+        ok(GROUP, "queues", f"waiting: {waiting}"),
+    ]
+    if failed:
+        found.append(warning(GROUP, "failed jobs", f"{failed} in the last hour", "see `job failed` in the log"))
+    return found
+
+
+def _load(url: str) -> work.Load:
+    desk = connect_sync(url)
+    try:
+        return work.load(desk)
+    finally:
+        desk.close()

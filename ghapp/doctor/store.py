@@ -1,0 +1,83 @@
+"""Redis: how it answers, and whether it keeps what it is given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ghapp.doctor.finding import Finding, ok, warning
+from ghapp.doctor.looking import connected
+
+GROUP = "redis"
+PINGS = 3
+
+
+async def look(url: str) -> list[Finding]:
+    """Ask it about itself."""
+    async with connected(url) as redis:
+        milliseconds = min([await _ping(redis) for _ in range(PINGS)])
+        info: Any = {}
+        with suppress(ResponseError):  # our user there need not be permitted to ask
+            info = await redis.info()
+        policy = str(info.get("maxmemory_policy", ""))
+        with suppress(ResponseError):  # nor need a managed Redis tell
+            told: Any = await redis.config_get("maxmemory-policy")
+            policy = str(told.get("maxmemory-policy", policy))
+    return of_redis(url, milliseconds, info, policy)
+
+
+def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str) -> list[Finding]:
+    """What its answers mean.
+
+    Args:
+        url: where it is.
+        milliseconds: a round trip.
+        info: its INFO; empty where it does not tell.
+        policy: its maxmemory-policy; empty where it does not tell.
+    """
+    used = int(str(info.get("used_memory", 0))) / 2**20
+    found = [ok(GROUP, "answers", f"{info.get('redis_version', '?')} in {milliseconds:.1f} ms, {used:.0f} MiB used")]
+    if str(info.get("aof_enabled")) == "1":
+        found.append(ok(GROUP, "persistence", "appendonly"))
+    else:
+        said = "appendonly is off" if "aof_enabled" in info else "appendonly is not told"
+        fix = "set `appendonly yes`: a restart forgets who is lost, and deliveries that wait"
+        found.append(warning(GROUP, "persistence", said, fix))
+    if policy == "noeviction":
+        found.append(ok(GROUP, "eviction", policy))
+    else:
+        fix = "set `maxmemory-policy noeviction`: an evicted record is a runner forgotten"
+        found.append(warning(GROUP, "eviction", f"maxmemory-policy is {policy or 'not told'}", fix))
+    if far := [host for host in _in_clear(url) if not _is_here(host)]:
+        fix = "use rediss:// and an ACL user: whoever writes there gives work to the workers"
+        found.append(warning(GROUP, "transport", f"no TLS to {', '.join(far)}", fix))
+    return found
+
+
+async def _ping(redis: Redis) -> float:
+    began = time.monotonic()
+    await redis.ping()
+    return 1000 * (time.monotonic() - began)
+
+
+def _in_clear(url: str) -> list[str]:
+    """The hosts that are spoken to without TLS; of Sentinel all."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("redis", "redis+sentinel"):
+        return []
+    places = parts.netloc.rpartition("@")[2].split(",")
+    return [urlsplit(f"//{place}").hostname or "localhost" for place in places]
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

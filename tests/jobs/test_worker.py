@@ -1,0 +1,95 @@
+"""A real worker: what fails is told once, without a secret, and blocks nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from rq.job import Job
+from rq.serializers import JSONSerializer
+
+from ghapp import work
+from ghapp.errors import ConfigurationError
+from ghapp.settings import Settings
+from ghapp.store import keys
+from ghapp.work import Work
+from jobs.notify import REPLACE
+from jobs.worker import run
+from tests.sandbox.receivers import Receiver
+from tests.stories.processes import Role, wait_for
+
+TRIES = 1 + len(work.AT_ONCE)
+POOL = """
+[[pools]]
+org = "acme"
+name = "strange"
+labels = ["strange"]
+replacer = "cloudevents"
+url = "%s"
+secret_env = "CONTROLLER_SECRET"
+"""
+SECRET = "ghs_" + "A1b2C3d4" * 5
+
+
+async def until(condition):
+    """What `condition` answers once it is true; the sandbox and the story go on meanwhile."""
+    return await asyncio.to_thread(wait_for, condition)
+
+
+def failures(role):
+    whole_lines = role.log.rpartition("\n")[0].splitlines()
+    return [line for line in map(json.loads, whole_lines) if line["event"] == "job failed"]
+
+
+def times_failed(desk, job):
+    return float(desk.hget(keys.COUNTERS, f'ghapp_jobs_failed_total{{work="{job}"}}') or 0)
+
+
+async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_block_its_key(story, tmp_path):
+    with Receiver() as controller:
+        async with story(config=POOL % controller.url) as it:
+            desk = it.house.desk
+            unreadable = {"id": "lost", "type": REPLACE, "data": {"runner_id": SECRET}}
+            await it.house.events.append(it.installation, unreadable, "strange")
+            with Role("worker", it.environ, tmp_path) as worker:
+                work.ask(desk, Work.NOTIFY, "lost", key="notify-lost", retry=False)
+                assert await until(lambda: times_failed(desk, "notify") == TRIES), worker.log
+                await it.house.events.accepted("lost")  # as if somebody had mended it
+                assert await until(lambda: work.ask(desk, Work.NOTIFY, "lost", key="notify-lost", retry=False))
+                assert await until(lambda: not Job.exists("notify-lost", connection=desk)), "done, and nothing is left"
+    lines = failures(worker)
+    assert len(lines) == TRIES
+    for line in lines:
+        assert (line["job"], line["work"], line["error"]) == ("notify-lost", "jobs.notify.notify", "ValueError")
+        assert "exception" in line, "a mistake of ours comes with its traceback"
+    assert SECRET not in worker.log
+
+
+async def test_what_was_to_be_expected_is_told_without_a_traceback_and_tried_again_later(story, tmp_path):
+    async with story() as it:
+        desk = it.house.desk
+        it.sandbox.control.fault(match="/app/installations", status=502)
+        with Role("worker", it.environ, tmp_path) as worker:
+            work.ask(desk, Work.INSTALLATIONS, key="installations")
+            assert await until(lambda: failures(worker)), worker.log
+            (line,) = failures(worker)
+            assert line["error"] == "GitHubUnavailableError"
+            assert "exception" not in line
+            job = Job.fetch("installations", connection=desk, serializer=JSONSerializer)
+            assert job.get_status() == "scheduled"
+
+
+async def test_what_matters_most_is_done_first_however_late_it_came(story, tmp_path):
+    async with story() as it:
+        order = [Work.REMEDIATE, Work.INBOX, Work.SWEEP, Work.REPORT]
+        for each in reversed(order):  # none of them takes three: each fails, and says so
+            work.ask(it.house.desk, each, 1, 2, 3, retry=False)
+        with Role("worker", it.environ, tmp_path) as worker:
+            assert await until(lambda: len(failures(worker)) == TRIES * len(order)), worker.log
+        assert [line["work"] for line in failures(worker)] == [each for each in order for _ in range(TRIES)]
+
+
+def test_a_worker_without_a_redis_says_what_is_missing():
+    with pytest.raises(ConfigurationError, match="GHAPP_REDIS_URL"):
+        run(Settings.read({}))
