@@ -201,6 +201,8 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
     if unchanged:
         return evidence
     was_absent = evidence.absent_since is not None or evidence.missing_at is not None
+    # Back from an absence, or online after it was granted for being offline: whatever was to be done is called off.
+    is_moot = was_absent or (seen.online and evidence.removed_at is None)
     offline_since = None
     if not seen.online:
         offline_since = evidence.offline_since if evidence.offline_since is not None else at
@@ -226,11 +228,11 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         back_at=at if evidence.missing_at is not None else evidence.back_at,
         retired_at=_still_retired(evidence, at),
         reregistered_as=None,
-        granted_at=None if was_absent else evidence.granted_at,
-        event_id=None if was_absent else evidence.event_id,
-        removed_at=None if was_absent else evidence.removed_at,
-        replaced_at=None if was_absent else evidence.replaced_at,
-        would_act_at=None if was_absent else evidence.would_act_at,
+        granted_at=None if is_moot else evidence.granted_at,
+        event_id=None if is_moot else evidence.event_id,
+        removed_at=None if is_moot else evidence.removed_at,
+        replaced_at=None if is_moot else evidence.replaced_at,
+        would_act_at=None if is_moot else evidence.would_act_at,
         overlooked_at=None,
     )
 

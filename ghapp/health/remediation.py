@@ -32,9 +32,8 @@ def may_act(evidence: Evidence, state: State, fuse: Position, mode: Mode, *, pau
 
 def step_after(evidence: Evidence, answer: Registration | None) -> Step:
     """What follows from its GET just before the removal; None is a 404."""
-    if answer is None:
-        return Step.REMOVE
     if evidence.confirmed_at is not None:
-        return Step.RECORD_RETURN
-    at_work = answer.online or answer.busy
-    return Step.CALL_OFF if at_work else Step.REMOVE  # granted for being offline: it must still be
+        return Step.REMOVE if answer is None else Step.RECORD_RETURN
+    # Granted for being offline: it must still be. One 404 is no more than a hint; if it is gone, a sweep will find so.
+    still_offline = answer is not None and not answer.online and not answer.busy
+    return Step.REMOVE if still_offline else Step.CALL_OFF

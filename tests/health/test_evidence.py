@@ -354,3 +354,11 @@ def test_in_whatever_order_two_jobs_are_told_none_is_left_running(deliveries):
     assert evidence.running_job is None
     assert evidence.job_id == 2
     assert evidence.was_online
+
+
+def test_a_grant_for_being_offline_is_called_off_when_it_is_seen_online():
+    granted_offline = present(granted_at=NOW, event_id="e1")
+    seen = registration_seen(granted_offline, registration(online=True), NOW + 1, listed=True)
+    assert (seen.granted_at, seen.event_id) == (None, None)
+    still = registration_seen(granted_offline, registration(), NOW + 1, listed=True)
+    assert still.event_id == "e1"
