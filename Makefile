@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test picture bench simulate check setup clean
+.PHONY: run test picture bench simulate chaos check setup clean
 
 run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
 	@$(BIN)/ghapp up --sandbox
@@ -20,6 +20,9 @@ bench: setup        ## what it must reach, measured here in about three minutes;
 
 simulate: setup     ## thousands of simulated days in virtual time, by seed: SEEDS=10000, from FIRST=0 on
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),10000) --first $(or $(FIRST),0)
+
+chaos: setup        ## 500 runners while everything around them fails, five minutes: SECONDS=60 SEED=1
+	@$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
 
 check: setup        ## format, lint, types, architecture
 	$(BIN)/ruff format --check .

@@ -31,7 +31,10 @@ IN_FLIGHT = 100
 """GitHub's own ceiling; the keep-alive count must match it, or every call beyond twenty reconnects."""
 
 API_VERSION = "2022-11-28"
+FORBIDDEN = 403
 NOT_FOUND = 404
+TOO_MANY = 429
+UNSAID_SECONDS = 60.0
 UNPROCESSABLE = 422
 
 
@@ -125,6 +128,9 @@ def _understand(method: str, path: str, response: httpx.Response) -> Answer:
             return _answer(response)
         case 401:
             raise UnauthorizedError(f"{method} {path}: GitHub does not accept our credentials")
+        case status if status == TOO_MANY or (status == FORBIDDEN and b"rate limit" in response.content):
+            # Over a secondary limit GitHub need not say for how long: at least a minute, by its documentation.
+            raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=UNSAID_SECONDS)
         case 403:
             accepted = response.headers.get("x-accepted-github-permissions", "")
             raise PermissionMissingError(f"{method} {path}: not permitted; needs {accepted}", accepted=accepted)

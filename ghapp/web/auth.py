@@ -34,10 +34,11 @@ class Gate:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             return _unauthorized("send Authorization: Bearer and a token of `ghapp token create`", "Bearer")
-        if not self._known.holds(secret) and self._failures.get(_address(request), 0) >= MOST_FAILURES:
+        is_known = self._known.holds(secret)
+        if not is_known and self._failures.get(_address(request), 0) >= MOST_FAILURES:
             return problem(429, "too many unknown tokens from this address", {"Retry-After": str(int(FAILURE_SECONDS))})
         token = None
-        if could_be_token(secret):
+        if is_known or could_be_token(secret):
             token = await self._known.read(secret, lambda: self._tokens.find(secret))
         if token is None:
             address = _address(request)

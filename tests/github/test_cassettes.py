@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 import pathlib
 import time
+from datetime import UTC, datetime
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from ghapp import errors
 from ghapp.credentials import AppCredentials
 from ghapp.github import app as itself
+from ghapp.github import wire
 from ghapp.github.api import GitHub, Removal
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.hook import deliver_again, failed_attempts
@@ -30,11 +34,19 @@ ACME = Installation(1, "acme", 1)
 SHA = "ce587453ced02b1526dfb4cb910479d431683101"
 SAID = Report("12 of 300 runners invalidated", "summary", "text", Conclusion.ACTION_REQUIRED, (SWEEP, RESUME))
 CASSETTES = pathlib.Path(__file__).parent / "cassettes"
+RESET = 4_102_444_800
+LIMITS = {
+    "x-ratelimit-limit": "5000",
+    "x-ratelimit-used": "17",
+    "x-ratelimit-remaining": "4983",
+    "x-ratelimit-reset": str(RESET),
+    "x-ratelimit-resource": "core",
+}
 
 
 @pytest.fixture(scope="module")
 def vcr_config():
-    return {"record_mode": "none", "match_on": ["method", "scheme", "host", "path", "query"]}
+    return {"record_mode": "none", "match_on": ["method", "scheme", "host", "port", "path", "query"]}
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +54,26 @@ def vcr_cassette_dir():
     return str(CASSETTES)
 
 
-class Vault:
-    """Mints once, and keeps it."""
+@pytest.fixture(autouse=True)
+def each_answer_is_asked_for(vcr):
+    yield
+    assert vcr.all_played
 
-    def __init__(self, token=None):
-        self.minted, self.token_ = None, token
+
+class Vault:
+    """Has one mint, unless it holds a token."""
+
+    def __init__(self, held):
+        self.held, self.minted, self.forgotten = held, None, []
 
     async def token(self, installation, mint, now):
-        if self.token_ is None:
+        if self.held is None:
             self.minted = await mint()
             return SharedToken(self.minted.secret, now)
-        return self.token_
+        return self.held
 
     async def forget(self, installation):
-        raise AssertionError("GitHub accepts it")
+        self.forgotten.append(installation)
 
 
 class Meter:
@@ -74,6 +92,12 @@ class Meter:
         self.held.append(seconds)
 
 
+def says_who_asks_and_for_what(request):
+    """Whether it bears what GitHub wants of every request."""
+    asked = (request.headers["user-agent"], request.headers["accept"], request.headers["x-github-api-version"])
+    return asked == ("ghapp", "application/vnd.github+json", "2022-11-28")
+
+
 @pytest.fixture
 def meter():
     return Meter()
@@ -86,11 +110,21 @@ def sent():
 
 
 @pytest.fixture
-async def github(meter, sent):
+def vault():
+    return Vault(SharedToken("a-token", time.time() - 3000))
+
+
+@pytest.fixture
+def empty_vault(vault):
+    vault.held = None
+    return vault
+
+
+@pytest.fixture
+async def github(vault, meter, sent):
     async def remember(request):
         sent.append(request)
 
-    vault = Vault(SharedToken("a-token", time.time() - 3000))
     async with GitHub.open(API, AppCredentials("Iv1.abc", private_key(), ("s",)), vault, meter) as api:
         api._client.event_hooks = {"request": [remember], "response": []}
         yield api
@@ -106,11 +140,13 @@ async def test_installations_with_what_they_granted(github, sent):
     (found,) = await github.installations()
     assert (found.id, found.org, found.account_id, found.suspended) == (1, "octocat", 1, False)
     assert found.permissions == {"checks": "write", "metadata": "read", "contents": "read"}
-    headers = sent[-1].headers
-    assert headers["authorization"].lower().startswith("bearer ey"), "a JWT"
-    assert headers["x-github-api-version"] == "2022-11-28"
-    assert headers["user-agent"] == "ghapp"
-    assert "json" in headers["accept"]
+    assert says_who_asks_and_for_what(sent[-1])
+    scheme, _, token = sent[-1].headers["authorization"].partition(" ")
+    public_key = load_pem_private_key(private_key().encode(), None).public_key()
+    claims = jwt.decode(token, public_key, algorithms=["RS256"])
+    assert (scheme.lower(), claims["iss"]) == ("bearer", "Iv1.abc")
+    assert claims["iat"] < time.time(), "GitHub's clock may be behind ours"
+    assert claims["exp"] < time.time() + 600, "GitHub takes no JWT for longer"
 
 
 @pytest.mark.vcr("installation.yaml")
@@ -124,18 +160,48 @@ async def test_an_installation_that_is_gone(github):
         await github.installation(1)
 
 
+@pytest.mark.vcr("not_the_app.yaml")
+async def test_a_jwt_that_is_not_accepted_says_what_to_look_at(github):
+    with pytest.raises(errors.UnauthorizedError, match="GHAPP_APP_ID"):
+        await itself.registration(github)
+
+
+@pytest.mark.vcr("not_the_app.yaml")
+async def test_a_refusal_tells_the_time_too():
+    assert await itself.date_told(API) == "Sat, 21 Nov 2026 12:00:00 GMT"
+
+
 @pytest.mark.vcr("access_token.yaml")
-async def test_a_token_and_when_it_ends(meter):
-    vault = Vault()
-    async with GitHub.open(API, AppCredentials("1", private_key(), ("s",)), vault, meter) as api:
-        await api.tenant(ACME)
-    assert (vault.minted.secret, vault.minted.expires_at) == ("not-a-token", 4102444799.0)
+async def test_a_token_and_when_it_ends(github, empty_vault, sent):
+    await github.tenant(ACME)
+    ends = datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+    assert empty_vault.minted == wire.InstallationToken("not-a-token", ends)
+    assert sent[-1].content == b"", "it is for everything that the installation granted"
+
+
+@pytest.mark.usefixtures("empty_vault")
+@pytest.mark.vcr("access_token_suspended.yaml")
+async def test_a_suspended_installation_is_given_no_token(github):
+    with pytest.raises(errors.InstallationSuspendedError):
+        await github.tenant(ACME)
+
+
+@pytest.mark.usefixtures("empty_vault")
+@pytest.mark.vcr("access_token_gone.yaml")
+async def test_an_installation_that_is_gone_is_given_no_token(github):
+    with pytest.raises(errors.InstallationGoneError):
+        await github.tenant(ACME)
+
+
+@pytest.mark.vcr("token_refused.yaml")
+async def test_a_token_that_is_not_accepted_is_forgotten(acme, vault):
+    with pytest.raises(errors.UnauthorizedError):
+        await acme.runner(23)
+    assert vault.forgotten == [ACME.id]
 
 
 @pytest.mark.vcr("list_runners.yaml")
 async def test_a_page_of_runners_and_the_same_page_unchanged(acme, meter, sent):
-    from ghapp.github import wire
-
     first = await acme.list_runners(1, None)
     page = wire.runner_page(first.body)
     assert page.total == 2
@@ -144,9 +210,18 @@ async def test_a_page_of_runners_and_the_same_page_unchanged(acme, meter, sent):
     assert (mac.online, mac.ephemeral, mac.version) == (False, False, "2.323.0")
     assert (mac.labels, mac.custom_labels) == (("self-hosted", "X64", "macOS", "no-gpu"), ("no-gpu",))
     assert await acme.list_runners(1, first.etag) == (None, first.etag)
-    assert sent[-1].headers["if-none-match"] == 'W/"0c19ab30"'
-    assert sent[-1].headers["authorization"] == "token a-token"
-    assert meter.heard[0]["x-ratelimit-used"] == "17"
+    assert [each.headers.get("if-none-match") for each in sent] == [None, 'W/"0c19ab30"']
+    assert all(says_who_asks_and_for_what(each) for each in sent)
+    assert {each.headers["authorization"] for each in sent} == {"token a-token"}
+    assert meter.heard == [LIMITS, LIMITS]
+
+
+@pytest.mark.vcr("list_runners_last_page.yaml")
+async def test_the_last_page_counts_all_runners_and_has_an_etag_of_its_own(acme):
+    last = await acme.list_runners(2, None)
+    page = wire.runner_page(last.body)
+    assert (page.total, len(page.runners), last.etag) == (102, 2, 'W/"7d41f8e2"')
+    assert await acme.list_runners(2, last.etag) == (None, last.etag)
 
 
 @pytest.mark.vcr("runners_named.yaml")
@@ -178,11 +253,51 @@ async def test_a_permission_that_is_missing_is_named(acme):
     assert caught.value.accepted == "organization_self_hosted_runners=read"
 
 
+@pytest.mark.vcr("address_not_allowed.yaml")
+async def test_an_address_that_is_not_allowed_is_no_absence_either(acme):
+    with pytest.raises(errors.PermissionMissingError) as caught:
+        await acme.list_runners(1, None)
+    assert caught.value.accepted == ""
+
+
+@pytest.mark.vcr("organization_missing.yaml")
+async def test_an_organization_of_another_name_has_no_empty_list(acme):
+    with pytest.raises(errors.NotFoundError):
+        await acme.list_runners(1, None)
+
+
+@pytest.mark.vcr("bad_gateway.yaml")
+async def test_a_gateway_s_page_is_no_answer(acme):
+    with pytest.raises(errors.GitHubUnavailableError):
+        await acme.list_runners(1, None)
+
+
 @pytest.mark.vcr("secondary_limit.yaml")
 async def test_a_secondary_limit_holds_everyone_for_as_long_as_it_says(acme, meter):
     with pytest.raises(errors.RateLimitedError):
         await acme.list_runners(1, None)
     assert meter.held == [60.0]
+
+
+@pytest.mark.vcr("too_many_requests.yaml")
+async def test_a_429_does_too(acme, meter):
+    with pytest.raises(errors.RateLimitedError):
+        await acme.list_runners(1, None)
+    assert meter.held == [90.0]
+
+
+@pytest.mark.vcr("secondary_limit_without_a_time.yaml")
+async def test_a_secondary_limit_that_says_no_time_holds_everyone_for_a_minute(acme, meter):
+    with pytest.raises(errors.RateLimitedError):
+        await acme.list_runners(1, None)
+    assert meter.held == [60.0]
+
+
+@pytest.mark.vcr("primary_limit.yaml")
+async def test_the_hourly_limit_holds_everyone_until_its_reset(acme, meter):
+    with pytest.raises(errors.RateLimitedError):
+        await acme.list_runners(1, None)
+    assert meter.held == [pytest.approx(RESET - time.time(), abs=60)]
 
 
 @pytest.mark.vcr("job.yaml")
@@ -255,14 +370,6 @@ async def test_the_latest_deliveries(github):
 async def test_a_code_is_exchanged_once():
     created = await convert(API, "a-code")
     assert (created.id, created.html_url) == (1, "https://github.com/apps/octoapp")
+    assert (created.pem, created.webhook_secret) == ("(a PEM private key)", "(a webhook_secret)")
     with pytest.raises(errors.CodeRefusedError):
         await convert(API, "a-code")
-
-
-def test_every_cassette_is_played_and_none_holds_a_secret():
-    names = {each.name for each in CASSETTES.glob("*.yaml")}
-    source = pathlib.Path(__file__).read_text()
-    assert {name for name in names if f'vcr("{name}")' not in source} == set()
-    for name in names:
-        text = (CASSETTES / name).read_text()
-        assert not [word for word in ("ghs_", "ghp_", "PRIVATE KEY-----", "eyJ") if word in text], name

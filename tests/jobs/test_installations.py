@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.errors import GitHubUnavailableError
 from ghapp.health.installation import Installation
 from jobs.installations import discover_installations
 
@@ -40,8 +41,54 @@ async def test_who_has_another_name_is_known_by_it(story):
         assert (await it.house.installations.one(it.installation)).org == "acme-two"
 
 
-async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monkeypatch):
+async def test_the_only_one_is_swept_at_once(story):
     async with story() as it:
+        assert await it.house.schedule.next(it.installation) == it.clock()
+
+
+@pytest.mark.parametrize(
+    ("hinder", "relent"),
+    [
+        (lambda control: control.suspend("acme"), lambda control: control.unsuspend("acme")),
+        (
+            lambda control: control.permissions("acme", permissions={"metadata": "read"}),
+            lambda control: control.permissions("acme", permissions={"organization_self_hosted_runners": "read"}),
+        ),
+    ],
+    ids=["unsuspended", "permitted"],
+)
+async def test_who_lets_us_look_again_is_swept_at_once(story, hinder, relent):
+    async with story() as it:
+        hinder(it.sandbox.control)
+        await discover_installations(it.house)
+        relent(it.sandbox.control)
+        it.clock.pass_(300)
+        await discover_installations(it.house)
+        assert await it.house.schedule.next(it.installation) == it.clock()
+
+
+async def test_a_reason_that_lasts_is_dated_from_when_it_began(story):
+    async with story() as it:
+        it.sandbox.control.suspend("acme")
+        began = it.clock()
+        await discover_installations(it.house)
+        it.clock.pass_(300)
+        await discover_installations(it.house)
+        assert (await it.house.runners.survey(it.installation)).failing_since == began
+
+
+async def test_when_github_does_not_say_who_there_is_everybody_stays(story):
+    async with story() as it:
+        it.sandbox.control.fault(match="/app/installations", status=502)
+        with pytest.raises(GitHubUnavailableError):
+            await discover_installations(it.house)
+        assert [each.id for each in await it.house.installations.all()] == [it.installation]
+        assert await it.house.schedule.next(it.installation) is not None
+
+
+@pytest.mark.parametrize("seconds", [1.5, 60])
+async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monkeypatch, seconds):
+    async with story(config=f"[sweep]\ninterval_seconds = {seconds}\n") as it:
         held = (await it.house.installations.one(it.installation)).permissions
         many = [Installation(each, f"org{each}", each, held) for each in range(600, 720)]
 
@@ -51,7 +98,7 @@ async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monk
         monkeypatch.setattr(it.house.github, "installations", installations)
         await discover_installations(it.house)
         due = [await it.house.schedule.next(each.id) - it.clock() for each in many]
-        assert sorted(set(due)) == [float(each) for each in range(60)]
+        assert sorted(set(due)) == [float(each) for each in range(int(seconds))]
 
 
 async def test_who_is_enrolled_keeps_its_date(story):

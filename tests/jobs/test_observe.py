@@ -13,7 +13,7 @@ from ghapp.github.api import Listing
 from ghapp.health.installation import Installation
 from ghapp.health.verdict import Reason
 from ghapp.store.pages import Pages
-from jobs.observe import MOST_PAGES, ask_each, observe
+from jobs.observe import ask_each, observe
 
 ACME = Installation(7, "acme", 1)
 
@@ -117,8 +117,10 @@ async def test_pages_behind_the_last_are_forgotten(pages):
         (Tenant(250, totals={1: 249, 2: 249, 3: 249}), Reason.LIST_INCOMPLETE),
         (Tenant(250, totals={3: 251}), Reason.LIST_INCOMPLETE),
         (Tenant(250, overlap=1), Reason.LIST_INCOMPLETE),
+        (Tenant(0), None),
+        (Tenant(0, totals={1: 1}), Reason.LIST_INCOMPLETE),
     ],
-    ids=["complete", "one is missing", "one too many", "pages disagree", "one twice"],
+    ids=["complete", "one is missing", "one too many", "pages disagree", "one twice", "nobody", "nobody of one"],
 )
 async def test_it_is_complete_only_when_it_adds_up(pages, tenant, flaw):
     assert (await observe(tenant, pages, 10)).flaw == flaw
@@ -142,6 +144,20 @@ async def test_when_the_first_page_fails_nothing_is_known_of_the_others_and_what
     assert (await observe(tenant, pages, 10)).billable == 0
 
 
+async def test_a_page_that_did_not_change_counts_as_it_did_when_it_came(pages):
+    tenant = Tenant(300)
+    await observe(tenant, pages, 10)
+    tenant.count, tenant.versions = 299, {1: 1, 3: 1}
+    assert (await observe(tenant, pages, 10)).flaw is Reason.LIST_INCOMPLETE, "page 2 still counts 300"
+    tenant.versions[2] = 1
+    assert (await observe(tenant, pages, 10)).flaw is None
+
+
+async def test_what_was_seen_is_told_without_what_it_cost(pages):
+    look = (await observe(Tenant(2, totals={1: 3}), pages, 10)).look
+    assert (set(look.runners), look.total, look.flaw) == ({1, 2}, 3, Reason.LIST_INCOMPLETE)
+
+
 @pytest.mark.parametrize("concurrency", [1, 3, 10])
 async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
     tenant = Tenant(2000)
@@ -153,8 +169,11 @@ async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
 
 
 async def test_a_count_that_is_not_to_be_believed_is_no_answer(pages):
+    assert (await observe(Tenant(100, totals={1: 100_000}), pages, 100)).calls == 1000
+    tenant = Tenant(100, token="another", totals={1: 100_001})
     with pytest.raises(GitHubUnavailableError, match="not to be believed"):
-        await observe(Tenant(100, totals={1: MOST_PAGES * 100 + 1}), pages, 10)
+        await observe(tenant, pages, 100)
+    assert tenant.asked == [(1, None)]
 
 
 async def test_progress_is_told_after_each_page(pages):

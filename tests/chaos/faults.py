@@ -1,0 +1,113 @@
+"""What can go wrong, in lanes: within a lane one after the other, the lanes all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import NamedTuple
+
+from ghapp.sandbox.control import Control
+from tests.chaos.house import CONFIRM_SECONDS, LARGE_POOL, ORG, OTHER_NAME, House
+
+Act = Callable[[House, Random, float], object]
+WINDOW = (2.0, 9.0)
+MOMENT = (0.0, 0.0)
+
+
+class Fault(NamedTuple):
+    """What is done to the house, how long it lasts (seconds, from and to), and how often it comes beside the others."""
+
+    act: Act
+    seconds: tuple[float, float] = WINDOW
+    weight: float = 1.0
+
+
+class Lane(NamedTuple):
+    """Faults, and the pause between two of them (seconds, from and to)."""
+
+    pause: tuple[float, float]
+    faults: Mapping[str, Fault]
+
+
+def lever(pull: Callable[[Control, Random, float], object], seconds: tuple[float, float] = WINDOW) -> Fault:
+    """A fault of GitHub's."""
+    return Fault(lambda house, rng, lasting: pull(house.sandbox.control, rng, lasting), seconds)
+
+
+def _go_offline(house: House, rng: Random, seconds: float) -> None:
+    gone = house.sandbox.control.take_offline(ORG, count=rng.randint(1, 5))
+    house.later(seconds, lambda: house.bring_online(gone))
+
+
+def _stop_redis(house: House, rng: Random, seconds: float) -> None:
+    house.redis.stop()
+    house.later(seconds, house.redis.start)
+
+
+RUNNERS = {
+    "registrations_lost": Fault(lambda house, rng, _: house.lose(rng, rng.randint(1, 3)), MOMENT, 6),
+    "mass_loss": Fault(lambda house, rng, _: house.lose(rng, rng.randint(25, 35), LARGE_POOL), MOMENT, 0.4),
+    "registrations_vanish_and_return": Fault(
+        lambda house, rng, seconds: house.lose(rng, rng.randint(1, 30), seconds=seconds),
+        (CONFIRM_SECONDS * 0.2, CONFIRM_SECONDS * 0.8),
+        2,
+    ),
+    "runners_go_offline": Fault(_go_offline, WINDOW, 2),
+}
+
+ANSWERS = {
+    "permission_missing": lever(lambda c, _, s: c.withhold_permission(ORG, seconds=s)),
+    "permission_missing_in_guise": lever(lambda c, _, s: c.withhold_permission(ORG, status=404, seconds=s)),
+    "permission_missing_not_admitted": lever(
+        lambda c, _, s: c.withhold_permission(ORG, status=404, admitted=False, seconds=s)
+    ),
+    "organization_renamed": lever(lambda c, _, s: c.rename(ORG, OTHER_NAME, seconds=s)),
+    "installation_suspended": lever(lambda c, _, s: c.suspend(ORG, seconds=s)),
+    "fresh_tokens_doubted": lever(lambda c, _, s: c.doubt_new_tokens(ORG, seconds=s)),
+    "server_errors": lever(lambda c, _, s: c.server_errors(share=0.5, seconds=s)),
+    "connections_reset": lever(lambda c, _, s: c.reset_connections(share=0.5, seconds=s)),
+    "answers_hang": lever(lambda c, _, s: c.hang(pause=15.0, share=0.3, seconds=s)),
+    "bodies_cut_short": lever(lambda c, _, s: c.cut_short(share=0.5, seconds=s)),
+    "html_instead_of_json": lever(lambda c, _, s: c.answer_html(share=0.7, seconds=s)),
+    "address_blocked": lever(lambda c, _, s: c.block_address(ORG, seconds=s)),
+    "list_leaves_out_live_runners": lever(lambda c, r, s: c.unlist(ORG, share=r.uniform(0.05, 0.6), seconds=s)),
+    "list_leaves_out_and_counts": lever(lambda c, _, s: c.unlist(ORG, share=0.2, counted=True, seconds=s)),
+    "list_empty": lever(lambda c, _, s: c.empty_list(ORG, seconds=s)),
+    "list_miscounted": lever(lambda c, r, s: c.miscount(ORG, by=r.choice([-7, 3, 100]), seconds=s)),
+    "list_stale": lever(lambda c, r, s: c.stale_lists(ORG, age=r.uniform(2, 9), seconds=s)),
+    "pages_slip": lever(lambda c, r, s: c.slip_pages(ORG, vanish=r.randint(0, 2), appear=r.randint(0, 2), seconds=s)),
+    "deleted_runners_linger": lever(lambda c, _, s: c.linger(ORG, seconds=s)),
+    "busy_runners_shown_idle": lever(lambda c, _, s: c.misreport(ORG, busy=False, seconds=s)),
+    "online_runners_shown_offline": lever(lambda c, _, s: c.misreport(ORG, status="offline", seconds=s)),
+    "rate_limited": lever(lambda c, _, s: c.exhaust_limit(ORG, status=429, seconds=s)),
+    "secondary_limit": lever(lambda c, _, s: c.secondary_limit(ORG, retry_after=int(s) + 1)),
+    "clock_ahead": lever(lambda c, _, s: c.skew_clock(ahead=90, seconds=s)),
+    "clock_behind": lever(lambda c, _, s: c.skew_clock(ahead=-90, seconds=s)),
+    "controller_fails": lever(lambda c, _, s: c.fail_controller(seconds=s)),
+}
+
+DELIVERIES = {
+    "hook_unreachable": lever(lambda c, _, s: c.unreachable_webhook(seconds=s)),
+    "deliveries_lost": lever(lambda c, _, s: c.lose_deliveries(share=0.3, seconds=s)),
+    "deliveries_fail": lever(lambda c, _, s: c.fail_deliveries(share=0.5, seconds=s)),
+    "answers_to_deliveries_lost": lever(lambda c, _, s: c.fail_deliveries(arrive=True, share=0.5, seconds=s)),
+    "deliveries_repeated": lever(lambda c, _, s: c.repeat_deliveries(copies=3, seconds=s)),
+    "deliveries_late": lever(lambda c, _, s: c.delay_deliveries(by=10, share=0.5, seconds=s)),
+    "deliveries_out_of_order": lever(lambda c, _, s: c.reorder_deliveries(batch=5, seconds=s)),
+}
+
+PROCESSES = {
+    "web_killed": Fault(lambda house, rng, _: house.kill("web", rng), MOMENT, 2),
+    "worker_killed": Fault(lambda house, rng, _: house.kill("worker", rng), MOMENT, 3),
+    "horses_killed": Fault(lambda house, rng, _: house.kill_horses(rng), MOMENT, 3),
+    "clock_killed": Fault(lambda house, rng, _: house.kill("clock", rng), MOMENT, 2),
+    "deliveries_to_the_other_web": Fault(lambda house, rng, _: house.deliver_to_the_next_web(), MOMENT),
+    "redis_away": Fault(_stop_redis, (1.0, 5.0)),
+}
+
+LANES = {
+    "runners": Lane((1.0, 5.0), RUNNERS),
+    "answers": Lane((1.0, 8.0), ANSWERS),
+    "deliveries": Lane((1.0, 12.0), DELIVERIES),
+    "processes": Lane((2.0, 8.0), PROCESSES),
+}

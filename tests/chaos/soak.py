@@ -1,0 +1,92 @@
+"""Lets everything go wrong, lets it calm down, and draws up the account."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+
+from redis.asyncio import Redis
+
+from ghapp.health.fuse import Position
+from ghapp.health.redelivery import FIRST_WAIT_SECONDS
+from ghapp.store.fuses import Fuses
+from ghapp.store.installations import Installations
+from ghapp.work import BACKOFF_SECONDS
+from tests.chaos.account import Account, account_of
+from tests.chaos.faults import LANES
+from tests.chaos.house import (
+    CONFIRM_SECONDS,
+    INTERVAL_SECONDS,
+    JOB_SECONDS,
+    PROVE_SECONDS,
+    STARTUP_SECONDS,
+    House,
+    open_house,
+)
+from tests.chaos.schedule import schedule
+
+TICK_SECONDS = 0.1
+LOOK_SECONDS = 1.0
+ROUNDS = 4
+"""Batches of 3, 6, 12 and 24: as many as the largest loss needs."""
+
+TAKEN_OVER_SECONDS = 20.0
+
+
+def soak(seed: int, seconds: float, folder: Path, tell: Callable[[str], object]) -> Account:
+    """Run it once; `tell` hears of each fault as it strikes."""
+    with open_house(folder, seed) as house:
+        _strike(house, seed, seconds, tell)
+        house.calm_down()
+        return _calm(house, calm_seconds(seconds), tell)
+
+
+def calm_seconds(seconds: float) -> float:
+    """How long the last loss and the last delivery may take, after a soak of so many seconds.
+
+    What failed again and again is left alone for longer each time: for no longer than it can have grown to by then.
+    """
+    redelivered = FIRST_WAIT_SECONDS
+    while 2 * redelivered <= seconds + FIRST_WAIT_SECONDS:  # its attempts were at 0, 30, 90, 210 …
+        redelivered *= 2
+    tried = accumulate(BACKOFF_SECONDS, initial=0)
+    again = max(wait for at, wait in zip(tried, BACKOFF_SECONDS, strict=False) if at <= seconds)
+    notice = JOB_SECONDS[1] + STARTUP_SECONDS + CONFIRM_SECONDS + 2 * INTERVAL_SECONDS
+    return max(redelivered, again) + TAKEN_OVER_SECONDS + notice + ROUNDS * PROVE_SECONDS
+
+
+def _strike(house: House, seed: int, seconds: float, tell: Callable[[str], object]) -> None:
+    coming = schedule(seed, seconds)
+    began = time.monotonic()
+    while (now := time.monotonic() - began) < seconds:
+        house.supervise()
+        while coming and coming[0].at <= now:
+            strike = coming.pop(0)
+            tell(str(strike))
+            LANES[strike.lane].faults[strike.name].act(house, Random(strike.draw), strike.seconds)
+        time.sleep(TICK_SECONDS)
+
+
+def _calm(house: House, seconds: float, tell: Callable[[str], object]) -> Account:
+    """The account once nothing is left to wait for, or as it is when that never comes."""
+    tell(f"calm, for {seconds:.0f} s at most")
+    ends, resumed = time.monotonic() + seconds, 0
+    while True:
+        house.supervise()
+        account = account_of(house, resumed)
+        if account.settled or time.monotonic() > ends:
+            return account
+        if Position.STOPPED in account.stored.fuses.values():
+            tell("a fuse is stopped; a person resumes it")
+            resumed += 1
+            house.ask(lambda redis: _resume(house, redis))
+        time.sleep(LOOK_SECONDS)
+
+
+async def _resume(house: House, redis: Redis) -> None:
+    installation = await Installations(redis).one(house.installation)
+    if installation is not None:
+        await Fuses(redis).resume(installation, None, "chaos", time.time(), house.settings.policy.fuse)
