@@ -36,11 +36,12 @@ def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = Fa
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    ending: list[Any] = (
-        [structlog.dev.ConsoleRenderer()]
-        if console
-        else [structlog.processors.format_exc_info, _redact, structlog.processors.JSONRenderer()]
-    )
+    # A traceback becomes text before it is redacted: it may quote a secret.
+    ending: list[Any] = [
+        structlog.processors.format_exc_info,
+        _redact,
+        structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer(),
+    ]
     structlog.configure(
         processors=[*shared, _redact, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

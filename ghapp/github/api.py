@@ -31,6 +31,7 @@ from ghapp.health.evidence import Registration
 from ghapp.health.installation import Installation
 
 PER_PAGE = 100
+NO_CONTENT = 204
 
 SETTLING_SECONDS = 10.0
 """A token that is younger may be answered 401, or 404 in its guise: not every server of GitHub's knows it yet."""
@@ -245,7 +246,11 @@ class Tenant:
         answer = await self.send("DELETE", path)
         if answer.status == UNPROCESSABLE:
             return Removal.BUSY
-        return Removal.ALREADY_GONE if answer.status == NOT_FOUND else Removal.REMOVED
+        if answer.status == NOT_FOUND:
+            return Removal.ALREADY_GONE
+        if answer.status != NO_CONTENT:  # a page that a redirect led to removes nothing
+            raise GitHubUnavailableError(f"DELETE {path}: GitHub answered {answer.status}, which says nothing")
+        return Removal.REMOVED
 
     async def job_is_over(self, repository: str, job_id: int) -> bool:
         """Whether a workflow job of a repository (`owner/name`) has ended.

@@ -11,6 +11,7 @@ import pytest
 from ghapp import errors
 from ghapp.credentials import AppCredentials
 from ghapp.github.api import GitHub, Removal
+from ghapp.github.transport import open_client
 from ghapp.health.installation import Installation
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
@@ -82,9 +83,8 @@ def github(private_key):
             sent.append(request)
             return answer(request)
 
-        client = httpx.AsyncClient(
-            base_url=BASE, transport=httpx.MockTransport(handle), headers={"User-Agent": "ghapp"}
-        )
+        client = open_client(BASE)
+        client._transport, client._mounts = httpx.MockTransport(handle), {}
         credentials = AppCredentials("Iv1.abc", private_key, ("s",))
         return GitHub(BASE, credentials, vault or Vault(), meter, client, lambda: NOW), sent, meter
 
@@ -144,6 +144,21 @@ async def test_over_a_limit_everyone_is_told_for_how_long(github, status, header
     assert meter.heard == [(7, None)], "and it is no longer on its way"
 
 
+async def test_a_429_that_says_no_time_is_a_minute(github):
+    api, _, meter = github(lambda _: httpx.Response(429, text="slow down"))
+    with pytest.raises(errors.RateLimitedError):
+        await (await api.tenant(ACME)).runner(23)
+    assert meter.held == [(7, 60.0)]
+
+
+@pytest.mark.parametrize("status", [400, 409, 410, 451])
+async def test_what_nobody_foresaw_is_an_error_and_nothing_is_concluded_from_it(github, status):
+    api, _, meter = github(lambda _: httpx.Response(status, json={"message": "no"}))
+    with pytest.raises(errors.GitHubError, match=f"GitHub answered {status}"):
+        await (await api.tenant(ACME)).runner(23)
+    assert meter.held == []
+
+
 @pytest.mark.parametrize(("age", "forgotten"), [(10.0, [7]), (9.9, [])], ids=["settled", "too young"])
 async def test_a_401_ends_a_settled_token_and_excuses_a_young_one(github, age, forgotten):
     vault = Vault(age)
@@ -187,6 +202,20 @@ async def test_a_removal_is_told_by_its_status(github, status, outcome):
     assert [(request.method, request.url.path) for request in sent] == [
         ("DELETE", "/api/v3/orgs/acme/actions/runners/23")
     ]
+
+
+@pytest.mark.parametrize("status", [200, 202, 302], ids=["a page", "accepted", "sent on to a page"])
+async def test_a_removal_that_is_answered_by_somebody_else_is_none(github, status):
+    """A proxy before a GitHub Enterprise Server that wants a login sends a page, which is no error."""
+
+    def answer(request):
+        return httpx.Response(
+            status if request.method == "DELETE" else 200, headers={"location": "/login"}, text="<html>sign in</html>"
+        )
+
+    api, _, _ = github(answer)
+    with pytest.raises(errors.GitHubUnavailableError):
+        await (await api.tenant(ACME)).remove_runner(23)
 
 
 async def test_a_removal_is_never_sent_twice(github):
@@ -238,3 +267,28 @@ async def test_the_list_of_installations_is_followed_to_its_end(github):
     api, sent, _ = github(answer)
     assert len(await api.installations()) == 201
     assert len(sent) == 3
+
+
+def moved(to):
+    """Answers 307 once."""
+    return lambda request: (
+        httpx.Response(200, json=RUNNER)
+        if str(request.url) == to
+        else httpx.Response(307, headers={"location": to}, json={"message": "Temporary Redirect", "url": to})
+    )
+
+
+async def test_a_repository_that_moved_is_followed_with_all_that_was_sent(github):
+    there = f"{BASE}/repositories/1/check-runs"
+    api, sent, _ = github(moved(there))
+    answer = await (await api.tenant(ACME)).send("POST", "/repos/acme/old/check-runs", json={"name": "n"})
+    assert answer.status == 200
+    asked, followed = sent
+    assert (followed.method, str(followed.url), followed.content) == ("POST", there, asked.content)
+    assert followed.headers["authorization"] == asked.headers["authorization"]
+
+
+async def test_no_other_host_is_told_the_token(github):
+    api, sent, _ = github(moved("https://elsewhere.example/"))
+    await (await api.tenant(ACME)).send("GET", "/repos/acme/old")
+    assert ["authorization" in each.headers for each in sent] == [True, False]

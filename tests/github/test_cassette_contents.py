@@ -32,6 +32,7 @@ def answers():
 
 def template(path):
     """The path as GitHub's description writes it; of two, the one with fewer parameters."""
+    path = re.sub(r"^/repositories/\d+", "/repos/owner/repo", path)
     fitting = [
         each for each in description()["paths"] if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(each)), path)
     ]

@@ -310,6 +310,12 @@ async def test_a_repository_s_default_branch(acme):
     assert await Checks(acme, "octocat/Hello-World").default_branch() == "master"
 
 
+@pytest.mark.vcr("repository_moved.yaml")
+async def test_a_repository_that_moved_is_followed(acme, sent):
+    assert await Checks(acme, "octocat/Hello-Old-World").default_branch() == "master"
+    assert [each.headers["authorization"] for each in sent] == ["token a-token"] * 2
+
+
 @pytest.mark.vcr("workflow_runs.yaml")
 async def test_the_head_of_a_branch_by_its_newest_run(acme):
     head = await Checks(acme, "octo-org/octo-repo").head("master", 1.0)

@@ -68,3 +68,33 @@ async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
         object.__setattr__(it.house.settings, "pools", ())
         await notify_pool(it.house, event_id)
         assert await it.house.events.unsent() == []
+
+
+async def test_an_event_of_an_org_that_removed_the_app_is_let_go(story):
+    async with story() as it:
+        _, event_id = await granted(it)
+        it.sandbox.control.fail_controller(seconds=0)
+        await it.house.installations.remove(it.installation)
+        await notify_pool(it.house, event_id)
+        assert await it.house.events.unsent() == []
+        assert it.sandbox.control.controller_events() == []
+
+
+async def test_a_runner_that_was_forgotten_meanwhile_is_not_made_known_again(story):
+    async with story() as it:
+        lost, event_id = await granted(it)
+        await it.house.runners.revise(it.installation, {lost: lambda _: None})
+        it.sandbox.control.fail_controller(seconds=0)
+        await notify_pool(it.house, event_id)
+        assert await it.house.runners.some(it.installation, [lost]) == {}
+        assert await it.house.events.unsent() == []
+
+
+async def test_a_url_that_does_not_answer_at_all_is_asked_again(story):
+    async with story() as it:
+        _, event_id = await granted(it)
+        (pool,) = it.house.settings.pools
+        object.__setattr__(pool, "url", "http://127.0.0.1:1/")
+        with pytest.raises(ReplacerUnavailableError):
+            await notify_pool(it.house, event_id)
+        assert await it.house.events.unsent() == [event_id]

@@ -20,7 +20,7 @@ PROGRAM = """
 import logging, sys
 from ghapp import log
 secret = sys.argv[1]
-log.configure("json")
+log.configure(sys.argv[2])
 log.logger("t").warning(f"failed with {secret}", why=f"because of {secret}", org="acme", body=b"payload")
 logging.getLogger("another.library").warning("failed with %s", secret)
 try:
@@ -30,9 +30,21 @@ except ValueError:
 """
 
 
+def said_of(secret, log_format):
+    words = [sys.executable, "-c", PROGRAM, secret, log_format]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stderr
+
+
 def lines_of(secret):
-    ran = subprocess.run([sys.executable, "-c", PROGRAM, secret], capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in ran.stderr.splitlines()]
+    return [json.loads(line) for line in said_of(secret, "json").splitlines()]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_on_a_terminal_nothing_more_is_told(secret):
+    told = said_of(secret, "console")
+    assert "Traceback" in told
+    assert "[redacted]" in told
+    assert secret not in told
 
 
 @pytest.mark.parametrize("secret", SECRETS)
