@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
 import types
 import typing
@@ -33,8 +34,14 @@ MOST = 1_000_000
 SECRET_BYTES = 24
 """The least that Standard Webhooks asks for."""
 
+NAMES = {
+    "org": (r"[\w.-]+", "a login, as it stands in the organization's address"),
+    "repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
+    "name": (r"(?!\*$)[^/\x00-\x1f]+", "a name without a slash, and not *, which stands for all pools"),
+}
+"""By key: the pattern of what things are called, and how that is written."""
+
 FRACTIONS = {"share", "fraction"}
-COUNTS = {"concurrency", "floor", "first_batch", "per_sweep", "per_tick"}
 ADDRESSES = (
     "GHAPP_CONFIG",
     "GHAPP_REDIS_URL",
@@ -162,10 +169,7 @@ class Settings:
             credentials=read_credentials(environ, state_dir),
             setup_key=environ.get("GHAPP_SETUP_KEY") or None,
             policy=policy,
-            org_policies={
-                name.lower(): _policy(_table(rows, f"orgs.{name}"), policy, f"orgs.{name}.")
-                for name, rows in _table(orgs, "orgs").items()
-            },
+            org_policies=_org_policies(_table(orgs, "orgs"), policy),
             pools=pools,
             pool_secrets=_pool_secrets(pools, environ),
         )
@@ -187,6 +191,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(f"GHAPP_CONFIG: {path} is nested too deeply; tables go three deep") from None
 
 
 def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
@@ -200,6 +206,17 @@ def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
         for name, rows in tables.items()
     }
     return dataclasses.replace(base, **changes)
+
+
+def _org_policies(orgs: Mapping[str, Any], base: Policy) -> dict[str, Policy]:
+    """Each org's tables, by its login in lower case: to GitHub case is nothing."""
+    policies: dict[str, Policy] = {}
+    for name, rows in orgs.items():
+        _string(name, "org", f"[orgs.{name}]")
+        if name.lower() in policies:
+            raise ConfigurationError(f"[orgs.{name}]: it is there twice, in another case; GitHub knows no difference")
+        policies[name.lower()] = _policy(_table(rows, f"orgs.{name}"), base, f"orgs.{name}.")
+    return policies
 
 
 def _overlay(base: T, row: Mapping[str, Any], where: str) -> T:
@@ -295,8 +312,10 @@ def _count(value: Any, _key: str, where: str) -> int:
 
 def _string(value: Any, key: str, where: str) -> str:
     text = str(_require(isinstance(value, str) and value != "", value, where, "a string"))
-    owner, _, name = text.partition("/")
-    return str(_require(key != "repository" or (owner and name and "/" not in name), text, where, "owner/name"))
+    if key in NAMES:
+        pattern, right = NAMES[key]
+        _require(re.fullmatch(pattern, text, re.ASCII), text, where, right)
+    return text
 
 
 _SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: _string}

@@ -13,7 +13,13 @@ from click.exceptions import NoArgsIsHelpError
 from ghapp import log
 from ghapp.cli import deliveries, doctor, fleet, remediation, roles, tokens
 from ghapp.cli.opening import FAILED, MISUSED, UnknownOrgError
-from ghapp.errors import ConfigurationError, GhappError, StoreUnavailableError, UnauthorizedError
+from ghapp.errors import (
+    ConfigurationError,
+    GhappError,
+    GitHubUnavailableError,
+    StoreUnavailableError,
+    UnauthorizedError,
+)
 
 LONGEST_SHOWN = 160
 
@@ -29,18 +35,22 @@ def in_one_line() -> Iterator[None]:
         raise
     except click.UsageError as error:
         usage = "" if error.ctx is None else f"; see `{error.ctx.command_path} --help`"
-        _give_up(" ".join(error.format_message().split()).rstrip(".") + usage, MISUSED)
+        _give_up(error.format_message().rstrip(".") + usage, MISUSED)
     except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError) as error:
         _give_up(str(error), MISUSED)
     except RedisError as error:
         why = shorten(log.redact(str(error)), LONGEST_SHOWN, placeholder=" …")
         _give_up(f"Redis does not answer: {why}; check GHAPP_REDIS_URL", MISUSED)
+    except GitHubUnavailableError as error:
+        _give_up(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
     except GhappError as error:
         _give_up(str(error), FAILED)
 
 
 def _give_up(said: str, code: int) -> NoReturn:
-    click.echo(f"ghapp: {said}", err=True)
+    """Exit with one line, whatever was in what is quoted there."""
+    line = "".join(character if character.isprintable() else " " for character in said)
+    click.echo(f"ghapp: {' '.join(line.split())}", err=True)
     raise click.exceptions.Exit(code)
 
 

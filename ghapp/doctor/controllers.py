@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from urllib.parse import urlsplit
+
+import httpx
 
 from ghapp.doctor.finding import Finding, ok, wrong
 from ghapp.settings import Settings
@@ -24,11 +27,17 @@ async def _problem(url: str) -> str | None:
     parts = urlsplit(url)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            port = parts.port or (HTTPS if parts.scheme == "https" else HTTP)
-            _, writer = await asyncio.open_connection(parts.hostname, port)
+            # Whom the sender of events trusts, we trust.
+            tls = httpx.create_ssl_context() if parts.scheme == "https" else None
+            port = parts.port or (HTTPS if tls else HTTP)
+            _, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
         writer.close()
     except TimeoutError:
         return f"no connection within {CONNECT_SECONDS:.0f} s"
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is not trusted: {error.verify_message}"
+    except ssl.SSLError as error:
+        return f"it does not speak TLS: {error.reason or error}"
     except OSError as error:
         return error.strerror or str(error)
     return None
@@ -39,4 +48,7 @@ def of_url(org: str, pool: str, url: str, problem: str | None) -> Finding:
     name = f"controller of {pool}"
     if problem is None:
         return ok(GROUP, name, url, org)
-    return wrong(GROUP, name, f"{url}: {problem}", "start it, or mend the pool's url", org)
+    fix = "start it, or mend the pool's url"
+    if url.startswith("https:"):
+        fix = "start it, or mend its certificate (SSL_CERT_FILE names whom else to trust) or the pool's url"
+    return wrong(GROUP, name, f"{url}: {problem}", fix, org)

@@ -1,4 +1,4 @@
-"""Deliveries: where GitHub sends them, whether they arrive, and what became of them here. Pure."""
+"""Deliveries: where GitHub sends them, whether they arrive, and what became of them here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, Hook
 from ghapp.health.document import timestamp
+from ghapp.store.inbox import MOST_SCANNED
 
 GROUP = "deliveries"
 
@@ -22,6 +23,9 @@ NOWHERE = ("", "example.com")
 def of_inbox(lag: int, dead: int, *, has_come: bool) -> list[Finding]:
     """What was delivered and has no effect yet, what never will, and whether anything ever was."""
     found = [ok(GROUP, "inbox", f"{lag} wait")]
+    if lag > MOST_SCANNED:
+        fix = "see that a worker drains them; `job failed` in its log says why not. What waits so long may come twice"
+        found = [warning(GROUP, "inbox", f"{lag} wait", fix)]
     if dead:
         fix = "see why with `ghapp deliveries dead`; replay them with `ghapp deliveries replay --all`"
         found.append(warning(GROUP, "given up", f"{dead} had no effect", fix))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ghapp.doctor import controllers, github, installations, roles, store
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.finding import Finding, Status, warning
-from ghapp.doctor.looking import looked
+from ghapp.doctor.looking import Forsaken, looked
 from ghapp.settings import Settings
 
 GROUPS = ("configuration", "redis", "roles", "github", "deliveries", "installations", "controllers")
@@ -17,6 +17,7 @@ GROUPS = ("configuration", "redis", "roles", "github", "deliveries", "installati
 
 async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Everything there is to find, by group and org. Ends within seconds, and is not stopped by what it finds."""
+    asyncio.get_running_loop().set_default_executor(Forsaken())
     (ours, url), seen, reached = await asyncio.gather(_ours(settings), _theirs(settings), controllers.look(settings))
     found = [*of_configuration(settings, environ), *ours, *seen.findings]
     found += await installations.look(settings, url, seen.installed)
@@ -30,7 +31,7 @@ async def _ours(settings: Settings) -> tuple[list[Finding], str | None]:
         fix = "start `ghapp up` here, which embeds one, or set GHAPP_REDIS_URL"
         return [warning("redis", "url", "GHAPP_REDIS_URL is not set", fix)], None
     found = await looked("redis", "answers", lambda: store.look(url), "check GHAPP_REDIS_URL, and start Redis")
-    if any(each.status is Status.WRONG for each in found):
+    if found[0].status is Status.WRONG:  # it does not even answer
         return found, None
     return [*found, *await looked("roles", "roles", lambda: roles.look(url), installations.BROKE_OFF)], url
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from threading import Thread
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -29,6 +32,30 @@ async def looked(group: str, name: str, look: Look, fix: str) -> list[Finding]:
         return [wrong(group, name, f"no answer within {PATIENCE_SECONDS:.0f} s", fix)]
     except (GhappError, RedisError, OSError) as error:
         return [wrong(group, name, redact(str(error)), fix)]
+
+
+class Forsaken(ThreadPoolExecutor):
+    """A thread a call, and nobody waits for them at the end.
+
+    A name server that is away keeps whoever looks up a name for half a minute, and asyncio would wait for that thread
+    long after it gave up the look.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call it in a thread of its own."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                answer = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the future is awaited
+                future.set_exception(error)
+            else:
+                future.set_result(answer)
+
+        if future.set_running_or_notify_cancel():
+            Thread(target=call, daemon=True).start()
+        return future
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Redis: how it answers, and whether it keeps what it is given."""
+"""Redis: how it answers, and whether it takes and keeps what it is given."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError, ResponseError
 
-from ghapp.doctor.finding import Finding, ok, warning
+from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.looking import connected
+from ghapp.store import keys
 
 GROUP = "redis"
 PINGS = 3
+PROBE_MILLISECONDS = 1000
 
 
 async def look(url: str) -> list[Finding]:
@@ -26,11 +28,27 @@ async def look(url: str) -> list[Finding]:
         info: Any = {}
         with suppress(ResponseError):  # our user there need not be permitted to ask
             info = await redis.info()
+        refusal = await _refusal(redis)
         policy = str(info.get("maxmemory_policy", ""))
         with suppress(ResponseError):  # nor need a managed Redis tell
             told: Any = await redis.config_get("maxmemory-policy")
             policy = str(told.get("maxmemory-policy", policy))
-    return of_redis(url, milliseconds, info, policy)
+    return [*of_redis(url, milliseconds, info, policy), *of_writing(refusal)]
+
+
+def of_writing(refusal: ResponseError | None) -> list[Finding]:
+    """Whether it takes what it is given: reading works on many a Redis that keeps nothing."""
+    if refusal is None:
+        return [ok(GROUP, "writing", "it takes what it is given")]
+    said, fix = f"it keeps nothing: {refusal}", "mend that: without it nothing is remembered"
+    match refusal:
+        case ReadOnlyError():
+            said, fix = "it is a replica, and takes nothing", "name the primary, or Sentinel by redis+sentinel://"
+        case OutOfMemoryError():
+            said, fix = "its memory is full, and it takes nothing", "raise its maxmemory"
+        case NoPermissionError():
+            said, fix = "our user may not write our keys", "permit it ~ghapp:* and ~rq:*; SECURITY.md has the whole"
+    return [wrong(GROUP, "writing", said, fix)]
 
 
 def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str) -> list[Finding]:
@@ -59,6 +77,14 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         fix = "use rediss:// and an ACL user: whoever writes there gives work to the workers"
         found.append(warning(GROUP, "transport", f"no TLS to {', '.join(far)}", fix))
     return found
+
+
+async def _refusal(redis: Redis) -> ResponseError | None:
+    try:
+        await redis.set(keys.PROBE, b"", px=PROBE_MILLISECONDS)
+    except ResponseError as error:
+        return error
+    return None
 
 
 async def _ping(redis: Redis) -> float:

@@ -16,6 +16,9 @@ from ghapp.store import keys
 MOST = 10_000
 """Events kept for each installation."""
 
+START = "0"
+"""Stands for the stream id of the event before the first."""
+
 _APPEND = """
 if redis.call('SET', KEYS[1], '1', 'NX', 'EX', 604800) == false then return 0 end
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'e', ARGV[2])
@@ -53,15 +56,22 @@ class Events:
         )
         return bool(fresh)
 
-    async def since(self, installation: int, last_id: str, most: int = 100) -> list[tuple[str, bytes]]:
-        """Events after a stream id (`0` for all that are kept): (stream id, CloudEvent as JSON)."""
-        rows: Any = await self._redis.xrange(keys.events(installation), min=f"({last_id}", count=most)
-        return [(entry_id.decode(), row[b"e"]) for entry_id, row in rows]
+    async def since(self, installation: int, last_id: str, most: int = 100) -> list[tuple[str, bytes]] | None:
+        """Events after the one of that stream id: (stream id, CloudEvent as JSON). `START` is before the first.
+
+        None when that one is not kept any more: what came after it may be gone, too.
+        """
+        rows: Any = await self._redis.xrange(keys.events(installation), min=last_id, count=most + 1)
+        if last_id != START:
+            if not rows or rows[0][0].decode() != last_id:
+                return None
+            del rows[0]
+        return [(entry_id.decode(), row[b"e"]) for entry_id, row in rows[:most]]
 
     async def last_id(self, installation: int) -> str:
-        """The stream id of the last event; `0` when there is none."""
+        """The stream id of the last event; `START` when there is none."""
         rows: Any = await self._redis.xrevrange(keys.events(installation), count=1)
-        return rows[0][0].decode() if rows else "0"
+        return rows[0][0].decode() if rows else START
 
     async def latest(self, installation: int, most: int) -> list[tuple[str, bytes]]:
         """The last events, oldest first."""

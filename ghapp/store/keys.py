@@ -29,6 +29,9 @@ OUTBOX = "ghapp:outbox"
 TOKENS = "ghapp:tokens"
 """hash: SHA-256 of a bearer token → what it may. One entry a token."""
 
+PROBE = "ghapp:probe"
+"""string: nothing; whether it can be written at all. Expires within a second."""
+
 COUNTERS = "ghapp:counters"
 """hash: metric and labels → number. Bounded by the labels, which come from closed sets and pool names."""
 

@@ -67,9 +67,9 @@ class Tokens:
         await self._redis.hset(keys.TOKENS, digest(secret).hex(), _encode(token))
         return secret, token
 
-    async def find(self, secret: str) -> Token | None:
-        """What a presented secret may do; None when it is none of ours, or was revoked."""
-        row: Any = await self._redis.hget(keys.TOKENS, digest(secret).hex())
+    async def find(self, digested: bytes) -> Token | None:
+        """What the secret of that `digest` may do; None when it is none of ours, or was revoked."""
+        row: Any = await self._redis.hget(keys.TOKENS, digested.hex())
         return _decode(row) if row is not None else None
 
     async def all(self) -> list[Token]:

@@ -6,7 +6,7 @@ from cachetools import TTLCache
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ghapp.store.tokens import Scope, Token, Tokens, could_be_token
+from ghapp.store.tokens import Scope, Token, Tokens, could_be_token, digest
 from ghapp.web.cache import Cache
 from ghapp.web.problems import problem
 
@@ -20,13 +20,14 @@ FAILURE_SECONDS = 60.0
 class Gate:
     """Lets in whoever may. A revoked token is good for a second longer; while Redis is away, as it last was.
 
-    Guessing is hopeless, for a token has 256 bits; it is made cheap for us as well. A token that is known here is let
-    in whatever else its address sends: many share that of a proxy.
+    What is remembered of a token is its digest: comparing digests tells nothing of the secret, and no secret outlives
+    its request here. Guessing is hopeless, for a token has 256 bits; it is made cheap for us as well. A token that is
+    known here is let in whatever else its address sends: many share that of a proxy.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
-        self._known: Cache[str, Token] = Cache(MOST, MOST)
+        self._known: Cache[bytes, Token] = Cache(MOST, MOST)
         self._failures: TTLCache[str, int] = TTLCache(MOST, FAILURE_SECONDS)
 
     async def refuse(self, request: Request, scope: Scope, org: str, now: float) -> Response | None:
@@ -34,12 +35,10 @@ class Gate:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             return _unauthorized("send Authorization: Bearer and a token of `ghapp token create`", "Bearer")
-        is_known = self._known.holds(secret)
-        if not is_known and self._failures.get(_address(request), 0) >= MOST_FAILURES:
+        key = digest(secret) if could_be_token(secret) else None
+        if (key is None or not self._known.holds(key)) and self._has_failed_too_often(request):
             return problem(429, "too many unknown tokens from this address", {"Retry-After": str(int(FAILURE_SECONDS))})
-        token = None
-        if is_known or could_be_token(secret):
-            token = await self._known.read(secret, lambda: self._tokens.find(secret))
+        token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
         if token is None:
             address = _address(request)
             self._failures[address] = self._failures.get(address, 0) + 1
@@ -52,10 +51,15 @@ class Gate:
         return None
 
     async def who(self, request: Request) -> str:
-        """Whose token a request bears that was not refused, as records name it."""
-        _, _, secret = request.headers.get("authorization", "").partition(" ")
-        token = await self._known.read(secret, lambda: self._tokens.find(secret))
-        return "token" if token is None else f"token {token.name or token.id}"
+        """Whose token a request bears that was not refused, as records name it; several may have the same name."""
+        key = digest(request.headers["authorization"].partition(" ")[2])
+        token = await self._known.read(key, lambda: self._tokens.find(key))
+        if token is None:  # revoked since it was let in
+            return "token"
+        return f"token {token.name} ({token.id})" if token.name else f"token {token.id}"
+
+    def _has_failed_too_often(self, request: Request) -> bool:
+        return self._failures.get(_address(request), 0) >= MOST_FAILURES
 
 
 INVALID = 'Bearer error="invalid_token"'

@@ -27,9 +27,10 @@ KEEP_ALIVE_SECONDS = 15.0
 """Proxies cut a connection that is silent for longer than half a minute or so."""
 
 AT_ONCE = 100
-STREAM_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
+STREAM_ID = re.compile(r"0|[0-9]{1,19}-[0-9]{1,19}")
+MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-HELLO = b"retry: 2000\n\n"
+RETRY_MILLISECONDS = 2000
 KEEP_ALIVE = b": still here\n\n"
 
 
@@ -56,14 +57,18 @@ class Events:
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
         installation = of.installation.id
-        if last_id is None:
-            async with understood():
+        async with understood():
+            if last_id is None:
                 last_id = await self._stream.last_id(installation)
+            elif await self._stream.since(installation, last_id, 1) is None:
+                return problem(410, f"{last_id} is not kept any more; read the fleet, and listen without Last-Event-ID")
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type=MEDIA_TYPE)
         told = self._tell(request, org, installation, last_id)
-        return StreamingResponse(told, headers=HEADERS, media_type="text/event-stream")
+        return StreamingResponse(told, headers=HEADERS, media_type=MEDIA_TYPE)
 
     async def _tell(self, request: Request, org: str, installation: int, last_id: str) -> AsyncIterator[bytes]:
-        yield HELLO
+        yield hello(last_id)
         loop = asyncio.get_running_loop()
         silent_since = loop.time()
         while not self._stopping.is_set():
@@ -75,6 +80,8 @@ class Events:
                 news = await self._stream.since(installation, last_id, AT_ONCE) if is_behind else []
             except (RedisError, OSError, StoreUnavailableError):  # the listener keeps its place until Redis is back
                 news = []
+            if news is None:  # it was too slow: when it comes back it is told so
+                return
             if news:
                 last_id = news[-1][0]
                 yield b"".join(as_message(entry_id, event) for entry_id, event in news)
@@ -91,6 +98,11 @@ def place(stream_id: str) -> tuple[int, int]:
     """A stream id as what it is ordered by."""
     milliseconds, _, number = stream_id.partition("-")
     return int(milliseconds), int(number or 0)
+
+
+def hello(last_id: str) -> bytes:
+    """The first message, without data: who is cut off before the first event, too, knows where it was."""
+    return b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, last_id.encode())
 
 
 def as_message(entry_id: str, event: bytes) -> bytes:

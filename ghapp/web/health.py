@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Annotated, Protocol
 
 import msgspec
@@ -19,9 +20,11 @@ from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import understood
 from ghapp.web.auth import Gate
+from ghapp.web.body import body_of, understood_as
 from ghapp.web.demand import demand_document
 from ghapp.web.problems import not_installed, problem
-from ghapp.web.reads import FleetPage, Reads
+from ghapp.web.ration import Ration
+from ghapp.web.reads import MOST_ORGS, FleetPage, Reads
 from ghapp.work import Work
 
 log = logger(__name__)
@@ -34,6 +37,13 @@ ALIVE_SECONDS = 0.5
 """A probe gives up after a second, and then counts it as a failure."""
 
 DEFAULT_PAGE = 100
+MOST_DIGITS = 18
+"""What fits 64 bits."""
+
+LOOKS_AT_ONCE, LOOKS_AN_HOUR = 50, 250
+"""Of one installation, in each web process: a twentieth of the least that GitHub grants."""
+
+SWEEPS_LOOK_TOO = "many looks were asked for lately; sweeps see every runner anyway, or ask again later"
 MISSING_ID = "a runner id is a whole number of 1 or more"
 STATES = {state.value for state in State}
 
@@ -57,6 +67,7 @@ class Health:
 
     def __init__(self, settings: Settings, reads: Reads, gate: Gate, ask: Ask, clock: Clock) -> None:
         self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
+        self._looks: Ration[int] = Ration(LOOKS_AT_ONCE, LOOKS_AN_HOUR, MOST_ORGS)
 
     def routes(self) -> Sequence[Route]:
         """All of them; routes are tried in order, so what is asked most comes first."""
@@ -64,7 +75,7 @@ class Health:
         return [
             Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
             Route(f"{runners}/health", self._by_name, methods=["GET"]),
-            Route(f"{runners}/health", self._batch, methods=["POST"], max_body_size=LARGEST_BATCH_BYTES),
+            Route(f"{runners}/health", self._batch, methods=["POST"]),
             Route(f"{runners}/{{name}}/alive", self._alive, methods=["GET"]),
             Route(f"{runners}/{{runner_id}}", self._retired, methods=["DELETE"]),
             Route(f"{runners}/{{runner_id}}/replaced", self._replaced, methods=["POST"]),
@@ -93,10 +104,7 @@ class Health:
         org, now = request.path_params["org"], self._clock()
         if refusal := await self._gate.refuse(request, "read", org, now):
             return refusal
-        try:
-            asked = msgspec.json.decode(await request.body(), type=Batch)
-        except msgspec.DecodeError as error:
-            return problem(400, f'{error}; it takes {{"ids": [1, 2], "names": ["a"]}}')
+        asked = understood_as(Batch, await body_of(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
         if len(asked.ids) + len(asked.names) > MOST_AT_ONCE:
             return problem(400, f"{MOST_AT_ONCE} runners at once are the most")
         return _json({"runners": await self._reads.many(org, asked.ids, asked.names, now)})
@@ -106,14 +114,14 @@ class Health:
         if refusal := await self._gate.refuse(request, "read", org, now):
             return refusal
         state, pool, cursor = query.get("state"), query.get("pool"), query.get("cursor", "0")
-        limit = query.get("limit", str(DEFAULT_PAGE))
+        limit, after = _whole(query.get("limit", str(DEFAULT_PAGE))), _whole(cursor)
         if state is not None and state not in STATES:
             return problem(400, f"{state!r} is no state; states are {', '.join(sorted(STATES))}")
-        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_AT_ONCE):
+        if limit is None or not 1 <= limit <= MOST_AT_ONCE:
             return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
-        if not (cursor.isascii() and cursor.isdigit()):
+        if after is None:
             return problem(400, "cursor takes the next_cursor of the page before")
-        page = await self._reads.fleet(org, state, pool, int(cursor), int(limit), now)
+        page = await self._reads.fleet(org, state, pool, after, limit, now)
         return _page(page, request.headers.get("if-none-match"))
 
     async def _retired(self, request: Request) -> Response:
@@ -146,12 +154,13 @@ class Health:
         except Exception:  # a mistake of ours must not kill a fleet
             log.exception("alive answered without knowing", org=org, runner=name)
             lost = False
-        return Response(status_code=410 if lost else 200)
+        return problem(410, "its registration is gone; end its pod") if lost else Response(status_code=200)
 
     async def _check(self, request: Request) -> Response:
         """Look at this runner now. Who asks again before it was looked at asks for the same look.
 
-        Of runners that nobody knows one look waits at a time: there are more numbers than there is room for work.
+        Each look costs a call that a sweep will lack, so there are not many in an hour. Of runners that nobody knows
+        one look waits at a time: there are more numbers than there is room for work.
         """
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
         if refusal := await self._gate.refuse(request, "read", org, now):
@@ -161,7 +170,9 @@ class Health:
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
         installation = of.installation.id
-        which = runner_id if runner_id in await self._reads.runners(of) else "unknown"
+        if wait := self._looks.grant(installation, now):
+            return problem(429, SWEEPS_LOOK_TOO, {"Retry-After": str(ceil(wait))})
+        which = runner_id if await self._reads.knows(of, runner_id) else "unknown"
         async with understood():
             await self._ask(Work.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False)
         return Response(status_code=202)
@@ -178,20 +189,23 @@ class Health:
 
 
 def _page(page: FleetPage, known: str | None) -> Response:
-    """304 when nothing but their age has changed."""
+    """304 when nothing but their age has changed; a weak ETag, therefore."""
     following = None if page.following is None else str(page.following)
     body = {"runners": page.documents, "total": page.total, "next_cursor": following}
     ageless = {**body, "runners": [{**document, "age_seconds": None} for document in page.documents]}
-    etag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
-    if known is not None and (etag in known or known.strip() == "*"):  # several may be listed, each weak or not
-        return Response(status_code=304, headers={"ETag": etag})
-    return _json(body, {"ETag": etag})
+    tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
+    if known is not None and (tag in known or known.strip() == "*"):  # several may be listed, each weak or not
+        return Response(status_code=304, headers={"ETag": f"W/{tag}"})
+    return _json(body, {"ETag": f"W/{tag}"})
 
 
 def _runner_id(given: str) -> int | None:
-    if not (given.isascii() and given.isdigit() and len(given) <= 18):  # noqa: PLR2004 - what fits 64 bits
-        return None
-    return int(given) or None
+    return _whole(given) or None
+
+
+def _whole(given: str) -> int | None:
+    """A whole number that was written in digits, and not in thousands of them."""
+    return int(given) if given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS else None
 
 
 def _json(document: object, headers: dict[str, str] | None = None) -> Response:

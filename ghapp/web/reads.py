@@ -154,6 +154,10 @@ class Reads:
 
         return await self._orgs.read(org.lower(), load)
 
+    async def knows(self, of: Org, runner_id: int) -> bool:
+        """Whether anybody told us of that runner."""
+        return await self._evidence(of.installation.id, runner_id) is not None
+
     async def runners(self, of: Org) -> dict[int, Evidence]:
         """Every known runner of an org, by id."""
         installation = of.installation.id
@@ -163,6 +167,12 @@ class Reads:
         """Every job of an org that is not over."""
         installation = of.installation.id
         return await self._jobs.read(installation, lambda: self._demand.all(installation)) or []
+
+    async def pools(self, of: Org) -> set[str]:
+        """The pools of an org: those of the configuration, of its runners, and those whose fuse has turned."""
+        configured = {rule.name for rule in self._settings.pools_of(of.installation.org)}
+        known = {self.pool(of, evidence) for evidence in (await self.runners(of)).values()}
+        return configured | known | of.fuses.keys()
 
     def pool(self, of: Org, evidence: Evidence) -> str:
         """The pool that a runner belongs to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from redis.asyncio import Redis
@@ -15,14 +15,14 @@ from ghapp.settings import Settings
 from ghapp.store.connect import understood
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.web.auth import Gate
+from ghapp.web.body import body_of, understood_as
 from ghapp.web.health import Ask, Clock
 from ghapp.web.problems import not_installed, problem
 from ghapp.web.reads import Reads
 from ghapp.work import Work
 
-T = TypeVar("T")
-
 LARGEST_BYTES = 64 * 1024
+TAKES = '{"pool": name or null}, and a pause also its "why"'
 PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
@@ -49,19 +49,19 @@ class Remediation:
     def routes(self) -> Sequence[Route]:
         """Both of them."""
         return [
-            Route("/v1/orgs/{org}/pause", self._pause, methods=["POST"], max_body_size=LARGEST_BYTES),
-            Route("/v1/orgs/{org}/resume", self._resume, methods=["POST"], max_body_size=LARGEST_BYTES),
+            Route("/v1/orgs/{org}/pause", self._pause, methods=["POST"]),
+            Route("/v1/orgs/{org}/resume", self._resume, methods=["POST"]),
         ]
 
     async def _pause(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
         if refusal := await self._gate.refuse(request, "admin", org, now):
             return refusal
-        stop = await _asked(request, Stop)
-        if isinstance(stop, Response):
-            return stop
+        stop = understood_as(Stop, await body_of(request, LARGEST_BYTES), TAKES)
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
+        if stop.pool is not None and stop.pool not in (pools := await self._reads.pools(of)):
+            return problem(404, f"{org} has no pool {stop.pool}; it has {', '.join(sorted(pools)) or 'none'}")
         async with understood():
             pause = Pause(await self._gate.who(request), stop.why, now)
             await self._fuses.pause(of.installation.id, stop.pool or WHOLE_ORG, pause)
@@ -73,9 +73,7 @@ class Remediation:
         org, now = request.path_params["org"], self._clock()
         if refusal := await self._gate.refuse(request, "admin", org, now):
             return refusal
-        go = await _asked(request, Go)
-        if isinstance(go, Response):
-            return go
+        go = understood_as(Go, await body_of(request, LARGEST_BYTES) or b"{}", TAKES)
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
         installation = of.installation
@@ -86,10 +84,3 @@ class Remediation:
         self._reads.forget(org)
         body = {"ended": sorted(done.ended), "proving": sorted(done.proving)}
         return Response(msgspec.json.encode(body), media_type="application/json")
-
-
-async def _asked(request: Request, shape: type[T]) -> T | Response:
-    try:
-        return msgspec.json.decode(await request.body() or b"{}", type=shape)
-    except msgspec.DecodeError as error:
-        return problem(400, f'{error}; it takes {{"pool": name or null}}, and a pause also its "why"')

@@ -18,6 +18,8 @@ from typing import cast
 import msgspec
 import uvloop
 
+from tests.bench.cpu import scheduled
+
 GUID_LENGTH = 36
 """`{guid}` in a request stands for one that was never sent before: `prefix-%012d`, as long as a real one."""
 
@@ -49,16 +51,21 @@ class Plan(msgspec.Struct):
 class Round(msgspec.Struct):
     """One round against one server.
 
+    Time in which the server could have run, and waited for a core that others used, is left out of it: otherwise a
+    busy machine decides which of two servers looks faster.
+
     Attributes:
         rate: answers a second.
         microseconds: CPU time of the server for each answer.
-        busy: the share of the round in which the server ran, or waited for a core that others were using. Near 1 the
-            server is what was measured, and neither this load generator nor anything behind the server.
+        busy: the share of the round in which the server ran. Near 1 the server is what was measured, and neither this
+            load generator nor anything behind the server.
+        crowded: the share of the whole round that was left out.
     """
 
     rate: float
     microseconds: float
     busy: float
+    crowded: float
 
 
 class Outcome(msgspec.Struct):
@@ -82,9 +89,11 @@ class Outcome(msgspec.Struct):
         return [ours.rate / theirs.rate for ours, theirs in zip(self.rounds, other.rounds, strict=True)]
 
     def said(self) -> str:
-        """What the server's one thread spent, and whether it was what the others waited for."""
-        microseconds = median(each.microseconds for each in self.rounds)
-        return f"{microseconds:.0f} µs of CPU each, busy {median(each.busy for each in self.rounds):.0%} of the time"
+        """What an answer cost, whether the server was what the others waited for, and what this machine had for it."""
+        microseconds, busy, crowded = (
+            median(getattr(each, name) for each in self.rounds) for name in ("microseconds", "busy", "crowded")
+        )
+        return f"{microseconds:.0f} µs of CPU each, {busy:.0%} busy, {crowded:.0%} of the time no core was free for it"
 
 
 def alternate(plan: Plan, folder: Path) -> list[Outcome]:
@@ -172,7 +181,7 @@ async def _run(plan: Plan) -> list[Outcome]:
 
 
 async def _round(source: Source, clients: Sequence[Client], seconds: float, server: int) -> Round:
-    before, ran_before, waited_before, began = source.answers, *_scheduled(server), time.perf_counter()
+    before, spent, began = source.answers, scheduled(server), time.perf_counter()
     source.ends = began + seconds
     for client in clients:
         client.begin()
@@ -180,15 +189,9 @@ async def _round(source: Source, clients: Sequence[Client], seconds: float, serv
         await client.idle.wait()
     if source.failure:
         sys.exit(f"load: {source.failure}")
-    took, (ran, waited) = time.perf_counter() - began, _scheduled(server)
-    ran, waited, answers = ran - ran_before, waited - waited_before, source.answers - before
-    return Round(rate=answers / took, microseconds=ran / answers * 1e6, busy=(ran + waited) / took)
-
-
-def _scheduled(process: int) -> tuple[float, float]:
-    """The seconds that a process' main thread has run, and has waited for a core."""
-    ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
-    return int(ran) / 1e9, int(waited) / 1e9
+    took, spent, answers = time.perf_counter() - began, scheduled(server).since(spent), source.answers - before
+    given = took - spent.waited
+    return Round(answers / given, spent.ran / answers * 1e6, spent.ran / given, spent.waited / took)
 
 
 if __name__ == "__main__":

@@ -120,8 +120,8 @@ def bare(folder: Path, document: object = None) -> Iterator[Server]:
 class GitHub:
     """A simulated GitHub in a process of its own, and its levers."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.told = told
+    def __init__(self, told: Mapping[str, Any], process: int) -> None:
+        self.told, self.process = told, process
         self.installation = int(told["installations"]["acme"])
 
     def pull(self, lever: str, **arguments: Any) -> Any:
@@ -177,4 +177,4 @@ def github(folder: Path, runners: int, *, latency_seconds: float = 0.0, quiet: b
             if process.poll() is not None or time.monotonic() > ends:
                 raise RuntimeError(f"the simulated GitHub did not start: {text}")
             time.sleep(0.05)
-        yield GitHub(json.loads(text.splitlines()[-1]))
+        yield GitHub(json.loads(text.splitlines()[-1]), process.pid)

@@ -26,7 +26,7 @@ RUNNERS = 1000
 ASKED_FOR = 50
 """Runners that the readers ask for in turns: each is read from Redis anew once a second."""
 
-ROUNDS, SECONDS, CONNECTIONS = 9, 0.8, 64
+ROUNDS, SECONDS, CONNECTIONS = 15, 0.5, 64
 LEAST_RATIO = 0.75
 STARTS = 5
 MOST_SECONDS, MOST_MEGABYTES = 1.0, 80.0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from dataclasses import replace
 from itertools import groupby
+from threading import Event
 
 import pytest
 
 from ghapp.doctor import controllers
 from ghapp.doctor.examination import GROUPS, examine
 from ghapp.settings import Settings
+from ghapp.store.connect import connect_sync
 from jobs.sweep import sweep_installation
 from tests.keys import private_key
 from tests.stories.conftest import story  # noqa: F401 - a fixture
@@ -47,6 +50,43 @@ async def test_a_redis_that_never_answers_does_not_hold_it_up(story):  # noqa: F
             found = await looked(it, GHAPP_REDIS_URL=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
         assert found["redis", "answers"].said == "no answer within 4 s"
         assert found["installations", "permissions"].status == "ok", "GitHub says what it knows"
+
+
+@pytest.fixture
+def replica(redis_url):
+    """The Redis of the test, made a replica for as long as it lasts; with what it knew."""
+    with connect_sync(redis_url) as redis:
+        redis.config_set("replica-read-only", "yes")
+        redis.replicaof("127.0.0.1", "1")
+        yield
+        redis.replicaof("NO", "ONE")
+
+
+async def test_a_redis_that_only_replicates_is_wrong_and_still_tells_what_it_knows(story, request):  # noqa: F811
+    async with story() as it:
+        await sweep_installation(it.house, it.installation)
+        request.getfixturevalue("replica")
+        found = await looked(it)
+        assert found["redis", "writing"].said == "it is a replica, and takes nothing"
+        assert found["installations", "sweeps"].said.startswith("12 runners")
+
+
+def test_a_name_server_that_never_answers_does_not_hold_it_up(monkeypatch, tmp_path):
+    ended, ours = Event(), socket.getaddrinfo
+
+    def look_up(host, *args, **kwargs):
+        if host in ("nobody.example", b"nobody.example"):
+            ended.wait()
+        return ours("127.0.0.1", *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://nobody.example")
+    credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
+    environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}
+    found = asyncio.run(examine(Settings.read(environ), environ))  # ends though the thread does not
+    ended.set()
+    (app,) = [each for each in found if each.name == "app"]
+    assert app.said == "no answer within 4 s"
 
 
 @pytest.mark.parametrize("wrong", ["GHAPP_PRIVATE_KEY", "GHAPP_APP_ID"])

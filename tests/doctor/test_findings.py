@@ -1,6 +1,7 @@
 """What each value is judged to be, and what to do about it."""
 
 import pytest
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
@@ -16,7 +17,7 @@ from ghapp.doctor.installations import (
     of_unknown_orgs,
 )
 from ghapp.doctor.roles import of_roles
-from ghapp.doctor.store import of_redis
+from ghapp.doctor.store import of_redis, of_writing
 from ghapp.github.app import Delivered, Hook, Registration
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, FuseReason, Position
@@ -44,6 +45,7 @@ def test_whatever_is_not_well_comes_with_what_to_do():
     found = [
         *of_configuration(settings, {}),
         *of_redis("redis://redis:6379", 1.0, {}, "allkeys-lru"),
+        *of_writing(ResponseError("MISCONF")),
         *of_roles(0, [], {"urgent": 3}, 2),
         *of_inbox(0, 1, has_come=False),
         *of_clock(90),
@@ -56,6 +58,7 @@ def test_whatever_is_not_well_comes_with_what_to_do():
         *of_budget("acme", 0),
         *of_report("acme", "acme/.github", Setback("acme/.github", "permission-missing", NOW)),
         of_url("acme", "linux", "http://c", "Connection refused"),
+        of_url("acme", "mac", "https://c", "its certificate is not trusted: expired"),
     ]
     assert len(found) > 20
     assert all((each.fix is None) is (each.status is Status.OK) for each in found)
@@ -158,6 +161,11 @@ def test_deliveries_that_never_came_or_were_given_up_are_told(lag, dead, has_com
     assert [each.name for each in found if each.status is Status.WARNING] == names
 
 
+@pytest.mark.parametrize(("lag", "status"), [(10_000, "ok"), (10_001, "warning")])
+def test_an_inbox_that_nobody_drains_is_told(lag, status):
+    assert worst(of_inbox(lag, 0, has_come=True)) == status
+
+
 def test_that_deliveries_never_come_says_what_that_costs():
     assert all(
         "replaced once too often" in each.fix for each in [*of_inbox(0, 0, has_come=False)[1:], *of_arrivals([], PAGE)]
@@ -185,6 +193,27 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
     found = of_redis(url, 1.0, info, policy)
     assert worst(found) == status
     assert "u:p" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said", "fix"),
+    [
+        (ReadOnlyError(), "it is a replica", "name the primary"),
+        (OutOfMemoryError(), "its memory is full", "raise its maxmemory"),
+        (NoPermissionError(), "our user may not write", "~ghapp:*"),
+        (ResponseError("MISCONF disk is full"), "it keeps nothing: MISCONF disk is full", "mend that"),
+    ],
+    ids=["a replica", "full", "not permitted", "no disk"],
+)
+def test_a_redis_that_takes_nothing_is_wrong_and_says_why(refusal, said, fix):
+    (found,) = of_writing(refusal)
+    assert found.status is Status.WRONG
+    assert said in found.said
+    assert fix in found.fix
+
+
+def test_a_redis_that_takes_what_it_is_given_is_well():
+    assert worst(of_writing(None)) == "ok"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from ghapp import errors
 from ghapp.credentials import AppCredentials
-from ghapp.github.api import GitHub, Removal
+from ghapp.github.api import GitHub, Removal, fingerprint
 from ghapp.github.transport import open_client
 from ghapp.health.installation import Installation
 from ghapp.sandbox.config import SandboxConfig
@@ -267,6 +267,21 @@ async def test_the_list_of_installations_is_followed_to_its_end(github):
     api, sent, _ = github(answer)
     assert len(await api.installations()) == 201
     assert len(sent) == 3
+
+
+async def test_a_list_of_installations_without_an_end_is_no_list(github):
+    rows = json.dumps([{"id": n, "account": {"login": "o", "id": 1}, "permissions": {}} for n in range(100)])
+    api, sent, _ = github(lambda _: httpx.Response(200, text=rows))
+    with pytest.raises(errors.GitHubUnavailableError, match="no end"):
+        await api.installations()
+    assert len(sent) == 999
+
+
+async def test_a_token_is_told_from_another_by_what_does_not_give_it_away(github):
+    api, _, _ = github(lambda _: httpx.Response(200, json=RUNNER))
+    tenant = await api.tenant(ACME)
+    assert tenant.token == fingerprint("a-token") != fingerprint("b-token")
+    assert "a-token" not in tenant.token
 
 
 def moved(to):

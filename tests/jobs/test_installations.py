@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ghapp.errors import GitHubUnavailableError
+from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.health.installation import Installation
-from jobs.installations import discover_installations
+from ghapp.health.posting import Setback
+from jobs.installations import BEGUN, ENDED, discover_installations, installation_changed
 
 
 @pytest.mark.parametrize(
@@ -86,11 +88,11 @@ async def test_when_github_does_not_say_who_there_is_everybody_stays(story):
         assert await it.house.schedule.next(it.installation) is not None
 
 
-@pytest.mark.parametrize("seconds", [1.5, 60])
-async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monkeypatch, seconds):
+@pytest.mark.parametrize(("seconds", "count", "offsets"), [(60, 120, 60), (60, 2, 2), (1.5, 120, 1)])
+async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monkeypatch, seconds, count, offsets):
     async with story(config=f"[sweep]\ninterval_seconds = {seconds}\n") as it:
         held = (await it.house.installations.one(it.installation)).permissions
-        many = [Installation(each, f"org{each}", each, held) for each in range(600, 720)]
+        many = [Installation(each, f"org{each}", each, held) for each in range(600, 600 + count)]
 
         async def installations():
             return many
@@ -98,7 +100,7 @@ async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monk
         monkeypatch.setattr(it.house.github, "installations", installations)
         await discover_installations(it.house)
         due = [await it.house.schedule.next(each.id) - it.clock() for each in many]
-        assert sorted(set(due)) == [float(each) for each in range(int(seconds))]
+        assert sorted(set(due)) == [float(each) for each in range(offsets)]
 
 
 async def test_who_is_enrolled_keeps_its_date(story):
@@ -106,3 +108,24 @@ async def test_who_is_enrolled_keeps_its_date(story):
         await it.house.schedule.due_at(it.installation, it.clock() + 42)
         await discover_installations(it.house)
         assert await it.house.schedule.next(it.installation) == it.clock() + 42
+
+
+def told(it, action):
+    held = {"organization_self_hosted_runners": "write"}
+    return Delivery(action, DeliveredInstallation(it.installation, Account("acme", 1), None, held))
+
+
+@pytest.mark.parametrize("action", [*BEGUN, *ENDED])
+async def test_what_kept_a_report_back_may_be_over_when_an_installation_changed(story, action):
+    async with story() as it:
+        await it.house.reports.put_off(it.installation, Setback("acme/.github", "permission-missing", it.clock() + 600))
+        await installation_changed(it.house, told(it, action))
+        assert (await it.house.reports.standing(it.installation)).setback is None
+
+
+@pytest.mark.parametrize("action", ["renamed", ""])
+async def test_what_is_no_change_of_an_installation_changes_nothing(story, action):
+    async with story() as it:
+        await it.house.schedule.strike(it.installation)
+        await installation_changed(it.house, told(it, action))
+        assert await it.house.schedule.next(it.installation) is None

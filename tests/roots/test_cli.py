@@ -76,6 +76,14 @@ def test_a_configuration_that_is_wrong_is_refused_in_one_line(environ, said):
     assert one_line(ghapp("runners", **environ), 2).startswith(f"ghapp: {said}")
 
 
+def test_what_is_quoted_breaks_no_line_and_colours_none(tmp_path):
+    file = tmp_path / "ghapp.toml"
+    file.write_text('"a\\n\\u001b[31mb" = 1\n')
+    answer = ghapp("runners", GHAPP_CONFIG=str(file))
+    assert one_line(answer, 2).startswith("ghapp: [a [31mb]: unknown table")
+    assert len(answer.stderr.splitlines()) == 1
+
+
 def test_without_redis_the_doctor_goes_on():
     answer = ghapp("doctor", "--json", **AWAY)
     found = {each["name"]: each for each in json.loads(answer.stdout)["findings"]}
@@ -117,6 +125,8 @@ def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
         well = ghapp("sweep", **{**theirs, **ours})
         assert well.returncode == 0, well.stderr
         assert "300" in well.stdout
+        away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
+        assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
         unknown = ghapp("sweep", "--org", "nobody", **{**theirs, **ours})
         assert "nobody: the App is not installed there; installed are: acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]

@@ -197,6 +197,11 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         (f"[sweep]\nconcurrency = {'9' * 400}", f"[sweep] concurrency: {'9' * 60}… is not valid"),
         (f"[sweep]\ninterval_seconds = {'9' * 400}", f"[sweep] interval_seconds: {'9' * 60}… is not valid"),
         ("[orgs.acme.sweeps]\n", "[orgs.acme.sweeps]: unknown table; did you mean sweep?"),
+        ("[report]\nrepository = 'acme / b'", "[report] repository: 'acme / b' is not valid; it takes owner/name"),
+        ("[orgs.'']", "[orgs.]: '' is not valid; it takes a string"),
+        ("[orgs.'acme/fleet']", "[orgs.acme/fleet]: 'acme/fleet' is not valid; it takes a login, as it stands in"),
+        ("[orgs.acme.sweep]\n[orgs.Acme.fuse]", "[orgs.Acme]: it is there twice, in another case"),
+        (f"a = {'[' * 5000}", "GHAPP_CONFIG: "),
     ],
 )
 def test_a_wrong_table_is_refused_by_its_key(read, toml, said):
@@ -223,6 +228,14 @@ def pool(**changes):
     [
         (pool(org=None), "[[pools]] linux org: missing"),
         (pool(name=None), "[[pools]] 1 name: missing"),
+        (
+            pool(org="'https://github.com/acme'"),
+            "[[pools]] linux org: 'https://github.com/acme' is not valid; it takes",
+        ),
+        (pool(org="' acme'"), "[[pools]] linux org: ' acme' is not valid; it takes a login"),
+        (pool(name="'*'"), "[[pools]] * name: '*' is not valid; it takes a name without a slash, and not *"),
+        (pool(name="'a/b'"), "[[pools]] a/b name: 'a/b' is not valid"),
+        (pool(name='"a\\tb"'), "[[pools]] a\tb name: 'a\\tb' is not valid"),
         (pool(label="['x']"), "[[pools]] linux label: unknown key; did you mean labels?"),
         (pool(labels="'x'"), "[[pools]] linux labels: 'x' is not valid; it takes a list of strings"),
         (pool(labels="['x', 1]"), "[[pools]] linux labels: ['x', 1] is not valid"),
@@ -255,6 +268,11 @@ def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_t
 
 def test_a_number_of_thousands_of_digits_is_no_toml(read):
     assert "is not TOML" in refusal(read, f"[sweep]\nconcurrency = {'9' * 5000}")
+
+
+@pytest.mark.parametrize("name", ["linux-4vcpu", "gpu *", "size:xl", "größe"])
+def test_a_pool_is_called_what_its_label_is(read, name):
+    assert read(pool(name=f"'{name}'")).pools[0].name == name
 
 
 def test_pools_are_read_in_order_and_found_by_org_in_any_case(read):

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from ghapp.store import keys
-from ghapp.store.events import Events, Outgoing
+from ghapp.store.events import START, Events, Outgoing
 
 ORG = 7
 
@@ -55,6 +55,18 @@ async def test_since_goes_on_after_the_last_one_seen(redis):
     assert [json.loads(body)["id"] for _, body in first + rest] == ["e0", "e1", "e2", "e3", "e4"]
     assert await events.since(ORG, rest[-1][0]) == []
     assert await events.since(ORG + 1, "0") == []
+
+
+async def test_what_came_after_an_event_that_is_not_kept_any_more_is_not_known(redis):
+    events = Events(redis)
+    for each in range(3):
+        await events.append(ORG, event(f"e{each}"), None)
+    (first, _), (second, _), (third, _) = await events.since(ORG, START)
+    await redis.xtrim(keys.events(ORG), maxlen=2, approximate=False)
+    assert await events.since(ORG, first) is None
+    assert [entry_id for entry_id, _ in await events.since(ORG, second)] == [third]
+    assert await events.since(ORG, "9-9") is None
+    assert await events.since(ORG + 1, first) is None, "of another org"
 
 
 async def test_an_id_is_remembered_for_a_week(redis):

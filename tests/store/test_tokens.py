@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from ghapp.store.tokens import PREFIX, Token, Tokens
+from ghapp.store.tokens import PREFIX, Token, Tokens, digest
 from tests.store.contents import everything
 
 NOW = 1_790_000_000.0
@@ -13,7 +13,7 @@ NOW = 1_790_000_000.0
 async def test_a_secret_opens_what_it_was_made_for(redis):
     secret, token = await Tokens(redis).create("arc", ("acme",), ("read",), NOW, NOW + 60)
     assert token == Token(token.id, "arc", ("acme",), ("read",), NOW, NOW + 60)
-    assert await Tokens(redis).find(secret) == token
+    assert await Tokens(redis).find(digest(secret)) == token
 
 
 async def test_the_secret_is_nowhere_in_redis(redis):
@@ -34,7 +34,7 @@ async def test_the_secret_is_nowhere_in_redis(redis):
 async def test_another_secret_opens_nothing(redis):
     secret, _ = await Tokens(redis).create("arc", ("acme",), ("admin",), NOW)
     for wrong in (secret[:-1], secret + "x", "", PREFIX):
-        assert await Tokens(redis).find(wrong) is None
+        assert await Tokens(redis).find(digest(wrong)) is None
 
 
 async def test_a_revoked_token_opens_nothing_from_then_on_and_the_others_still_do(redis):
@@ -42,8 +42,8 @@ async def test_a_revoked_token_opens_nothing_from_then_on_and_the_others_still_d
     secret, token = await tokens.create("arc", ("acme",), ("read",), NOW)
     other_secret, other = await tokens.create("gate", ("acme",), ("read",), NOW)
     assert await tokens.revoke(token.id) is True
-    assert await Tokens(redis).find(secret) is None
-    assert await tokens.find(other_secret) == other
+    assert await Tokens(redis).find(digest(secret)) is None
+    assert await tokens.find(digest(other_secret)) == other
     assert await tokens.revoke(token.id) is False
 
 

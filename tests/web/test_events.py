@@ -11,9 +11,11 @@ import msgspec
 import pytest
 
 from ghapp.settings import Settings
+from ghapp.store import keys
 from ghapp.store.events import Events
 from ghapp.store.installations import Installations
 from ghapp.store.tokens import Tokens
+from ghapp.web import events as module
 from ghapp.web.app import Server, build
 from tests.keys import private_key
 from tests.web.conftest import INSTALLATION, NOW
@@ -95,6 +97,74 @@ async def test_wherever_it_is_cut_off_it_goes_on_where_it_was(listening, redis, 
     assert [name for _, name in first + second] == [*names, "5"]
 
 
+async def test_a_listener_that_is_cut_off_before_it_heard_anything_knows_where_it_was_too(listening, redis):
+    await happen(redis, "before")
+    async with listening.stream("GET", PATH) as answer:
+        hello = [line async for line in first(2, answer.aiter_lines())]
+    assert hello[0] == "retry: 2000"
+    await happen(redis, "meanwhile")
+    async with messages(listening, hello[1].removeprefix("id: ")) as stream:
+        assert [name for _, name in await next_of(stream, 1)] == ["meanwhile"]
+
+
+async def first(count, lines):
+    while count:
+        yield await anext(lines)
+        count -= 1
+
+
+async def test_of_an_org_where_nothing_ever_happened_the_first_event_is_not_missed(listening, redis):
+    async with listening.stream("GET", PATH) as answer:
+        assert [line async for line in first(2, answer.aiter_lines())] == ["retry: 2000", "id: 0"]
+
+
+async def test_who_was_away_for_too_long_is_told_that_something_is_lost(listening, redis):
+    await happen(redis, "a", "b", "c")
+    (a, _), (b, _), (c, _) = await Events(redis).since(INSTALLATION, "0")
+    await redis.xtrim(keys.events(INSTALLATION), maxlen=2, approximate=False)
+    for known in (a, "1-1"):
+        answer = await listening.get(PATH, headers={"last-event-id": known})
+        assert (answer.status_code, answer.headers["content-type"]) == (410, "application/problem+json")
+    async with messages(listening, b) as stream:
+        assert await next_of(stream, 1) == [(c, "c")]
+
+
+async def test_who_listens_too_slowly_is_cut_off_rather_than_told_the_half(listening, redis, away):
+    await happen(redis, "a")
+    async with messages(listening, "0") as stream:
+        assert [name for _, name in await next_of(stream, 1)] == ["a"]
+        async with redis.pipeline() as pipe:  # at once, as seen by who asks for what is new
+            pipe.xadd(keys.events(INSTALLATION), {"e": b"{}"})
+            pipe.xtrim(keys.events(INSTALLATION), maxlen=1, approximate=False)
+            await pipe.execute()
+        with pytest.raises(StopAsyncIteration):
+            await next_of(stream, 1)
+
+
+async def test_a_silent_stream_is_kept_alive(listening, monkeypatch):
+    monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.1)
+    async with listening.stream("GET", PATH) as answer, asyncio.timeout(10):
+        lines = [line async for line in first(8, answer.aiter_lines())]
+    assert [line for line in lines[3:] if line] == [": still here"] * 3
+
+
+async def test_who_asks_for_the_head_alone_does_not_wait_for_the_end(listening):
+    answer = await listening.head(PATH)
+    assert (answer.status_code, answer.headers["content-type"][:17]) == (200, "text/event-stream")
+    assert (await listening.get("/livez")).status_code == 200, "and the connection is free again"
+
+
+async def test_listeners_that_go_leave_nothing_running(listening):
+    await listening.get("/livez")
+    before = len(asyncio.all_tasks())
+    for _ in range(5):
+        async with messages(listening):
+            pass
+    async with asyncio.timeout(10):
+        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks of uvicorn's, which nobody can wait for
+            await asyncio.sleep(0.02)
+
+
 async def test_more_than_one_page_comes_in_order(listening, redis):
     names = [str(each) for each in range(250)]
     await happen(redis, *names)
@@ -102,9 +172,9 @@ async def test_more_than_one_page_comes_in_order(listening, redis):
         assert [name for _, name in await next_of(stream, 250)] == names
 
 
-@pytest.mark.parametrize("last_id", ["x", "1-", "-1", "1-2-3", "9" * 30, ""])
+@pytest.mark.parametrize("last_id", ["x", "1", "1-", "-1", "1-2-3", "9" * 30, "0\u0660", ""])
 async def test_a_last_event_id_that_is_none_is_a_400_problem(listening, last_id):
-    answer = await listening.get(PATH, headers={"last-event-id": last_id})
+    answer = await listening.get(PATH, headers={"last-event-id": last_id.encode()})
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
 

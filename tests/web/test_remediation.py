@@ -15,9 +15,14 @@ POOL = "linux-4vcpu"
 
 @pytest.fixture
 async def admin(http, redis):
-    secret, _ = await Tokens(redis).create("night shift", ("acme",), ("admin",), NOW)
+    secret, token = await Tokens(redis).create("night shift", ("acme",), ("admin",), NOW)
     http.headers["authorization"] = f"Bearer {secret}"
+    http.token_id = token.id
     return http
+
+
+def named(client):
+    return f"token night shift ({client.token_id})"
 
 
 async def paused(http):
@@ -29,7 +34,7 @@ async def test_a_pause_holds_at_once_and_says_who_and_why(admin, redis, body, po
     assert (await admin.post("/v1/orgs/acme/pause", json=body)).status_code == 204
     assert await paused(admin) is True
     pause = (await Fuses(redis).pauses(INSTALLATION))[pool]
-    assert (pause.who, pause.why, pause.at) == ("token night shift", "a move", NOW)
+    assert (pause.who, pause.why, pause.at) == (named(admin), "a move", NOW)
 
 
 async def test_a_resumption_ends_pauses_and_lets_stopped_fuses_prove_and_a_sweep_looks_first(admin, redis, asked):
@@ -39,11 +44,19 @@ async def test_a_resumption_ends_pauses_and_lets_stopped_fuses_prove_and_a_sweep
     assert answer.json() == {"ended": ["*"], "proving": [POOL]}
     assert await paused(admin) is False
     fuse = (await Fuses(redis).all(INSTALLATION))[POOL]
-    assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, "token night shift")
+    assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, named(admin))
     assert [work for work, _, _ in asked] == [Work.SWEEP]
 
 
+async def test_a_pool_that_is_none_is_not_paused_and_the_pools_are_named(admin, redis):
+    answer = await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": "linux-4vpcu"})
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "acme has no pool linux-4vpcu; it has linux-4vcpu"
+    assert await Fuses(redis).pauses(INSTALLATION) == {}
+
+
 async def test_a_resumption_of_one_pool_leaves_the_others(admin, redis):
+    await Fuses(redis).save(INSTALLATION, "gpu", None, Fuse(since=NOW))
     for pool in (POOL, "gpu"):
         await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": pool})
     assert (await admin.post("/v1/orgs/acme/resume", json={"pool": "gpu"})).json()["ended"] == ["gpu"]
@@ -57,6 +70,7 @@ async def test_a_resumption_of_one_pool_leaves_the_others(admin, redis):
         ("pause", b'{"why": ""}'),
         ("pause", b'{"why": 1}'),
         ("pause", b'{"why": "x", "pools": []}'),
+        ("pause", b'{"why": "\xff"}'),
         ("resume", b"["),
         ("resume", b'{"pool": 1}'),
     ],
@@ -66,6 +80,14 @@ async def test_what_is_no_such_request_changes_nothing(admin, redis, asked, call
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     assert await Fuses(redis).pauses(INSTALLATION) == {}
     assert asked == []
+
+
+@pytest.mark.parametrize("call", ["pause", "resume"])
+async def test_a_body_that_is_too_large_is_a_413_problem(admin, call):
+    answer = await admin.post(f"/v1/orgs/acme/{call}", content=b" " * (64 * 1024 + 1))
+    assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")
+    answer = await admin.post(f"/v1/orgs/acme/{call}", content=b" " * 64 * 1024)
+    assert answer.status_code == 400
 
 
 @pytest.mark.parametrize("call", ["pause", "resume"])
