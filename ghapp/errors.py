@@ -84,3 +84,40 @@ class CodeRefusedError(GitHubError):
 
 class ReplacerUnavailableError(GhappError):
     """A pool's controller did not accept an event; it is tried again, with the same id."""
+
+
+class ClusterError(GhappError):
+    """The cluster gave no usable answer. None of these ever means that a pod or an object is gone."""
+
+
+class ClusterUnavailableError(ClusterError):
+    """No API server, a time-out, a broken connection, 401, 429, 5xx, or a body that is not what the API describes."""
+
+
+class ClusterForbiddenError(ClusterError):
+    """403: RBAC lacks a verb.
+
+    Attributes:
+        verb: `get`, `list`, `watch`, `delete`, `patch`, …
+        resource: as RBAC writes it, `pods` or `ephemeralrunners.actions.github.com`.
+    """
+
+    def __init__(self, message: str, *, verb: str, resource: str) -> None:
+        super().__init__(message)
+        self.verb, self.resource = verb, resource
+
+
+class ResourceMissingError(ClusterError):
+    """The API server does not know such objects: a CRD is not installed."""
+
+
+class ConflictError(ClusterError):
+    """409: the object is not what it was when it was read. Look again."""
+
+
+class VersionGoneError(ClusterError):
+    """410: the watch's version is no longer kept. List again."""
+
+
+class LogStoreUnavailableError(GhappError):
+    """The log store that `GHAPP_LOKI_URL` names gave no usable answer."""

@@ -38,6 +38,8 @@ NAMES = {
     "org": (r"[\w.-]+", "a login, as it stands in the organization's address"),
     "repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
     "name": (r"(?!\*$)[^/\x00-\x1f]+", "a name without a slash, and not *, which stands for all pools"),
+    "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "the name of a Kubernetes namespace"),
+    "owner_label": (r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "a Kubernetes label's key"),
 }
 """By key: the pattern of what things are called, and how that is written."""
 
@@ -80,7 +82,7 @@ class ReportSettings:
 
 @dataclass(frozen=True, slots=True)
 class LeakSettings:
-    """The `[leaks]` table. Read and checked already; acted on by a later release."""
+    """The `[leaks]` table: which pods are looked at, after how long, and how many are reaped a minute."""
 
     owner_label: str = "ghapp.dev/owner"
     grace_seconds: float = 300.0
@@ -90,7 +92,10 @@ class LeakSettings:
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """One of `[[pools]]`: runners of `org` that bear all of `labels`, and how they are replaced."""
+    """One of `[[pools]]`: runners of `org` that bear all of `labels`, and how they are replaced.
+
+    `namespace` says where their pods are, whatever replaces them.
+    """
 
     org: str
     name: str
@@ -182,6 +187,11 @@ class Settings:
         """An org's configured pools, in the order in which they match."""
         return tuple(pool for pool in self.pools if pool.org.lower() == org.lower())
 
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where the pools' pods are, each once; empty when no pool has any."""
+        return tuple(sorted({pool.namespace for pool in self.pools if pool.namespace}))
+
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse the file that `GHAPP_CONFIG` names."""
@@ -231,10 +241,8 @@ def _pool(row: Any, index: int) -> PoolSettings:
         if not values.get(key):
             raise ConfigurationError(f"{where} {key}: missing")
     pool = PoolSettings(**values)
-    if pool.replacer in ("arc", "pods"):
-        raise ConfigurationError(
-            f"{where} replacer: '{pool.replacer}' comes in a later release; use cloudevents or none"
-        )
+    if pool.replacer in ("arc", "pods") and not pool.namespace:
+        raise ConfigurationError(f"{where}: replacer '{pool.replacer}' needs namespace, where its pods are")
     if pool.replacer == "cloudevents" and not (pool.url and pool.secret_env):
         raise ConfigurationError(f"{where}: replacer 'cloudevents' needs url and secret_env")
     if pool.url is not None and not is_http(pool.url):

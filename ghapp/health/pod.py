@@ -1,0 +1,123 @@
+"""What the cluster shows of one runner's pod, and of the object that ARC keeps for it. Values; no I/O.
+
+A runner's object, pod and name are the same word, so a pod is matched to a runner by name. Times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+RUNNER_CONTAINER = "runner"
+"""How ARC, and everybody after it, calls the container in which the agent runs."""
+
+
+class Ended(NamedTuple):
+    """How a container ended: `state.terminated` or `lastState.terminated`."""
+
+    exit_code: int
+    signal: int | None = None
+    reason: str = ""
+    """`Completed`, `Error`, `OOMKilled`, …"""
+    message: str = ""
+    started_at: float | None = None
+    finished_at: float | None = None
+
+
+class Container(NamedTuple):
+    """The runner's container. At most one of `running_since`, `ended` and `waiting` is set."""
+
+    name: str
+    running_since: float | None = None
+    ended: Ended | None = None
+    last_ended: Ended | None = None
+    """How it ended before it was started again."""
+    waiting: str = ""
+    """`ImagePullBackOff`, `CrashLoopBackOff`, …"""
+    restarts: int = 0
+
+
+class Owner(NamedTuple):
+    """An ownerReference."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class Pod(NamedTuple):
+    """A runner's pod, as last read.
+
+    Attributes:
+        version: its `resourceVersion`, for preconditions.
+        reason: the pod's own, as `Evicted` or `NodeLost`.
+        disruption: the reason of its `DisruptionTarget` condition, as `PreemptionByScheduler`.
+        deleting_since: when its deletion was asked for.
+        runner: the container in which the agent runs; None when the kubelet has told of none.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    created_at: float
+    phase: str = ""
+    node: str = ""
+    labels: Mapping[str, str] = {}
+    owners: tuple[Owner, ...] = ()
+    service_account: str = ""
+    reason: str = ""
+    message: str = ""
+    disruption: str = ""
+    deleting_since: float | None = None
+    runner: Container | None = None
+
+    @property
+    def ended(self) -> Ended | None:
+        """How its runner ended, now or the last time; None while nothing is known of an end."""
+        if self.runner is None:
+            return None
+        return self.runner.ended or self.runner.last_ended
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its runner's container runs right now."""
+        return self.runner is not None and self.runner.running_since is not None
+
+
+class EphemeralRunner(NamedTuple):
+    """ARC's object for one runner (`actions.github.com/v1alpha1`), as last read.
+
+    Attributes:
+        name: of the object; `runner_name` is what GitHub calls the runner, the same word once it is registered.
+        failures: how many of its pods have failed.
+        job_id: the job it says that it runs; empty for none.
+        scale_set: the name of its scale set.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    created_at: float
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    runner_id: int | None = None
+    runner_name: str = ""
+    job_id: str = ""
+    workflow_run_id: int | None = None
+    failures: int = 0
+    finalizers: tuple[str, ...] = ()
+    deleting_since: float | None = None
+    scale_set: str = ""
+    org: str = ""
+
+
+def runner_container(names: Sequence[str], default: str | None = None) -> str | None:
+    """Which of a pod's containers runs the agent: the one called `runner`, else the pod's default one, else the first."""
+    if not names:
+        return None
+    if RUNNER_CONTAINER in names:
+        return RUNNER_CONTAINER
+    return default if default in names else names[0]
