@@ -115,7 +115,7 @@ class EphemeralRunner(NamedTuple):
 
 
 def runner_container(names: Sequence[str], default: str | None = None) -> str | None:
-    """Which of a pod's containers runs the agent: the one called `runner`, else the pod's default one, else the first."""
+    """Which of a pod's containers runs the agent: that called `runner`, else the pod's default one, else the first."""
     if not names:
         return None
     if RUNNER_CONTAINER in names:
