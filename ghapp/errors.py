@@ -121,3 +121,7 @@ class VersionGoneError(ClusterError):
 
 class LogStoreUnavailableError(GhappError):
     """The log store that `GHAPP_LOKI_URL` names gave no usable answer."""
+
+
+class PodClaimsFullError(GhappError):
+    """An installation's controllers hold as many pod claims as are kept; nothing was recorded."""

@@ -58,7 +58,7 @@ def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = Fa
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING if quiet else logging.INFO)
-    for chatty in ("httpx", "httpcore", "hishel", "rq", "uvicorn.access"):
+    for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "hishel", "rq", "uvicorn.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

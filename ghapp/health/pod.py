@@ -11,6 +11,9 @@ from typing import NamedTuple
 RUNNER_CONTAINER = "runner"
 """How ARC, and everybody after it, calls the container in which the agent runs."""
 
+ARC_KIND = "EphemeralRunner"
+"""What owns a runner's pod of ARC's."""
+
 
 class Ended(NamedTuple):
     """How a container ended: `state.terminated` or `lastState.terminated`."""
@@ -78,6 +81,12 @@ class Pod(NamedTuple):
         if self.runner is None:
             return None
         return self.runner.ended or self.runner.last_ended
+
+    @property
+    def is_runners(self) -> bool:
+        """Whether it is a runner's pod: one of ARC's, or one with a container of that name."""
+        has_one = self.runner is not None and self.runner.name == RUNNER_CONTAINER
+        return has_one or any(owner.kind == ARC_KIND for owner in self.owners)
 
     @property
     def is_running(self) -> bool:

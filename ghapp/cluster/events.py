@@ -1,0 +1,29 @@
+"""One line of a watch, and what it says. No I/O."""
+
+from __future__ import annotations
+
+from ghapp.cluster.call import Call
+from ghapp.cluster.refusal import read_status, understood
+from ghapp.cluster.sight import Change, Kind
+from ghapp.cluster.wire import envelope, pods
+
+KINDS: dict[str, Kind] = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "deleted"}
+GONE = 410
+
+
+def change_of(call: Call, line: bytes) -> Change:
+    """The change that an event tells of.
+
+    Raises:
+        VersionGoneError: an ERROR event that says so.
+        ClusterError: another ERROR event, or no event at all.
+    """
+    event = envelope.event(line)
+    if event.type == "ERROR":
+        status = read_status(bytes(event.object))
+        code = GONE if status.reason in ("Expired", "Gone") else status.code
+        raise understood(call, code, bytes(event.object))
+    if event.type == "BOOKMARK":
+        return Change("bookmark", None, envelope.bookmarked(event.object))
+    pod = pods.pod(event.object)
+    return Change(KINDS[event.type], pod, pod.version)

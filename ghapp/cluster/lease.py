@@ -1,0 +1,172 @@
+"""Which of several replicas leads: a Lease, as client-go's leader election keeps it.
+
+No two machines' clocks are compared. Whoever leads writes something new every two seconds; whoever doesn't, may take
+over when it has seen nothing new for the lease's time *on its own clock*. The leader counts from before its last
+renewal was sent and gives up a third earlier, so that it has stopped before another can begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.call import LEASES, Call, Verb
+from ghapp.cluster.ending import end
+from ghapp.cluster.wire.leases import Lease, changed_lease, lease, micro_time, new_lease
+from ghapp.errors import ClusterError, ClusterUnavailableError, ConflictError, GhappError
+from ghapp.log import logger
+
+LEASE_SECONDS = 15
+RENEW_WITHIN_SECONDS = 10.0
+TURN_SECONDS = 2.0
+ANSWER_SECONDS = 5.0
+"""Half of what a leader has: one turn may fail."""
+
+LONGEST_SECONDS = 300
+"""What another's lease may at most ask us to wait."""
+
+RELEASED_SECONDS = 1
+
+log = logger(__name__)
+
+
+class Leadership:
+    """One candidate for one lease.
+
+    Attributes:
+        holder: who leads, as last seen; empty for nobody.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        identity: str,
+        namespace: str | None = None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take part.
+
+        Args:
+            cluster: where the lease is.
+            name: the lease's.
+            identity: this process', like no other's: a pod's name and something random.
+            namespace: where it is; None for our own.
+            clock: tells epoch seconds, for people to read.
+            monotonic: tells seconds; decides.
+        """
+        self._transport, self._namespace, self._name = cluster.transport, namespace or cluster.namespace, name
+        self._identity, self._clock, self._monotonic = identity, clock, monotonic
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
+        self._renewed_at: float | None = None
+        self._told = 0.0
+        self.holder = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether we lead at this moment. To be asked before each act, not remembered."""
+        return self._renewed_at is not None and self._monotonic() - self._renewed_at < RENEW_WITHIN_SECONDS
+
+    async def turn(self) -> bool:
+        """Take the lease if it is free, renew it if it is ours, else see whose it is. Once every `TURN_SECONDS`.
+
+        Returns:
+            Whether we lead.
+
+        Raises:
+            ClusterError: no answer; we lead on until our time is over.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._turn()
+        except ConflictError:
+            pass  # somebody was faster; the next turn sees who
+        except TimeoutError:
+            raise ClusterUnavailableError(f"lease {self._name}: no answer in time") from None
+        return self.is_ours
+
+    async def release(self) -> None:
+        """Let another lead at once. What fails here expires by itself."""
+        was_ours, self._renewed_at = self._renewed_at is not None, None
+        if not was_ours:
+            return
+        with suppress(ClusterError, TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._free()
+
+    @asynccontextmanager
+    async def standing(self) -> AsyncIterator[Leadership]:
+        """Take turns while the block runs, and release at its end; `is_ours` says whether we lead."""
+        turns = asyncio.create_task(self._take_turns())
+        try:
+            yield self
+        finally:
+            await end([turns])
+            await self.release()
+
+    async def _take_turns(self) -> None:
+        led, trouble = False, ""
+        while True:
+            try:
+                leads = await self.turn()
+                trouble = ""
+            except GhappError as error:
+                leads = self.is_ours
+                if str(error) != trouble:
+                    trouble = str(error)
+                    log.warning("no turn at the lease", lease=self._name, why=trouble)
+            if leads != led:
+                log.info("leads" if leads else "follows", lease=self._name, holder=self.holder)
+            led = leads
+            await asyncio.sleep(TURN_SECONDS)
+
+    async def _turn(self) -> None:
+        body = await self._transport.send(self._call("get"))
+        began = self._monotonic()
+        now = self._news()
+        if body is None:
+            ours = Lease(self._identity, LEASE_SECONDS, now, now, 0)
+            made = new_lease(self._namespace, self._name, ours)
+            await self._transport.send(self._call("create"), json=made)
+            return self._won(ours, began)
+        found = lease(body)
+        if found != self._seen:
+            self._seen, self._seen_at, self.holder = found, began, found.holder
+        if found.holder == self._identity:
+            ours = found._replace(seconds=LEASE_SECONDS, renewed=now)
+        else:
+            self._renewed_at = None
+            if found.holder and began - self._seen_at < _seconds(found):
+                return None
+            ours = Lease(self._identity, LEASE_SECONDS, now, now, found.transitions + 1)
+        if await self._transport.send(self._call("update"), json=changed_lease(body, ours)) is not None:
+            self._won(ours, began)
+        return None
+
+    async def _free(self) -> None:
+        body = await self._transport.send(self._call("get"))
+        if body is None or (found := lease(body)).holder != self._identity:
+            return
+        now = self._news()
+        freed = Lease("", RELEASED_SECONDS, now, now, found.transitions)
+        await self._transport.send(self._call("update"), json=changed_lease(body, freed))
+
+    def _news(self) -> str:
+        """The time of day, but never one that we wrote before: others tell by it that we live, and clocks jump."""
+        self._told = max(self._clock(), self._told + 0.001)
+        return micro_time(self._told)
+
+    def _won(self, ours: Lease, began: float) -> None:
+        self._seen, self._seen_at, self._renewed_at, self.holder = ours, began, began, ours.holder
+
+    def _call(self, verb: Verb) -> Call:
+        return Call(verb, LEASES, self._namespace, "" if verb == "create" else self._name)
+
+
+def _seconds(found: Lease) -> float:
+    return min(max(found.seconds or LEASE_SECONDS, 1), LONGEST_SECONDS)

@@ -1,0 +1,47 @@
+"""The last lines of a container's log, in bounded bytes."""
+
+from __future__ import annotations
+
+from ghapp.cluster.call import PODS, Call
+from ghapp.cluster.refusal import BAD_REQUEST, RefusedError
+from ghapp.cluster.transport import Transport
+from ghapp.errors import ResourceMissingError
+from ghapp.health.pod import Pod
+
+MOST_BYTES = 256 * 1024
+LONGEST_CHARACTER = 4
+"""In bytes. A log that is shorter than its bound by less may have been cut within one."""
+
+LONGEST_LINE = 4096
+"""In characters."""
+
+
+async def read_log(transport: Transport, pod: Pod, container: str, lines: int, *, previous: bool) -> tuple[str, ...]:
+    """The last lines, oldest first; empty when there is no log any more, or none yet.
+
+    The kubelet goes back so many lines and then stops after so many bytes: what is lost is the end, which is what we
+    came for. So for lines that are too long fewer of them are asked for.
+    """
+    call = Call("get", PODS, pod.namespace, pod.name, "log")
+    while lines > 0:
+        try:
+            body = await transport.send(
+                call,
+                container=container,
+                tailLines=lines,
+                limitBytes=MOST_BYTES,
+                previous="true" if previous else "false",
+            )
+        except ResourceMissingError:  # the kubelet's own 404
+            return ()
+        except RefusedError as error:
+            if error.code != BAD_REQUEST:  # 400: the container has not started, or there was none before it
+                raise
+            return ()
+        if body is None:
+            return ()
+        if len(body) <= MOST_BYTES - LONGEST_CHARACTER or lines == 1:
+            text = body[:MOST_BYTES].decode(errors="replace")
+            return tuple(line.rstrip("\r")[:LONGEST_LINE] for line in text.split("\n") if line.strip())[-lines:]
+        lines //= 2
+    return ()

@@ -1,0 +1,149 @@
+"""What every object and every list of the API server has, and how its JSON is read. No I/O.
+
+Strict where we act on it (name, uid, resourceVersion, the age), for a body without these is no object at all; lenient
+everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from ghapp.errors import ClusterUnavailableError
+from ghapp.health.pod import Owner as OwnerValue
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Word = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Owner(msgspec.Struct):
+    """An ownerReference."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Annotations(msgspec.Struct):
+    """The one annotation that we read."""
+
+    default_container: str | None = msgspec.field(name="kubectl.kubernetes.io/default-container", default=None)
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    """`metadata` of a namespaced object."""
+
+    name: Word
+    namespace: Word
+    uid: Word
+    resource_version: Word
+    creation_timestamp: Moment
+    deletion_timestamp: Moment | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: Annotations | None = None
+    owner_references: list[Owner] | None = None
+    finalizers: list[str] | None = None
+
+    @property
+    def created_at(self) -> float:
+        """Epoch seconds."""
+        return self.creation_timestamp.timestamp()
+
+    @property
+    def deleting_since(self) -> float | None:
+        """When its deletion was asked for. `deletionTimestamp` is when its grace ends, which for a pod is later."""
+        if self.deletion_timestamp is None:
+            return None
+        return self.deletion_timestamp.timestamp() - max(0, self.deletion_grace_period_seconds or 0)
+
+    @property
+    def owners(self) -> tuple[OwnerValue, ...]:
+        """Its ownerReferences."""
+        return tuple(OwnerValue(each.kind, each.name, each.uid) for each in self.owner_references or ())
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str
+    next: str | None = msgspec.field(name="continue", default=None)
+
+
+class Items(msgspec.Struct, Generic[T]):
+    """A list, or a part of one. `items` must be there: a body that lacks it is no empty list."""
+
+    metadata: _ListMeta
+    items: list[T] | None
+
+
+class Page(NamedTuple, Generic[V]):
+    """A part of a list, and the token by which the next one is had; empty when that was all."""
+
+    items: list[V]
+    version: str
+    next: str
+
+
+class Event(msgspec.Struct):
+    """A line of a watch."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+class _Object(msgspec.Struct):
+    metadata: Meta
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    resource_version: Word
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _Version
+
+
+_event = msgspec.json.Decoder(Event)
+_object = msgspec.json.Decoder(_Object)
+_bookmark = msgspec.json.Decoder(_Bookmark)
+
+
+def meta(body: bytes) -> Meta:
+    """Of any namespaced object."""
+    return read(_object, body).metadata
+
+
+def event(line: bytes) -> Event:
+    """A line of a watch; its object is not read yet."""
+    return read(_event, line)
+
+
+def bookmarked(body: bytes | msgspec.Raw) -> str:
+    """The version that a bookmark tells."""
+    return read(_bookmark, body).metadata.resource_version
+
+
+def page(decoder: msgspec.json.Decoder[Items[T]], body: bytes, value: Callable[[T], V]) -> Page[V]:
+    """A part of a list, as values."""
+    found = read(decoder, body)
+    version = found.metadata.resource_version
+    if version in ("", "0"):  # to a watch these say: from wherever you like
+        raise ClusterUnavailableError("the cluster's list has no resourceVersion")
+    return Page([value(each) for each in found.items or ()], version, found.metadata.next or "")
+
+
+def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
+    """A body that should be what the API describes.
+
+    Raises:
+        ClusterUnavailableError: it is not.
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ClusterUnavailableError(f"the cluster's answer is not what its API describes: {error}") from None

@@ -1,0 +1,102 @@
+"""The JSON of ARC's object for one runner, and the value made of it. No I/O.
+
+Lenient about types, too: ARC's fields have changed theirs between versions, and one odd object must not hide the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from ghapp.cluster.wire import envelope
+from ghapp.cluster.wire.envelope import Items, Meta, Page
+from ghapp.health.pod import EphemeralRunner
+
+SCALE_SET = "actions.github.com/scale-set-name"
+ORGANIZATION = "actions.github.com/organization"
+
+_GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+"""What Kubernetes appends for `generateName`."""
+
+MOST_DIGITS = 19
+
+
+class _RunnerStatus(msgspec.Struct, rename="camel"):
+    phase: Any = None
+    reason: Any = None
+    message: Any = None
+    runner_id: Any = None
+    runner_name: Any = None
+    job_id: Any = None
+    job_request_id: Any = None
+    workflow_run_id: Any = None
+    failures: Any = None
+
+
+class _EphemeralRunner(msgspec.Struct):
+    metadata: Meta
+    status: _RunnerStatus | None = None
+
+
+_runner = msgspec.json.Decoder(_EphemeralRunner)
+_runners = msgspec.json.Decoder(Items[_EphemeralRunner])
+
+
+def ephemeral_runner(body: bytes) -> EphemeralRunner:
+    """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners/{name}`."""
+    return _value(envelope.read(_runner, body))
+
+
+def ephemeral_runners(body: bytes) -> Page[EphemeralRunner]:
+    """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners`, a part of it."""
+    return envelope.page(_runners, body, _value)
+
+
+def _value(found: _EphemeralRunner) -> EphemeralRunner:
+    meta, status = found.metadata, found.status or _RunnerStatus()
+    labels = meta.labels or {}
+    return EphemeralRunner(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        created_at=meta.created_at,
+        phase=_text(status.phase),
+        reason=_text(status.reason),
+        message=_text(status.message),
+        runner_id=_number(status.runner_id),
+        runner_name=_text(status.runner_name),
+        # Older versions tell of a job by its request's number alone: such a runner is busy, too.
+        job_id=_text(status.job_id) or _text(status.job_request_id),
+        workflow_run_id=_number(status.workflow_run_id),
+        failures=_failures(status.failures),
+        finalizers=tuple(meta.finalizers or ()),
+        deleting_since=meta.deleting_since,
+        scale_set=labels.get(SCALE_SET) or _owning_set(meta),
+        org=labels.get(ORGANIZATION, ""),
+    )
+
+
+def _owning_set(meta: Meta) -> str:
+    """From the name of its EphemeralRunnerSet, which is the scale set's and five letters that were made up."""
+    owners = (each.name for each in meta.owner_references or () if each.kind == "EphemeralRunnerSet")
+    return _GENERATED.sub("", next(owners, ""))
+
+
+def _failures(value: Any) -> int:
+    """By pod: true in older versions, a time in newer ones."""
+    return sum(1 for each in value.values() if each) if isinstance(value, dict) else 0
+
+
+def _text(value: Any) -> str:
+    """A word, or a number as one; zero is Go's way to say none."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return str(value) if value else ""
+
+
+def _number(value: Any) -> int | None:
+    text = _text(value)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None

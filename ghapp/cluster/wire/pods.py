@@ -1,0 +1,146 @@
+"""A pod's JSON, and the value made of it. No I/O.
+
+Lenient: a status may lack anything, and the kubelet need not have told of any container.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ghapp.cluster.wire import envelope
+from ghapp.cluster.wire.envelope import Items, Meta, Moment, Page
+from ghapp.health.pod import Container, Ended, Pod, runner_container
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    containers: list[_Named] | None = None
+    node_name: str | None = None
+    service_account_name: str | None = None
+
+
+class _Terminated(msgspec.Struct, rename="camel"):
+    exit_code: int
+    signal: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
+
+
+class _Running(msgspec.Struct, rename="camel"):
+    started_at: Moment | None = None
+
+
+class _Waiting(msgspec.Struct):
+    reason: str | None = None
+
+
+class _State(msgspec.Struct):
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+    waiting: _Waiting | None = None
+
+
+class _ContainerStatus(msgspec.Struct, rename="camel"):
+    name: str
+    state: _State | None = None
+    last_state: _State | None = None
+    restart_count: int = 0
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+
+
+class _PodStatus(msgspec.Struct, rename="camel"):
+    phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: Meta
+    spec: _Spec | None = None
+    status: _PodStatus | None = None
+
+
+_pod = msgspec.json.Decoder(_Pod)
+_pods = msgspec.json.Decoder(Items[_Pod])
+
+
+def pod(body: bytes | msgspec.Raw) -> Pod:
+    """`GET /api/v1/namespaces/{namespace}/pods/{name}`, and the object of a watch's event."""
+    return _value(envelope.read(_pod, body))
+
+
+def pods(body: bytes) -> Page[Pod]:
+    """`GET /api/v1/namespaces/{namespace}/pods`, a part of it."""
+    return envelope.page(_pods, body, _value)
+
+
+def _value(found: _Pod) -> Pod:
+    meta, spec, status = found.metadata, found.spec or _Spec(), found.status or _PodStatus()
+    return Pod(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        created_at=meta.created_at,
+        phase=status.phase or "",
+        node=spec.node_name or "",
+        labels=meta.labels or {},
+        owners=meta.owners,
+        service_account=spec.service_account_name or "",
+        reason=status.reason or "",
+        message=status.message or "",
+        disruption=_disruption(status),
+        deleting_since=meta.deleting_since,
+        runner=_runner_of(found),
+    )
+
+
+def _disruption(status: _PodStatus) -> str:
+    held = (each for each in status.conditions or () if each.type == "DisruptionTarget" and each.status == "True")
+    return next((each.reason or "DisruptionTarget" for each in held), "")
+
+
+def _runner_of(found: _Pod) -> Container | None:
+    """The container that `spec` says runs the agent, as far as the kubelet has told of it."""
+    spec, meta = found.spec or _Spec(), found.metadata
+    told = {each.name: each for each in (found.status or _PodStatus()).container_statuses or ()}
+    names = [each.name for each in spec.containers or ()] or list(told)
+    name = runner_container(names, meta.annotations.default_container if meta.annotations else None)
+    if name is None or name not in told:
+        return None
+    status = told[name]
+    state, before = status.state or _State(), status.last_state or _State()
+    running, ended = state.running, None if state.running else state.terminated
+    waiting = None if running or ended else state.waiting
+    return Container(
+        name=name,
+        # A kubelet that forgot when it started still says that it runs.
+        running_since=None if running is None else (running.started_at or meta.creation_timestamp).timestamp(),
+        ended=None if ended is None else _ended(ended),
+        last_ended=None if before.terminated is None else _ended(before.terminated),
+        waiting="" if waiting is None else waiting.reason or "Waiting",
+        restarts=status.restart_count,
+    )
+
+
+def _ended(state: _Terminated) -> Ended:
+    return Ended(
+        exit_code=state.exit_code,
+        signal=state.signal or None,
+        reason=state.reason or "",
+        message=state.message or "",
+        started_at=None if state.started_at is None else state.started_at.timestamp(),
+        finished_at=None if state.finished_at is None else state.finished_at.timestamp(),
+    )

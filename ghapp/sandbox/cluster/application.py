@@ -1,0 +1,170 @@
+"""The API server over HTTP: who asks, what is wrong just now, whether they may, and then the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from ghapp.sandbox.cluster import discovery, rbac, requests, resources, watch, watch_options
+from ghapp.sandbox.cluster.calls import NO_ANSWER
+from ghapp.sandbox.cluster.cluster import Cluster
+from ghapp.sandbox.cluster.rbac import User
+from ghapp.sandbox.cluster.requests import Asked
+from ghapp.sandbox.cluster.status import Refusal, method_not_allowed, unauthorized, unknown_resource
+from ghapp.sandbox.cluster.store import VersionForgotten
+from ghapp.sandbox.cluster.watch import Watch
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+PAGE_NOT_FOUND = b"404 page not found\n"
+_BEARER = "bearer "
+
+
+def application(cluster: Cluster, lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]]) -> Starlette:
+    """Everything, on a cluster."""
+    return Starlette(routes=[Route("/{path:path}", ApiServer(cluster))], lifespan=lifespan)
+
+
+class ApiServer:
+    """Answers each request, as an ASGI application: watches need more than a response."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        request = Request(scope, receive)
+        query = dict(request.query_params)
+        asked = requests.read(request.method, request.url.path, query)
+        try:
+            user = self._user(request)
+        except Refusal as refusal:
+            await _refused(refusal)(scope, receive, send)
+            return
+        sender = _Sender(send)
+
+        async def onward(scope: Scope, receive: Receive, send: Send) -> None:
+            await self._answer(Request(scope, receive), user, asked, query, send)
+
+        try:
+            if self._cluster.troubles.delay_seconds:
+                await asyncio.sleep(self._cluster.troubles.delay_seconds)
+            effect = self._cluster.troubles.befalling(user.name, asked)
+            # Noted before the answer goes out, so that whoever has one finds its call among them.
+            if asked:
+                sender.note = partial(self._cluster.calls.note, user.name, asked)
+            await (effect(onward, scope, receive, sender) if effect else onward(scope, receive, sender))
+        finally:
+            if asked and not sender.started:
+                self._cluster.calls.note(user.name, asked, NO_ANSWER)
+
+    async def _answer(
+        self, request: Request, user: User, asked: Asked | None, query: dict[str, str], send: Send
+    ) -> None:
+        scope, receive = request.scope, request.receive
+        try:
+            if asked is None:
+                response = self._of_no_resource(request, user)
+            elif asked.verb == "watch":
+                rbac.check(user, asked)
+                await self._watch(asked, query, scope, receive, send)
+                return
+            else:
+                response = await self._of_resource(request, user, asked, query)
+        except Refusal as refusal:
+            plain = self._cluster.plain_not_found and refusal.message == unknown_resource().message
+            response = Response(PAGE_NOT_FOUND, 404, media_type=TEXT) if plain else _refused(refusal)
+        await response(scope, receive, send)
+
+    def _user(self, request: Request) -> User:
+        said = request.headers.get("authorization", "")
+        if not said:
+            return self._cluster.anonymous
+        token = said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
+        user = self._cluster.user_of(token) if token else None
+        if user is None:
+            raise unauthorized()
+        return user
+
+    async def _of_resource(self, request: Request, user: User, asked: Asked, query: dict[str, str]) -> Response:
+        rbac.check(user, asked)
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip()
+        said = resources.Said(query, await request.body(), media_type)
+        done = resources.answer(self._cluster, user, asked, said)
+        return Response(done.body, done.code, _headers(), done.media_type)
+
+    def _of_no_resource(self, request: Request, user: User) -> Response:
+        path = request.url.path
+        rbac.check_path(user, request.method.lower(), path)
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        if path.startswith(("/healthz", "/livez", "/readyz")):
+            return Response(b"ok", 200, _headers(), TEXT)
+        found: Any = discovery.VERSION if path == "/version" else None
+        if found is None:
+            with self._cluster.lock:
+                found = discovery.document(path, self._cluster.installed)
+        if found is None:
+            raise unknown_resource()
+        return Response(msgspec.json.encode(found), 200, _headers(), JSON)
+
+    async def _watch(self, asked: Asked, query: dict[str, str], scope: Scope, receive: Receive, send: Send) -> None:
+        cluster = self._cluster
+        with cluster.lock:
+            cluster.settle()
+            kind = resources.kind_of(cluster, asked)
+            wanted = watch_options.options(query)
+            selector = resources.selector(kind, asked, query)
+            try:
+                opened = Watch(cluster.store, kind, selector, wanted)
+            except VersionForgotten as forgotten:
+                await _expired(watch.too_old(forgotten), by_http=cluster.expires_by_http)(scope, receive, send)
+                return
+            cluster.watches.add(opened)
+        try:
+            await opened.serve(scope, receive, send, cluster.cuts)
+        finally:
+            with cluster.lock:
+                opened.close()
+                cluster.watches.discard(opened)
+
+
+class _Sender:
+    """Sends, and tells with which code it began to."""
+
+    def __init__(self, send: Send) -> None:
+        self.started = False
+        self.note: Callable[[int], None] = lambda _: None
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.note(message["status"])
+        await self._send(message)
+
+
+def _expired(status: dict[str, Any], *, by_http: bool) -> Response:
+    if by_http:
+        return Response(msgspec.json.encode(status), 410, _headers(), JSON)
+    return Response(watch.error_line(status), 200, _headers(), JSON)
+
+
+def _refused(refusal: Refusal) -> Response:
+    body = msgspec.json.encode(refusal.document())
+    return Response(body, refusal.code, _headers() | refusal.headers, JSON)
+
+
+def _headers() -> dict[str, str]:
+    return {"cache-control": "no-cache, private", "audit-id": str(uuid.uuid4())}

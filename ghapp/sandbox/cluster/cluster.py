@@ -1,0 +1,101 @@
+"""The cluster as a whole: what is stored, who may ask, what is wrong, who watches. One lock guards it all."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ghapp.sandbox.cluster.calls import Calls
+from ghapp.sandbox.cluster.cuts import Cuts
+from ghapp.sandbox.cluster.faults import Troubles
+from ghapp.sandbox.cluster.garbage import collect
+from ghapp.sandbox.cluster.kinds import KINDS, NAMESPACES, SERVICE_ACCOUNTS, Kind
+from ghapp.sandbox.cluster.kubelet import Kubelet
+from ghapp.sandbox.cluster.logs import Logs
+from ghapp.sandbox.cluster.metadata import stamp
+from ghapp.sandbox.cluster.objects import Key, Obj
+from ghapp.sandbox.cluster.rbac import ANONYMOUS, ANYTHING, Rule, User
+from ghapp.sandbox.cluster.store import Store
+from ghapp.sandbox.cluster.watch import Watch
+
+ADMIN = "admin"
+
+
+class Cluster:
+    """Everything.
+
+    Attributes:
+        lock: to be held by whoever reads or writes the store.
+        installed: the kinds that are served.
+        collects_garbage: dependents go with their owners.
+        expires_by_http: a watch from a forgotten version is answered 410, and not 200 with an ERROR event.
+        plain_not_found: a path that leads nowhere is answered in plain text, as by older API servers.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.store = Store()
+        self.logs = Logs()
+        self.kubelet = Kubelet(self.store, self.logs)
+        self.calls = Calls()
+        self.cuts = Cuts()
+        self.troubles = Troubles(clock)
+        self.watches: set[Watch] = set()
+        self.installed: set[Kind] = set(KINDS)
+        self.users: dict[str, User] = {}
+        self.collects_garbage = True
+        self.expires_by_http = False
+        self.plain_not_found = False
+        self._settled = self.store.version
+        self.user(ADMIN, (ANYTHING,))
+        self.anonymous = User(ANONYMOUS)
+        for name in ("default", "kube-system"):
+            self.namespace(name)
+
+    def user(self, name: str, rules: Sequence[Rule]) -> User:
+        """Adds a user, or gives one other rules; its token stays."""
+        with self.lock:
+            user = self.users.setdefault(name, User(name, token=secrets.token_urlsafe(24)))
+            user.rules = tuple(rules)
+            return user
+
+    def user_of(self, token: str) -> User | None:
+        """Whose token that is."""
+        return next((user for user in self.users.values() if user.token == token), None)
+
+    def namespace(self, name: str) -> None:
+        """Makes sure that there is one, with the service account that each has."""
+        with self.lock:
+            if self.store.get(NAMESPACES, Key("", name)) is not None:
+                return
+            value: Obj = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
+            stamp(NAMESPACES, value, self.clock())
+            value["metadata"]["labels"] = {"kubernetes.io/metadata.name": name}
+            value |= {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+            self.store.put(NAMESPACES, value)
+            account: Obj = {
+                "kind": "ServiceAccount",
+                "apiVersion": "v1",
+                "metadata": {"name": "default", "namespace": name},
+            }
+            stamp(SERVICE_ACCOUNTS, account, self.clock())
+            self.store.put(SERVICE_ACCOUNTS, account)
+
+    def settle(self) -> None:
+        """What follows by itself from what was written, and from the time that has passed."""
+        with self.lock:
+            now = self.clock()
+            self.kubelet.finish_due(now)
+            while self._settled != self.store.version:
+                self._settled = self.store.version
+                if self.collects_garbage:
+                    collect(self.store, now)
+                self.kubelet.finish_due(now)
+
+    def settle_due(self) -> None:
+        """The same, where time alone can bring something about."""
+        if self.kubelet.deletion_seconds is not None:
+            self.settle()

@@ -1,0 +1,165 @@
+"""What a DELETE does: at once, after the finalizers, or after the node.
+
+Preconditions are checked first. An object with finalizers, and a pod that a node runs, is marked by
+`deletionTimestamp` and stays; for a pod that is the time at which its grace ends, so it may lie ahead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ghapp.sandbox.cluster.kinds import PODS
+from ghapp.sandbox.cluster.objects import Obj, Stored, copied, digged, epoch_of, timestamp
+from ghapp.sandbox.cluster.status import Cause, bad_request, conflict, invalid_as
+from ghapp.sandbox.cluster.store import Store
+
+DEFAULT_GRACE_SECONDS = 30
+OVER = ("Failed", "Succeeded")
+POLICIES = {"Background": None, "Foreground": "foregroundDeletion", "Orphan": "orphan"}
+"""The finalizer that each adds."""
+
+
+class DeleteOptions(NamedTuple):
+    """What a DELETE says; None is what it leaves open."""
+
+    uid: str | None = None
+    version: str | None = None
+    grace_seconds: int | None = None
+    policy: str | None = None
+    dry_run: bool = False
+
+
+class Outcome(NamedTuple):
+    """What became of it: `gone`, or marked and still there."""
+
+    stored: Stored
+    gone: bool
+
+
+def read_options(body: bytes, query: dict[str, str]) -> DeleteOptions:
+    """Reads them from the body, or where there is none from the query; Refusal when they cannot be."""
+    said: Any = {}
+    if body.strip():
+        try:
+            said = msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+        if not isinstance(said, dict) or said.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise bad_request("invalid object, expected DeleteOptions")
+    else:
+        if "gracePeriodSeconds" in query:
+            said["gracePeriodSeconds"] = _whole(query["gracePeriodSeconds"])
+        if "propagationPolicy" in query:
+            said["propagationPolicy"] = query["propagationPolicy"]
+        if "dryRun" in query:
+            said["dryRun"] = [query["dryRun"]]
+    policy = said.get("propagationPolicy")
+    if policy is not None and policy not in POLICIES:
+        why = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
+        causes = [Cause("FieldValueNotSupported", why, "propagationPolicy")]
+        raise invalid_as("DeleteOptions", "meta.k8s.io", "", causes)
+    grace = said.get("gracePeriodSeconds")
+    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
+        raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.gracePeriodSeconds of type int64")
+    wanted = said.get("preconditions") or {}
+    return DeleteOptions(
+        wanted.get("uid"),
+        wanted.get("resourceVersion"),
+        # The real one takes a negative number for one second.
+        1 if grace is not None and grace < 0 else grace,
+        policy,
+        bool(said.get("dryRun")),
+    )
+
+
+def delete(store: Store, stored: Stored, wanted: DeleteOptions, now: float) -> Outcome:
+    """Deletes an object, or marks it; Refusal (409) when a precondition does not hold."""
+    _check_preconditions(stored, wanted)
+    value = copied(stored.value)
+    meta = value["metadata"]
+    going = meta.get("deletionTimestamp")
+    if stored.kind.graceful and going and meta.get("deletionGracePeriodSeconds"):
+        if wanted.grace_seconds is None or wanted.grace_seconds >= meta["deletionGracePeriodSeconds"]:
+            return Outcome(stored, gone=False)
+        asked_at = epoch_of(going) - meta["deletionGracePeriodSeconds"]
+        _mark(value, asked_at, wanted.grace_seconds)
+    elif stored.kind.graceful and not going:
+        _mark(value, now, _grace(stored, wanted))
+    if wanted.policy is not None:
+        _set_policy(meta, wanted.policy)
+    if meta.get("finalizers") and not meta.get("deletionTimestamp"):
+        _mark(value, now, 0)
+    if wanted.dry_run:
+        return Outcome(Stored(stored.kind, value, stored.version), gone=not _stays(value))
+    if _stays(value):
+        return Outcome(store.put(stored.kind, value), gone=False)
+    if stored.kind.graceful:
+        # What can be deleted gracefully is marked even when nothing waits for it: a watch sees that first.
+        store.put(stored.kind, value)
+    return Outcome(store.remove(stored.kind, stored.key), gone=True)
+
+
+def is_done(value: Obj) -> bool:
+    """Whether an object that was marked has nothing left to wait for, as after its last finalizer went."""
+    return bool(value["metadata"].get("deletionTimestamp")) and not _stays(value)
+
+
+def _stays(value: Obj) -> bool:
+    meta = value["metadata"]
+    return bool(meta.get("finalizers")) or bool(meta.get("deletionGracePeriodSeconds"))
+
+
+def _set_policy(meta: Obj, policy: str) -> None:
+    """The finalizer of the policy, and not that of another."""
+    finalizers = [said for said in meta.get("finalizers") or () if said not in POLICIES.values()]
+    if (needed := POLICIES[policy]) is not None:
+        finalizers.append(needed)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+
+
+def _mark(value: Obj, asked_at: float, grace: int) -> None:
+    meta = value["metadata"]
+    if not meta.get("deletionTimestamp") and "generation" in meta:
+        meta["generation"] += 1
+    meta["deletionTimestamp"] = timestamp(asked_at + grace)
+    meta["deletionGracePeriodSeconds"] = grace
+
+
+def _grace(stored: Stored, wanted: DeleteOptions) -> int:
+    """How long a pod's containers get: nothing when no node runs it, or it is over."""
+    if stored.kind is not PODS or not digged(stored.value, ("spec", "nodeName")):
+        return 0
+    if digged(stored.value, ("status", "phase")) in OVER:
+        return 0
+    if wanted.grace_seconds is not None:
+        return wanted.grace_seconds
+    configured = digged(stored.value, ("spec", "terminationGracePeriodSeconds"))
+    return DEFAULT_GRACE_SECONDS if configured is None else int(configured)
+
+
+def _check_preconditions(stored: Stored, wanted: DeleteOptions) -> None:
+    meta = stored.value["metadata"]
+    if wanted.uid is not None and wanted.uid != meta["uid"]:
+        why = (
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({meta['uid']})."
+            " The object might have been deleted and then recreated"
+        )
+        raise conflict(stored.kind, meta["name"], why, by_kind=True)
+    if wanted.version is not None and wanted.version != meta["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({wanted.version}) does not match the ResourceVersion in record"
+            f" ({meta['resourceVersion']}). The object might have been modified"
+        )
+        raise conflict(stored.kind, meta["name"], why, by_kind=True)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None

@@ -1,0 +1,153 @@
+"""What is wrong with the API server for a while: each trouble befalls the requests that it means."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ghapp.sandbox.cluster.requests import Asked
+from ghapp.sandbox.cluster.status import Refusal, unauthorized
+from ghapp.sandbox.faults.requests import AnswerInstead
+from ghapp.sandbox.wire import break_connection
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+TOO_MANY = b"Too many requests, please try again later.\n"
+_SAID = {
+    403: ("Forbidden", "forbidden: the sandbox says so"),
+    404: ("NotFound", "the server could not find the requested resource"),
+    409: ("Conflict", "the sandbox says so"),
+    500: ("InternalError", "Internal error occurred: etcdserver: leader changed"),
+    502: ("", "bad gateway"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: ("Timeout", "Timeout: request did not complete within the allotted timeout"),
+}
+
+
+class Effect(Protocol):
+    """What becomes of a request; `onward` would answer it."""
+
+    async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Does it to one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLost:
+    """The request has its effect, and the connection breaks before the answer is sent."""
+
+    async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets it act, and keeps what it says."""
+        del send
+
+        async def keep(message: Message) -> None:
+            del message
+
+        await onward(scope, receive, keep)
+        break_connection(scope)
+
+
+@dataclass(slots=True)
+class Trouble:
+    """An effect on requests; empty conditions mean any. As a context manager it is over at the end.
+
+    Attributes:
+        until: epoch second of the cluster's clock; None is no end.
+        times: how many requests it befalls; None is no end.
+        struck: how many it has.
+    """
+
+    effect: Effect
+    verbs: Collection[str] = ()
+    resources: Collection[str] = ()
+    users: Collection[str] = ()
+    names: Collection[str] = ()
+    until: float | None = None
+    times: int | None = None
+    struck: int = 0
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def end(self) -> None:
+        """It is over, from any thread."""
+        self._over.set()
+
+    def strikes(self, user: str, asked: Asked | None, now: float) -> bool:
+        """Whether it befalls this request, and counts it."""
+        meant = (
+            not self._over.is_set()
+            and (self.until is None or now < self.until)
+            and (self.times is None or self.struck < self.times)
+            and (not self.users or user in self.users)
+            and self._means(asked)
+        )
+        self.struck += meant
+        return meant
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def _means(self, asked: Asked | None) -> bool:
+        if asked is None:
+            return not (self.verbs or self.resources or self.names)
+        return (
+            (not self.verbs or asked.verb in self.verbs)
+            and (not self.resources or asked.full_resource in self.resources)
+            and (not self.names or asked.name in self.names)
+        )
+
+
+class Troubles:
+    """Everything that is wrong now.
+
+    Attributes:
+        delay_seconds: added to each request.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.delay_seconds = 0.0
+        self._clock = clock
+        self._troubles: list[Trouble] = []
+
+    def begin(self, trouble: Trouble) -> Trouble:
+        """Lets it work, from any thread."""
+        self._troubles.append(trouble)
+        return trouble
+
+    def end_all(self) -> None:
+        """All is well."""
+        for trouble in self._troubles:
+            trouble.end()
+        self._troubles = []
+        self.delay_seconds = 0.0
+
+    def befalling(self, user: str, asked: Asked | None) -> Effect | None:
+        """What becomes of this request; the trouble that began first goes first."""
+        now = self._clock()
+        return next((trouble.effect for trouble in self._troubles if trouble.strikes(user, asked, now)), None)
+
+
+def status(code: int, *, retry_after: int = 1) -> AnswerInstead:
+    """An answer of this code, in the form in which the real one gives it."""
+    if code == 429:  # noqa: PLR2004 - flow control writes plain text, before anything that knows of Status
+        return AnswerInstead(code, TOO_MANY, {"retry-after": str(retry_after)}, TEXT)
+    if code == 401:  # noqa: PLR2004
+        return AnswerInstead(code, msgspec.json.encode(unauthorized().document()), {}, JSON)
+    reason, message = _SAID.get(code, ("", "the sandbox says so"))
+    details = {"retryAfterSeconds": retry_after} if code in (503, 504) else {}
+    document = Refusal(code, reason, message, details).document()
+    return AnswerInstead(code, msgspec.json.encode(document), {}, JSON)
+
+
+def page(code: int) -> AnswerInstead:
+    """HTML, as from a proxy that stands before it."""
+    return AnswerInstead(code, b"<html><body>upstream unavailable</body></html>\n", {}, "text/html")

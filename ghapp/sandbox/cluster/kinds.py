@@ -1,0 +1,135 @@
+"""Which resources there are, and where their rules differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
+)
+"""The field selectors that each resource knows: the label, and where its value is."""
+
+POD_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **OBJECT_FIELDS,
+        "spec.nodeName": ("spec", "nodeName"),
+        "spec.restartPolicy": ("spec", "restartPolicy"),
+        "spec.schedulerName": ("spec", "schedulerName"),
+        "spec.serviceAccountName": ("spec", "serviceAccountName"),
+        "status.phase": ("status", "phase"),
+        "status.podIP": ("status", "podIP"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """A resource, and what is particular to it.
+
+    Attributes:
+        custom: defined by a CRD, and so to be installed; its items in a list name their kind.
+        has_status: a `status` subresource, so that the main resource ignores that field.
+        subresources: others that are served.
+        fields: what a field selector may ask for.
+        unconditional_update: a PUT may come without a resourceVersion.
+        create_on_update: a PUT may create.
+        returns_deleted: a DELETE answers the object itself, and no `Status`.
+        graceful: a DELETE leaves it until its node is done with it.
+        counts_generations: `metadata.generation` is kept.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    custom: bool = False
+    has_status: bool = False
+    subresources: tuple[str, ...] = ()
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: OBJECT_FIELDS)
+    unconditional_update: bool = False
+    create_on_update: bool = False
+    returns_deleted: bool = False
+    graceful: bool = False
+    counts_generations: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """As in an object."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """As in messages: `ephemeralrunners.actions.github.com`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def list_kind(self) -> str:
+        """The kind of a list of these."""
+        return f"{self.kind}List"
+
+
+PODS = Kind(
+    "",
+    "v1",
+    "pods",
+    "Pod",
+    has_status=True,
+    subresources=("log",),
+    fields=POD_FIELDS,
+    unconditional_update=True,
+    returns_deleted=True,
+    graceful=True,
+    counts_generations=True,
+)
+SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", unconditional_update=True, returns_deleted=True)
+NAMESPACES = Kind(
+    "",
+    "v1",
+    "namespaces",
+    "Namespace",
+    namespaced=False,
+    has_status=True,
+    fields=MappingProxyType({"metadata.name": ("metadata", "name"), "status.phase": ("status", "phase")}),
+    unconditional_update=True,
+)
+LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True)
+EPHEMERAL_RUNNERS = Kind(
+    "actions.github.com",
+    "v1alpha1",
+    "ephemeralrunners",
+    "EphemeralRunner",
+    custom=True,
+    has_status=True,
+    counts_generations=True,
+)
+EPHEMERAL_RUNNER_SETS = Kind(
+    "actions.github.com",
+    "v1alpha1",
+    "ephemeralrunnersets",
+    "EphemeralRunnerSet",
+    custom=True,
+    has_status=True,
+    counts_generations=True,
+)
+
+KINDS = (PODS, SERVICE_ACCOUNTS, NAMESPACES, LEASES, EPHEMERAL_RUNNERS, EPHEMERAL_RUNNER_SETS)
+"""All that are stored."""
+
+
+def find(group: str, version: str, plural: str) -> Kind | None:
+    """The resource at that place, installed or not."""
+    for kind in KINDS:
+        if (kind.group, kind.version, kind.plural) == (group, version, plural):
+            return kind
+    return None
+
+
+def called(name: str) -> Kind:
+    """A resource by its plural, as levers name it; LookupError for none."""
+    for kind in KINDS:
+        if name in (kind.plural, kind.qualified):
+            return kind
+    raise LookupError(f"no resource is called {name!r}; there are {', '.join(kind.plural for kind in KINDS)}")

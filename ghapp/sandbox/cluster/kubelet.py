@@ -1,0 +1,213 @@
+"""What happens to pods on their nodes: containers end, pods are evicted, nodes are lost, deletions are finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ghapp.sandbox.cluster.deletion import DeleteOptions, delete
+from ghapp.sandbox.cluster.kinds import PODS
+from ghapp.sandbox.cluster.logs import Logs
+from ghapp.sandbox.cluster.objects import Key, Obj, Stored, copied, epoch_of, random_digits, timestamp
+from ghapp.sandbox.cluster.store import Store
+
+TERMINATED = 143
+"""128 and SIGTERM."""
+KILLED = 137
+"""128 and SIGKILL."""
+
+
+class End(NamedTuple):
+    """How a container ends; `signal` is left out of the status when it is None, as by containerd."""
+
+    exit_code: int
+    signal: int | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def word(self) -> str:
+        """The kubelet's, where none is given."""
+        return self.reason or ("Completed" if self.exit_code == 0 else "Error")
+
+
+class Kubelet:
+    """All nodes' kubelets.
+
+    Attributes:
+        deletion_seconds: how long after its deletion was asked for a pod is gone; None is never, without a lever.
+    """
+
+    def __init__(self, store: Store, logs: Logs) -> None:
+        self.deletion_seconds: float | None = None
+        self._store = store
+        self._logs = logs
+
+    def pod(self, key: Key) -> Stored:
+        """A pod; LookupError when there is none."""
+        stored = self._store.get(PODS, key)
+        if stored is None:
+            raise LookupError(f"no pod {key.name!r} in {key.namespace!r}")
+        return stored
+
+    def change(self, key: Key, change: Callable[[Obj], None]) -> Obj:
+        """Lets a pod's status change, and whatever else of it."""
+        value = copied(self.pod(key).value)
+        change(value)
+        return self._store.put(PODS, value).value
+
+    def starts(self, key: Key, now: float, container: str | None = None) -> Obj:
+        """Its containers run, or one of them."""
+
+        def start(pod: Obj) -> None:
+            for status in _statuses(pod):
+                if container in (None, status["name"]):
+                    _start(status, now)
+            _settle_phase(pod, now)
+
+        return self.change(key, start)
+
+    def container_ends(self, key: Key, container: str, end: End, now: float, *, restart: bool = False) -> Obj:
+        """One container ends; restarted, its end is told as `lastState`, and its log as the previous one's."""
+
+        def finish(pod: Obj) -> None:
+            status = _status(pod, container)
+            ended = _ended(status, end, now)
+            if restart:
+                status["lastState"] = ended
+                status["restartCount"] += 1
+                _start(status, now)
+                self._logs.turn_over(pod["metadata"]["uid"], container)
+            else:
+                status |= {"state": ended, "ready": False, "started": False}
+            _settle_phase(pod, now)
+
+        return self.change(key, finish)
+
+    def pod_fails(self, key: Key, reason: str, message: str, end: End | None, now: float) -> Obj:
+        """The pod as a whole is over; its running containers end so, or, with no `end`, nobody says how."""
+
+        def fail(pod: Obj) -> None:
+            for status in _statuses(pod):
+                if "running" in status["state"] and end is not None:
+                    status |= {"state": _ended(status, end, now), "ready": False, "started": False}
+            pod["status"] |= {"phase": "Failed", "reason": reason, "message": message}
+            _not_ready(pod, now, "PodFailed")
+
+        return self.change(key, fail)
+
+    def disrupts(self, key: Key, reason: str, message: str, now: float) -> Obj:
+        """A `DisruptionTarget` condition, as before an eviction."""
+
+        def mark(pod: Obj) -> None:
+            _condition(pod, "DisruptionTarget", "True", now, reason, message)
+
+        return self.change(key, mark)
+
+    def node_is_lost(self, node: str, now: float) -> list[Key]:
+        """The node answers no more: its pods keep their last state, not ready, until somebody deletes them."""
+        keys = [key for key, stored in self._store.all(PODS).items() if stored.value["spec"].get("nodeName") == node]
+        for key in keys:
+            self.change(key, lambda pod: _not_ready(pod, now, "NodeStatusUnknown", reason="NodeLost"))
+        return keys
+
+    def finish_deletion(self, key: Key, end: End | None, now: float) -> None:
+        """A pod that is being deleted stops, is told of as over, and goes; without `end` it only goes."""
+        stored = self.pod(key)
+        if end is not None and stored.value["status"].get("phase") == "Running":
+
+            def stop(pod: Obj) -> None:
+                for status in _statuses(pod):
+                    if "terminated" not in status["state"]:
+                        status |= {"state": _ended(status, end, now), "ready": False, "started": False}
+                _settle_phase(pod, now)
+
+            self.change(key, stop)
+            stored = self.pod(key)
+        delete(self._store, stored, DeleteOptions(uid=stored.value["metadata"]["uid"], grace_seconds=0), now)
+
+    def vanish(self, key: Key) -> None:
+        """It is gone, finalizers and all, and nobody has seen how."""
+        self._store.remove(PODS, self.pod(key).key)
+
+    def finish_due(self, now: float) -> None:
+        """Finishes the deletions whose time has come."""
+        if self.deletion_seconds is None:
+            return
+        for key, stored in list(self._store.all(PODS).items()):
+            meta = stored.value["metadata"]
+            if meta.get("deletionTimestamp") and meta.get("deletionGracePeriodSeconds"):
+                grace = meta["deletionGracePeriodSeconds"]
+                takes = min(self.deletion_seconds, grace)
+                if epoch_of(meta["deletionTimestamp"]) - grace + takes <= now:
+                    code = TERMINATED if self.deletion_seconds <= grace else KILLED
+                    self.finish_deletion(key, End(code), now)
+
+
+def _statuses(pod: Obj) -> Sequence[Obj]:
+    found: Sequence[Obj] = pod["status"].get("containerStatuses") or ()
+    return found
+
+
+def _status(pod: Obj, container: str) -> Obj:
+    for status in _statuses(pod):
+        if status["name"] == container:
+            return status
+    raise LookupError(f"pod {pod['metadata']['name']!r} has no status of a container {container!r}")
+
+
+def _start(status: Obj, now: float) -> None:
+    identity = f"containerd://{random_digits(64)}"
+    status["state"] = {"running": {"startedAt": timestamp(now)}}
+    status |= {"ready": True, "started": True, "containerID": identity}
+
+
+def _ended(status: Obj, end: End, now: float) -> Obj:
+    started = status["state"].get("running", {}).get("startedAt", timestamp(now))
+    terminated: Obj = {"exitCode": end.exit_code}
+    if end.signal is not None:
+        terminated["signal"] = end.signal
+    terminated["reason"] = end.word
+    if end.message:
+        terminated["message"] = end.message
+    terminated |= {"startedAt": started, "finishedAt": timestamp(now)}
+    if "containerID" in status:
+        terminated["containerID"] = status["containerID"]
+    return {"terminated": terminated}
+
+
+def _settle_phase(pod: Obj, now: float) -> None:
+    """The phase that follows from its containers."""
+    states = [status["state"] for status in _statuses(pod)]
+    if states and all("terminated" in state for state in states):
+        failed = any(state["terminated"]["exitCode"] for state in states)
+        pod["status"]["phase"] = "Failed" if failed else "Succeeded"
+        _not_ready(pod, now, "PodFailed" if failed else "PodCompleted")
+    elif any("running" in state or "terminated" in state for state in states):
+        pod["status"]["phase"] = "Running"
+        ready = all(status["ready"] for status in _statuses(pod))
+        for name in ("Ready", "ContainersReady"):
+            _condition(pod, name, "True" if ready else "False", now, "" if ready else "ContainersNotReady")
+
+
+def _not_ready(pod: Obj, now: float, why: str, reason: str = "") -> None:
+    for name in ("Ready", "ContainersReady"):
+        _condition(pod, name, "False", now, why)
+    if reason:
+        pod["status"]["reason"] = reason
+
+
+def _condition(pod: Obj, name: str, status: str, now: float, reason: str = "", message: str = "") -> None:
+    conditions = pod["status"].setdefault("conditions", [])
+    told: Obj = {"type": name, "status": status, "lastProbeTime": None, "lastTransitionTime": timestamp(now)}
+    if reason:
+        told["reason"] = reason
+    if message:
+        told["message"] = message
+    for at, condition in enumerate(conditions):
+        if condition["type"] == name:
+            conditions[at] = told | (
+                {"lastTransitionTime": condition["lastTransitionTime"]} if condition["status"] == status else {}
+            )
+            return
+    conditions.append(told)

@@ -1,0 +1,105 @@
+"""What containers have written, as `pods/log` gives it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ghapp.sandbox.cluster.lists import number
+from ghapp.sandbox.cluster.objects import Obj, epoch_of, timestamp_nano
+from ghapp.sandbox.cluster.requests import is_true
+from ghapp.sandbox.cluster.status import Refusal, bad_request
+
+
+class Line(NamedTuple):
+    """One, and when it was written (epoch seconds)."""
+
+    at: float
+    text: str
+
+
+class Logs:
+    """The logs of all containers, by pod uid: a pod's log goes with it."""
+
+    def __init__(self) -> None:
+        self._now: dict[tuple[str, str], list[Line]] = {}
+        self._previous: dict[tuple[str, str], list[Line]] = {}
+        self._lost: set[str] = set()
+
+    def write(self, uid: str, container: str, lines: Iterable[Line]) -> None:
+        """More of it."""
+        self._now.setdefault((uid, container), []).extend(lines)
+
+    def rewrite(self, uid: str, container: str, lines: Iterable[Line], *, previous: bool = False) -> None:
+        """This and nothing else."""
+        (self._previous if previous else self._now)[uid, container] = list(lines)
+
+    def turn_over(self, uid: str, container: str) -> None:
+        """The container starts again: its log is now the previous one's."""
+        self._previous[uid, container] = self._now.pop((uid, container), [])
+
+    def lose(self, node: str) -> None:
+        """The node's kubelet cannot be asked any more."""
+        self._lost.add(node)
+
+    def read(self, pod: Obj, query: Mapping[str, str], now: float) -> str:
+        """What was asked for; Refusal 400 when it cannot be, 500 when the node does not answer."""
+        previous = is_true(query.get("previous"))
+        container = _container(pod, query.get("container", ""))
+        node = pod["spec"].get("nodeName", "")
+        if node in self._lost:
+            where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
+            why = f'Get "https://{node}:10250/containerLogs/{where}": dial tcp: i/o timeout'
+            raise Refusal(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
+        _check_started(pod, container, previous=previous)
+        kept = self._previous if previous else self._now
+        lines = kept.get((pod["metadata"]["uid"], container), [])
+        return _cut(lines, query, now)
+
+
+def _container(pod: Obj, asked: str) -> str:
+    name = pod["metadata"]["name"]
+    containers = [said["name"] for said in pod["spec"]["containers"]]
+    initial = [said["name"] for said in pod["spec"].get("initContainers") or ()]
+    if not asked:
+        if len(containers) == 1:
+            return str(containers[0])
+        choice = f"choose one of: [{' '.join(containers)}]"
+        if initial:
+            choice += f" or one of the init containers: [{' '.join(initial)}]"
+        raise bad_request(f"a container name must be specified for pod {name}, {choice}")
+    if asked not in (*containers, *initial):
+        raise bad_request(f"container {asked} is not valid for pod {name}")
+    return asked
+
+
+def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
+    name = pod["metadata"]["name"]
+    status = next((one for one in pod["status"].get("containerStatuses") or () if one["name"] == container), None)
+    if previous:
+        if status is None or "terminated" not in status.get("lastState", {}):
+            raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
+    elif status is None:
+        raise bad_request(f'container "{container}" in pod "{name}" is not available')
+    elif "waiting" in status["state"]:
+        reason = status["state"]["waiting"].get("reason", "")
+        raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+
+
+def _cut(lines: list[Line], query: Mapping[str, str], now: float) -> str:
+    if query.get("sinceSeconds"):
+        since = now - number(query["sinceSeconds"], "sinceSeconds")
+        lines = [line for line in lines if line.at >= since]
+    elif query.get("sinceTime"):
+        try:
+            since = epoch_of(query["sinceTime"])
+        except ValueError as error:
+            raise bad_request(f"parsing time: {error}") from None
+        lines = [line for line in lines if line.at >= since]
+    if "tailLines" in query:
+        tail = number(query["tailLines"], "tailLines")
+        lines = lines[max(0, len(lines) - tail) :]
+    stamped = is_true(query.get("timestamps"))
+    text = "".join(f"{timestamp_nano(line.at)} {line.text}\n" if stamped else f"{line.text}\n" for line in lines)
+    limit = number(query.get("limitBytes", ""), "limitBytes")
+    return text.encode()[:limit].decode(errors="ignore") if limit else text

@@ -1,0 +1,66 @@
+"""Users as manifests have them: Roles, ClusterRoles, and the bindings that give them to somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ghapp.sandbox.cluster.objects import Obj
+from ghapp.sandbox.cluster.rbac import Rule
+
+_ROLES = ("Role", "ClusterRole")
+_BINDINGS = ("RoleBinding", "ClusterRoleBinding")
+
+
+def users_of(documents: Iterable[Obj]) -> dict[str, list[Rule]]:
+    """The rules of each user who is bound; ValueError when a binding names a role that is not there."""
+    found = [document for document in documents if document]
+    roles = {_name_of(role): role for role in found if role.get("kind") in _ROLES}
+    users: dict[str, list[Rule]] = {}
+    for binding in found:
+        if binding.get("kind") not in _BINDINGS:
+            continue
+        namespace = binding["metadata"].get("namespace", "") if binding["kind"] == "RoleBinding" else None
+        reference = binding["roleRef"]
+        named = (reference["kind"], (namespace or "") if reference["kind"] == "Role" else "", reference["name"])
+        if named not in roles:
+            raise ValueError(
+                f"{_said(binding)} binds the {reference['kind']} {reference['name']!r}, which is not given"
+            )
+        rules = rules_of(roles[named], namespace, _said(binding))
+        for subject in binding.get("subjects") or ():
+            users.setdefault(_user(subject, namespace), []).extend(rules)
+    return users
+
+
+def rules_of(role: Obj, namespace: str | None, why: str = "") -> list[Rule]:
+    """The rules of one Role or ClusterRole, as bound in a namespace; None is everywhere."""
+    where = None if namespace is None else (namespace,)
+    return [
+        Rule(
+            tuple(rule.get("verbs") or ()),
+            tuple(rule.get("apiGroups") or ()),
+            tuple(rule.get("resources") or ()),
+            where,
+            tuple(rule.get("resourceNames") or ()),
+            tuple(rule.get("nonResourceURLs") or ()),
+            why,
+        )
+        for rule in role.get("rules") or ()
+    ]
+
+
+def _name_of(role: Obj) -> tuple[str, str, str]:
+    namespace = role["metadata"].get("namespace", "") if role["kind"] == "Role" else ""
+    return role["kind"], namespace, role["metadata"]["name"]
+
+
+def _said(binding: Obj) -> str:
+    meta = binding["metadata"]
+    where = f"/{meta['namespace']}" if meta.get("namespace") else ""
+    return f'{binding["kind"]} "{meta["name"]}{where}"'
+
+
+def _user(subject: Obj, namespace: str | None) -> str:
+    if subject["kind"] == "ServiceAccount":
+        return f"system:serviceaccount:{subject.get('namespace') or namespace or ''}:{subject['name']}"
+    return str(subject["name"])

@@ -1,0 +1,140 @@
+"""What holds of every object's metadata when it is written."""
+
+from __future__ import annotations
+
+import re
+
+from ghapp.sandbox.cluster.kinds import Kind
+from ghapp.sandbox.cluster.objects import Obj, generated_name, new_uid, timestamp
+from ghapp.sandbox.cluster.status import Cause, Refusal, bad_request, invalid, invalid_as
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+NAME_LENGTH = 253
+LABEL_LENGTH = 63
+
+_NAME_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
+    " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+"""What an update takes from what is there, whatever it says itself; what it says wrongly of the first is refused."""
+
+
+def check_shape(kind: Kind, value: object, namespace: str) -> Obj:
+    """An object of this kind and for this namespace; Refusal (400) when it is something else."""
+    if not isinstance(value, dict) or not isinstance(value.get("metadata", {}), dict):
+        raise bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled as a {kind.kind}: not an object")
+    said = value.get("apiVersion", ""), value.get("kind", "")
+    if said[0] not in ("", kind.api_version):
+        why = f"the API version in the data ({said[0]}) does not match the expected API version ({kind.api_version})"
+        raise bad_request(why)
+    if said[1] not in ("", kind.kind):
+        why = f"the kind in the data ({said[1]}) does not match the expected kind ({kind.kind})"
+        raise bad_request(why)
+    if kind.custom and not all(said):
+        raise bad_request("Object 'Kind' is missing in the data")
+    meta = value.setdefault("metadata", {})
+    if kind.namespaced:
+        if meta.get("namespace") and meta["namespace"] != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        meta["namespace"] = namespace
+    # The same order as Go writes it in, for people who read the answers.
+    rest = {name: part for name, part in value.items() if name not in ("kind", "apiVersion")}
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **rest}
+
+
+def stamp(kind: Kind, value: Obj, now: float) -> None:
+    """What a new object gets."""
+    meta = value["metadata"]
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+        meta.pop(name, None)
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = generated_name(meta["generateName"])
+    meta["uid"] = new_uid()
+    meta["creationTimestamp"] = timestamp(now)
+    if kind.counts_generations:
+        meta["generation"] = 1
+
+
+def check(kind: Kind, value: Obj) -> None:
+    """Refusal (422) when the metadata breaks rules."""
+    meta = value["metadata"]
+    name = meta.get("name") or ""
+    causes: list[Cause] = []
+    if not name:
+        causes.append(Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name"))
+    elif not isinstance(name, str) or len(name) > NAME_LENGTH or not _NAME.fullmatch(name):
+        causes.append(Cause("FieldValueInvalid", f'Invalid value: "{name}": {_NAME_RULE}', "metadata.name"))
+    causes += _labels(meta.get("labels") or {})
+    for at, owner in enumerate(meta.get("ownerReferences") or ()):
+        for part in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(part):
+                where = f"metadata.ownerReferences[{at}].{part}"
+                causes.append(Cause("FieldValueInvalid", 'Invalid value: "": must not be empty', where))
+    if causes:
+        raise invalid(kind, name, causes)
+
+
+def check_update(kind: Kind, before: Obj, value: Obj) -> None:
+    """Refusal (422) when an update changes what may not change, or adds finalizers to what is going."""
+    old, new = before["metadata"], value["metadata"]
+    causes = [
+        Cause("FieldValueInvalid", f'Invalid value: "{new.get(name)}": field is immutable', f"metadata.{name}")
+        for name in ("name", "namespace", "uid")
+        if new.get(name) and new.get(name) != old.get(name)
+    ]
+    if old.get("deletionTimestamp"):
+        added = [said for said in new.get("finalizers") or () if said not in (old.get("finalizers") or ())]
+        if added:
+            listed = ", ".join(f'"{said}"' for said in added)
+            why = (
+                "Forbidden: no new finalizers can be added if the object is being deleted,"
+                f" found new finalizers []string{{{listed}}}"
+            )
+            causes.append(Cause("FieldValueForbidden", why, "metadata.finalizers"))
+    if causes:
+        raise invalid(kind, old["name"], causes)
+
+
+def refuse_version(kind: Kind, name: str) -> Refusal:
+    """An update that must say from which version it was made, and doesn't."""
+    why = "Invalid value: 0x0: must be specified for an update"
+    # Here the real one says the resource where it otherwise says the kind.
+    return invalid_as(kind.plural, kind.group, name, [Cause("FieldValueInvalid", why, "metadata.resourceVersion")])
+
+
+def _labels(labels: object) -> list[Cause]:
+    if not isinstance(labels, dict):
+        raise bad_request(
+            "json: cannot unmarshal into Go struct field ObjectMeta.metadata.labels of type map[string]string"
+        )
+    causes: list[Cause] = []
+    for key, value in labels.items():
+        if not isinstance(value, str):
+            raise bad_request(
+                f"json: cannot unmarshal {_go_type(value)} into Go struct field"
+                " ObjectMeta.metadata.labels of type string"
+            )
+        if not _LABEL_KEY.fullmatch(key) or len(key.rpartition("/")[2]) > LABEL_LENGTH:
+            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{key}": not a label', "metadata.labels"))
+        if not _LABEL_VALUE.fullmatch(value):
+            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{value}": {_LABEL_RULE}', "metadata.labels"))
+        elif len(value) > LABEL_LENGTH:
+            why = f'Invalid value: "{value}": must be no more than {LABEL_LENGTH} bytes'
+            causes.append(Cause("FieldValueInvalid", why, "metadata.labels"))
+    return causes
+
+
+def _go_type(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if isinstance(value, int | float) else "object" if isinstance(value, dict) else "array"

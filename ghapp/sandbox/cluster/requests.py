@@ -1,0 +1,85 @@
+"""What a request asks for, read off its method, path and query as the real API server does it.
+
+Authorization sees this, whether or not there is such a resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_FALSE = frozenset({"false", "0"})
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_OF_NAMESPACES = frozenset({"status", "finalize"})
+_NAME_FIELD = "metadata.name"
+
+
+class Asked(NamedTuple):
+    """A request for a resource.
+
+    Attributes:
+        verb: get, list, watch, create, update, patch, delete or deletecollection.
+        group: empty for the core.
+    """
+
+    verb: str
+    group: str
+    version: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """As rules name it: `pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+def read(method: str, path: str, query: Mapping[str, str]) -> Asked | None:
+    """What is asked for; None when the path is of no resource."""
+    parts = [part for part in path.split("/") if part]
+    if len(parts) >= 3 and parts[0] == "api":  # noqa: PLR2004 - /api/v1/pods
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":  # noqa: PLR2004 - /apis/group/version/resource
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        # /namespaces/x and /namespaces/x/status are the namespace itself; what else follows is a resource in it.
+        if len(rest) > 2 and rest[2] not in _OF_NAMESPACES:  # noqa: PLR2004
+            rest = rest[2:]
+    resource, name, subresource = (*rest[:3], "", "")[:3]
+    if len(rest) > 3:  # noqa: PLR2004
+        return None
+    verb, name = _verb(method, name, query)
+    return Asked(verb, group, version, resource, namespace, name, subresource)
+
+
+def is_true(value: str | None) -> bool:
+    """As the real one reads a boolean of a query: whatever is there and does not say no."""
+    return value is not None and value.lower() not in _FALSE
+
+
+def _verb(method: str, name: str, query: Mapping[str, str]) -> tuple[str, str]:
+    if method == "DELETE":
+        verb = "delete" if name else "deletecollection"
+    elif method in ("GET", "HEAD"):
+        verb = "get" if name else "watch" if is_true(query.get("watch")) else "list"
+    else:
+        verb = _VERBS.get(method, "")
+    if not name and verb in ("list", "watch"):
+        name = _named(query.get("fieldSelector", ""))
+    return verb, name
+
+
+def _named(fields: str) -> str:
+    """The one name that a field selector means."""
+    for term in fields.split(","):
+        for operator in ("==", "="):
+            label, found, value = term.partition(operator)
+            if found and label == _NAME_FIELD:
+                return value
+    return ""

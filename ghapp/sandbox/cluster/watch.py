@@ -1,0 +1,196 @@
+"""A watch: the changes after a version, one JSON object a line, for as long as the client stays.
+
+An object that stops matching comes as DELETED in the form in which it last matched, one that begins to as ADDED. From
+no version, or 0, what is there now comes first as ADDED. A version that is no longer kept is answered 200 with one
+ERROR event, or, when the lever says so, 410.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import NamedTuple
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from ghapp.sandbox.cluster.cuts import Cuts, Ending
+from ghapp.sandbox.cluster.kinds import PODS, Kind
+from ghapp.sandbox.cluster.objects import IN_ORDER, Obj, Stored
+from ghapp.sandbox.cluster.selectors import Selector
+from ghapp.sandbox.cluster.status import expired
+from ghapp.sandbox.cluster.store import Change, Store, VersionForgotten
+from ghapp.sandbox.cluster.watch_options import Options
+from ghapp.sandbox.wire import break_connection
+
+BOOKMARK_SECONDS = 60
+INITIAL_END = "k8s.io/initial-events-end"
+_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+
+
+class Bookmark(NamedTuple):
+    """A version up to which a watch has seen all."""
+
+    version: int
+    ends_start: bool = False
+
+
+class Watch:
+    """One that is open. It is made under the cluster's lock, so that it misses nothing, and served without it."""
+
+    def __init__(self, store: Store, kind: Kind, selector: Selector, wanted: Options) -> None:
+        """Raises VersionForgotten when it cannot begin where it should."""
+        self.kind = kind
+        self.wanted = wanted
+        self._selector = selector
+        self._waiting: deque[Change | Stored | Bookmark | Ending] = deque()
+        if wanted.version is not None:
+            self._waiting.extend(store.since(kind, wanted.version))
+            self._floor = wanted.version
+        else:
+            self._floor = store.version
+            if not wanted.omits_start:
+                now = store.all(kind)
+                self._waiting.extend(now[key] for key in sorted(now, key=IN_ORDER) if selector.matches(now[key]))
+        # How far it has told everything; a bookmark must never say more, although other threads write meanwhile.
+        self._told = max(self._floor, store.version)
+        if wanted.announces_start and wanted.bookmarks:
+            self._waiting.append(Bookmark(store.version, ends_start=True))
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._ending: Ending | None = None
+        self._gone = False
+        self._leave = store.listen(kind, self._hear)
+
+    def close(self) -> None:
+        """Hears no more."""
+        self._leave()
+
+    def end(self, how: Ending) -> None:
+        """Ends it at once, from any thread; what it has not sent is not sent."""
+        self._ending = how
+        self._wake()
+
+    def finish(self) -> None:
+        """Ends it orderly once it has sent what there is, from any thread."""
+        self._waiting.append(Ending.ORDERLY)
+        self._wake()
+
+    def bookmark(self, version: int) -> None:
+        """Says how far it is, if it may, from any thread."""
+        if self.wanted.bookmarks:
+            self._waiting.append(Bookmark(version))
+            self._wake()
+
+    def _hear(self, change: Change) -> None:
+        # A watch from a version that has not come yet says nothing until it has.
+        if change.version > self._floor:
+            self._waiting.append(change)
+            self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, cuts: Cuts) -> None:
+        """Sends its events until it ends, or the client leaves."""
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        leaving = asyncio.create_task(self._await_leaving(receive))
+        try:
+            await self._end(await self._send_all(send, cuts), scope, send)
+        finally:
+            leaving.cancel()
+
+    async def _send_all(self, send: Send, cuts: Cuts) -> Ending:
+        until = self._loop.time() + self.wanted.seconds
+        bookmark_at = self._loop.time() + BOOKMARK_SECONDS
+        while not self._gone:
+            while self._waiting and self._ending is None:
+                item = self._waiting.popleft()
+                if isinstance(item, Ending):
+                    return item
+                line = self._line(item)
+                if line is None:
+                    continue
+                await send(_chunk(line))
+                if not line.startswith(b'{"type":"BOOKMARK"') and (ending := cuts.after_event()):
+                    return ending
+                if self._gone:
+                    return Ending.BROKEN
+            if self._ending is not None:
+                return self._ending
+            now = self._loop.time()
+            if now >= min(until, bookmark_at):
+                if self.wanted.bookmarks:
+                    await send(_chunk(self._bookmarked(Bookmark(self._told))))
+                if now >= until:
+                    return Ending.ORDERLY
+                bookmark_at = now + BOOKMARK_SECONDS
+            self._woken.clear()
+            if self._waiting or self._ending is not None or self._gone:
+                continue
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), min(until, bookmark_at) - now)
+        return Ending.BROKEN
+
+    async def _end(self, how: Ending, scope: Scope, send: Send) -> None:
+        if how is Ending.RESET:
+            break_connection(scope)
+            return
+        if how is Ending.HALF:
+            line = self._bookmarked(Bookmark(self._told))
+            await send(_chunk(line[: len(line) // 2]))
+            return  # and with no last chunk the server closes the connection, as for BROKEN
+        if how is Ending.EXPIRED:
+            status = expired(f"too old resource version: {self._floor} ({self._told})")
+            await send(_chunk(error_line(status.document())))
+        if how in (Ending.ORDERLY, Ending.EXPIRED):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _await_leaving(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        self._woken.set()
+
+    def _line(self, item: Change | Stored | Bookmark) -> bytes | None:
+        if isinstance(item, Bookmark):
+            self._told = max(self._told, item.version)
+            return self._bookmarked(item)
+        self._told = max(self._told, item.version)
+        if isinstance(item, Stored):
+            return _event("ADDED", item)
+        was = item.before is not None and self._selector.matches(item.before)
+        if item.after is not None and self._selector.matches(item.after):
+            return _event("MODIFIED" if was else "ADDED", item.after)
+        if not was or item.before is None:
+            return None
+        return _event("DELETED", item.last if item.after is None else item.before.at(item.version))
+
+    def _bookmarked(self, bookmark: Bookmark) -> bytes:
+        meta: Obj = {"resourceVersion": str(bookmark.version)}
+        if bookmark.ends_start:
+            meta["annotations"] = {INITIAL_END: "true"}
+        value: Obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
+        if self.kind is PODS:
+            value |= {"spec": {"containers": None}, "status": {}}
+        return msgspec.json.encode({"type": "BOOKMARK", "object": value}) + b"\n"
+
+
+def error_line(status: Obj) -> bytes:
+    """An ERROR event."""
+    return msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
+
+
+def too_old(forgotten: VersionForgotten) -> Obj:
+    """The `Status` for a watch from such a version."""
+    return expired(f"too old resource version: {forgotten.asked} ({forgotten.oldest})").document()
+
+
+def _event(kind: str, stored: Stored) -> bytes:
+    return b'{"type":"' + kind.encode() + b'","object":' + stored.encoded + b"}\n"
+
+
+def _chunk(body: bytes) -> Obj:
+    return {"type": "http.response.body", "body": body, "more_body": True}

@@ -1,0 +1,218 @@
+"""What a POST, a PUT and a PATCH do to an object, and what they may not.
+
+An update says from which version it was made, and one from an older version is refused. The main resource leaves
+`status` alone where that is a subresource, and the subresource leaves the rest alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ghapp.sandbox.cluster import metadata
+from ghapp.sandbox.cluster.deletion import is_done
+from ghapp.sandbox.cluster.kinds import NAMESPACES, PODS, Kind
+from ghapp.sandbox.cluster.objects import Key, Obj, Stored, copied
+from ghapp.sandbox.cluster.patch import applied
+from ghapp.sandbox.cluster.status import (
+    Cause,
+    Refusal,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    stale,
+)
+from ghapp.sandbox.cluster.store import Store
+
+_CHANGEABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
+_CONTAINERS = ("containers", "initContainers")
+
+
+class Written(NamedTuple):
+    """What an update made of an object; `removed` when that ended it."""
+
+    stored: Stored
+    created: bool = False
+    removed: bool = False
+
+
+class Write(NamedTuple):
+    """Where an update goes, and when. A `dry_run` changes nothing."""
+
+    kind: Kind
+    key: Key
+    now: float
+    subresource: str = ""
+    dry_run: bool = False
+
+
+def create(store: Store, where: Write, body: Any) -> Stored:
+    """A new object; its name is in the body, or made up. Refusal 400, 404, 409 or 422."""
+    kind = where.kind
+    value = metadata.check_shape(kind, body, where.key.namespace)
+    meta = value["metadata"]
+    if meta.get("resourceVersion"):
+        raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+    if kind.namespaced:
+        _check_namespace(store, kind, where.key.namespace, meta.get("name", ""))
+    meta.pop("resourceVersion", None)
+    metadata.stamp(kind, value, where.now)
+    metadata.check(kind, value)
+    if kind.has_status:
+        value.pop("status", None)
+    if kind is PODS:
+        _check_pod(value)
+        value["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
+    if kind is NAMESPACES:
+        value["status"] = {"phase": "Active"}
+    key = Key(where.key.namespace, meta["name"])
+    if store.get(kind, key) is not None:
+        raise already_exists(kind, key.name)
+    return Stored(kind, value, 0) if where.dry_run else store.put(kind, value)
+
+
+def replace(store: Store, where: Write, body: Any) -> Written:
+    """A PUT; Refusal 400, 404, 409 or 422."""
+    value = metadata.check_shape(where.kind, body, where.key.namespace)
+    _check_name(where, value)
+    before = store.get(where.kind, where.key)
+    if before is None:
+        if where.kind.create_on_update and not where.subresource:
+            value["metadata"].pop("resourceVersion", None)
+            return Written(create(store, where, value), created=True)
+        raise not_found(where.kind, where.key.name)
+    uid = value["metadata"].get("uid")
+    if uid and uid != before.value["metadata"]["uid"]:
+        raise conflict(where.kind, where.key.name, _other_uid(where, uid, before))
+    return _update(store, where, before, value)
+
+
+def patch(store: Store, where: Write, body: Any, media_type: str) -> Written:
+    """A PATCH of that type; Refusal 400, 404, 409 or 422."""
+    before = store.get(where.kind, where.key)
+    if before is None:
+        raise not_found(where.kind, where.key.name)
+    value = applied(before.value, body, media_type)
+    if not isinstance(value.get("metadata"), dict):
+        value["metadata"] = {}
+    value = metadata.check_shape(where.kind, value, where.key.namespace)
+    _check_name(where, value)
+    return _update(store, where, before, value)
+
+
+def _update(store: Store, where: Write, before: Stored, value: Obj) -> Written:
+    kind, old = where.kind, before.value
+    version = value["metadata"].get("resourceVersion")
+    if not version and not kind.unconditional_update:
+        raise metadata.refuse_version(kind, where.key.name)
+    if version and version != old["metadata"]["resourceVersion"]:
+        raise stale(kind, where.key.name)
+    metadata.check_update(kind, old, value)
+    value = _of_status(kind, old, value) if where.subresource == "status" else _of_main(kind, old, value)
+    metadata.check(kind, value)
+    if where.dry_run:
+        return Written(Stored(kind, value, before.version))
+    if is_done(value):
+        # The last finalizer has gone: the object ends as it was, and the caller is shown what it wrote.
+        store.remove(kind, where.key)
+        return Written(Stored(kind, value, before.version), removed=True)
+    return Written(store.put(kind, value))
+
+
+def _of_main(kind: Kind, old: Obj, value: Obj) -> Obj:
+    """Everything but the status, and what of the metadata is the server's."""
+    value = _keep_metadata(old, value)
+    if kind.has_status:
+        value.pop("status", None)
+        if "status" in old:
+            value["status"] = copied(old["status"])
+    if kind is PODS:
+        _check_pod_update(old, value)
+    if kind.counts_generations and _content(kind, value) != _content(kind, old):
+        value["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    return value
+
+
+def _of_status(kind: Kind, old: Obj, value: Obj) -> Obj:
+    """The status alone; for a built-in kind metadata too, without its owners."""
+    kept = copied(old)
+    if not kind.custom:
+        kept = _keep_metadata(old, {**kept, "metadata": value["metadata"]})
+        kept["metadata"].pop("ownerReferences", None)
+        if "ownerReferences" in old["metadata"]:
+            kept["metadata"]["ownerReferences"] = copied(old["metadata"]["ownerReferences"])
+    kept.pop("status", None)
+    if "status" in value:
+        kept["status"] = copied(value["status"])
+    return kept
+
+
+def _keep_metadata(old: Obj, value: Obj) -> Obj:
+    meta = {key: copied(part) for key, part in value["metadata"].items()}
+    for name in (*metadata.KEPT, "generation", "generateName"):
+        meta.pop(name, None)
+        if name in old["metadata"]:
+            meta[name] = old["metadata"][name]
+    # An empty list or map is none, as Go's omitempty has it.
+    meta = {key: part for key, part in meta.items() if part not in ({}, [], None)}
+    return {key: (meta if key == "metadata" else copied(part)) for key, part in value.items()}
+
+
+def _content(kind: Kind, value: Obj) -> Obj:
+    """What a generation counts the changes of."""
+    if kind.custom:
+        return {key: part for key, part in value.items() if key != "metadata"}
+    return {"spec": value.get("spec")}
+
+
+def _check_name(where: Write, value: Obj) -> None:
+    said = value["metadata"].get("name")
+    if not said:
+        why = f"the name of the object ({where.key.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(why)
+    if said != where.key.name:
+        raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({where.key.name})")
+
+
+def _check_namespace(store: Store, kind: Kind, namespace: str, name: str) -> None:
+    stored = store.get(NAMESPACES, Key("", namespace))
+    if stored is None:
+        raise not_found(NAMESPACES, namespace)
+    if stored.value.get("status", {}).get("phase") == "Terminating":
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        raise forbidden(kind.group, kind.plural, name, why)
+
+
+def _check_pod(value: Obj) -> None:
+    containers = (value.get("spec") or {}).get("containers")
+    if not containers:
+        causes = [Cause("FieldValueRequired", "Required value", "spec.containers")]
+        raise invalid(PODS, value["metadata"]["name"], causes)
+
+
+def _check_pod_update(old: Obj, value: Obj) -> None:
+    if _fixed(old.get("spec") or {}) != _fixed(value.get("spec") or {}):
+        why = (
+            "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
+            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing"
+            " tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+        )
+        raise invalid(PODS, value["metadata"]["name"], [Cause("FieldValueForbidden", why, "spec")])
+
+
+def _fixed(spec: Obj) -> Obj:
+    fixed = {key: part for key, part in spec.items() if key not in (*_CHANGEABLE, *_CONTAINERS)}
+    for name in _CONTAINERS:
+        fixed[name] = [{k: v for k, v in one.items() if k != "image"} for one in spec.get(name) or []]
+    return fixed
+
+
+def _other_uid(where: Write, uid: str, before: Stored) -> str:
+    kind, key = where.kind, where.key
+    stored_at = "/".join(("/registry", *([kind.group] if kind.group else []), kind.plural, key.namespace, key.name))
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {stored_at}, ResourceVersion: 0, AdditionalErrorMsg: Precondition"
+        f" failed: UID in precondition: {uid}, UID in object meta: {before.value['metadata']['uid']}"
+    )

@@ -1,0 +1,39 @@
+"""A strict API server of our own, and a cluster as we use it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx2
+import pytest
+
+from ghapp.cluster.api import Cluster
+from ghapp.sandbox.cluster.rbac import Rule
+from ghapp.sandbox.cluster.server import ClusterServer
+
+
+@pytest.fixture
+def api() -> Iterator[ClusterServer]:
+    with ClusterServer() as server:
+        server.control.namespace("runners")
+        yield server
+
+
+@pytest.fixture
+async def cluster(api: ClusterServer) -> AsyncIterator[Cluster]:
+    """As somebody who may do everything."""
+    async with client(api) as found:
+        yield Cluster(found)
+
+
+def client(api: ClusterServer, user: str = "admin") -> httpx2.AsyncClient:
+    headers = {"Authorization": f"Bearer {api.token(user)}"}
+    return httpx2.AsyncClient(base_url=api.url, headers=headers, trust_env=False)
+
+
+@pytest.fixture
+async def worker(api: ClusterServer) -> AsyncIterator[Cluster]:
+    """As somebody who may read pods in one namespace, and nothing else."""
+    api.control.user("system:serviceaccount:ghapp:worker", [Rule(("get", "list"), ("",), ("pods",), ("runners",))])
+    async with client(api, "system:serviceaccount:ghapp:worker") as found:
+        yield Cluster(found)

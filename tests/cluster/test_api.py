@@ -1,0 +1,251 @@
+"""Reading a cluster, against a strict stand-in for its API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.cluster import api as cluster_api
+from ghapp.cluster import logs
+from ghapp.cluster.connection import open_cluster
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, VersionGoneError
+from ghapp.health.pod import Ended
+
+NAMES = [f"linux-{number}" for number in range(5)]
+
+
+async def test_a_kubeconfig_is_all_that_it_takes(api, tmp_path):
+    api.control.pod("runners", "linux-0")
+    environ = {"KUBECONFIG": str(api.kubeconfig(tmp_path / "kubeconfig", namespace="ghapp"))}
+    async with open_cluster(environ) as cluster:
+        assert (await cluster.version(), cluster.namespace) == ("v1.34.1", "ghapp")
+        assert [pod.name for pod in (await cluster.pods("runners")).items] == ["linux-0"]
+
+
+async def test_a_token_that_is_not_good_any_more_is_no_answer(api, cluster):
+    api.control.revoke("admin")
+    with pytest.raises(ClusterUnavailableError, match="credentials"):
+        await cluster.pod("runners", "linux-0")
+
+
+async def test_a_list_is_of_one_namespace_and_tells_its_version(api, cluster):
+    api.control.pod("runners", "linux-0", labels={"team": "ci"})
+    api.control.pod("others", "linux-1")
+    found = await cluster.pods("runners")
+    assert [(pod.namespace, pod.name, pod.is_running) for pod in found.items] == [("runners", "linux-0", True)]
+    assert found.version == str(api.control.version())
+
+
+async def test_a_selector_chooses(api, cluster):
+    api.control.pod("runners", "linux-0", labels={"ghapp.dev/owner": "blue"})
+    api.control.pod("runners", "linux-1")
+    assert [pod.name for pod in (await cluster.pods("runners", "ghapp.dev/owner")).items] == ["linux-0"]
+
+
+@pytest.mark.parametrize("per_page", [1, 2, 4, 5, 6])
+async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cluster, monkeypatch, per_page):
+    for name in NAMES:
+        api.control.pod("runners", name)
+    version = api.control.version()
+    monkeypatch.setattr(cluster_api, "PER_PAGE", per_page)
+    between(cluster, lambda: api.control.set_labels("pods", "runners", "linux-4", changed="since"))
+    found = await cluster.pods("runners")
+    assert [pod.name for pod in found.items] == NAMES
+    assert found.version == str(version)
+    assert "changed" not in found.items[-1].labels
+
+
+async def test_a_list_whose_rest_is_forgotten_is_read_again_from_the_start(api, cluster, monkeypatch):
+    for name in NAMES:
+        api.control.pod("runners", name)
+    monkeypatch.setattr(cluster_api, "PER_PAGE", 2)
+    between(cluster, api.control.forget_versions)
+    assert [pod.name for pod in (await cluster.pods("runners")).items] == NAMES
+
+
+async def test_a_list_whose_rest_is_always_forgotten_is_none(api, cluster, monkeypatch):
+    for name in NAMES:
+        api.control.pod("runners", name)
+    monkeypatch.setattr(cluster_api, "PER_PAGE", 2)
+    between(cluster, api.control.forget_versions, times=9)
+    with pytest.raises(VersionGoneError):
+        await cluster.pods("runners")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times):
+    for name in NAMES:
+        api.control.pod("runners", name)
+    monkeypatch.setattr(cluster_api, "PER_PAGE", 2)
+    left = [times]
+
+    def cut_the_last():
+        left[0] -= 1
+        if not left[0]:
+            api.control.cuts_short(verbs=["list"])
+
+    between(cluster, cut_the_last, times=times, before=True)
+    with pytest.raises(ClusterUnavailableError):
+        await cluster.pods("runners")
+
+
+async def test_a_list_without_end_is_given_up(api, cluster, monkeypatch):
+    for name in NAMES:
+        api.control.pod("runners", name)
+    monkeypatch.setattr(cluster_api, "PER_PAGE", 1)
+    monkeypatch.setattr(cluster_api, "MOST_PAGES", 4)
+    with pytest.raises(ClusterUnavailableError, match="no end"):
+        await cluster.pods("runners")
+
+
+async def test_no_pods_are_an_empty_list(cluster):
+    assert (await cluster.pods("runners")).items == []
+
+
+async def test_one_pod_is_read_and_an_absent_one_is_none(api, cluster):
+    api.control.pod("runners", "linux-0", node="node-7", containers=("dind", "runner"))
+    api.control.container_ends("runners", "linux-0", exit_code=137, reason="OOMKilled")
+    pod = await cluster.pod("runners", "linux-0")
+    assert (pod.node, pod.runner.name, pod.ended.exit_code, pod.ended.reason) == ("node-7", "runner", 137, "OOMKilled")
+    assert await cluster.pod("runners", "linux-1") is None
+    assert await cluster.pod("nowhere", "linux-0") is None
+
+
+async def test_a_restarted_container_is_read_with_how_it_ended(api, cluster):
+    api.control.pod("runners", "linux-0")
+    api.control.container_ends("runners", "linux-0", exit_code=1, restart=True)
+    pod = await cluster.pod("runners", "linux-0")
+    assert (pod.is_running, type(pod.ended), pod.ended.exit_code) == (True, Ended, 1)
+
+
+async def test_runner_objects_are_read(api, cluster):
+    api.control.ephemeral_runner("runners", "linux-0", runner_id=7)
+    listed = await cluster.ephemeral_runners("runners")
+    one = await cluster.ephemeral_runner("runners", "linux-0")
+    assert listed.items == [one]
+    assert (one.runner_id, one.runner_name, one.org, one.scale_set) == (7, "linux-0", "acme", "linux-4vcpu")
+    assert await cluster.ephemeral_runner("runners", "linux-1") is None
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain-text", "status"])
+async def test_without_arc_nothing_is_said_of_any_runner(api, cluster, plain):
+    api.control.uninstall()
+    api.control.answers_plain_not_found(plain=plain)
+    for ask in (
+        cluster.ephemeral_runners("runners"),
+        cluster.ephemeral_runner("runners", "linux-0"),
+        cluster.delete_ephemeral_runner("runners", "linux-0", "uid", "1"),
+    ):
+        with pytest.raises(ResourceMissingError, match="install its CRD"):
+            await ask
+
+
+@pytest.mark.parametrize("lever", ["fails", "answers_html", "resets", "cuts_short"])
+async def test_a_cluster_that_is_unwell_says_nothing_of_any_pod(api, cluster, lever):
+    api.control.pod("runners", "linux-0")
+    getattr(api.control, lever)()
+    for ask in (cluster.pod("runners", "linux-0"), cluster.pods("runners"), cluster.may("get", "pods", "runners")):
+        with pytest.raises(ClusterUnavailableError):
+            await ask
+
+
+async def test_an_html_404_says_nothing_of_any_pod(api, cluster):
+    api.control.answers_html(404)
+    with pytest.raises(ResourceMissingError):
+        await cluster.pod("runners", "linux-0")
+
+
+async def test_what_rbac_lacks_is_named(worker):
+    assert (await worker.pods("runners")).items == []
+    with pytest.raises(ClusterForbiddenError) as denied:
+        await worker.delete_pod("runners", "linux-0", "uid", "1")
+    assert (denied.value.verb, denied.value.resource) == ("delete", "pods")
+    assert "a Role in namespace runners bound to system:serviceaccount:ghapp:worker" in str(denied.value)
+    with pytest.raises(ClusterForbiddenError) as denied:
+        await anext(worker.watch_pods("runners", "1"))
+    assert denied.value.verb == "watch"
+
+
+async def test_one_may_ask_what_one_may(worker):
+    assert await worker.may("list", "pods", "runners") is True
+    assert await worker.may("list", "pods", "others") is False
+    assert await worker.may("get", "pods", "runners", subresource="log") is False
+    assert await worker.may("list", "ephemeralrunners", "runners", group="actions.github.com") is False
+
+
+async def test_a_log_s_last_lines_come_oldest_first(api, cluster):
+    api.control.pod("runners", "linux-0")
+    api.control.set_log("runners", "linux-0", ["one", "", "two", "three"])
+    pod = await cluster.pod("runners", "linux-0")
+    assert await cluster.log(pod) == ("one", "two", "three")
+    assert await cluster.log(pod, lines=2) == ("two", "three")
+    assert await cluster.log(pod, lines=0) == ()
+
+
+async def test_the_log_before_a_restart_is_another(api, cluster):
+    api.control.pod("runners", "linux-0")
+    api.control.container_ends("runners", "linux-0", exit_code=1, restart=True, log=["last words"])
+    pod = await cluster.pod("runners", "linux-0")
+    assert await cluster.log(pod) == ()
+    assert await cluster.log(pod, previous=True) == ("last words",)
+
+
+@pytest.mark.parametrize("character", ["x", "ä", "€"], ids=["1-byte", "2-bytes", "3-bytes"])
+async def test_a_log_that_is_too_long_loses_its_beginning_and_not_its_end(api, cluster, monkeypatch, character):
+    monkeypatch.setattr(logs, "MOST_BYTES", 100)
+    api.control.pod("runners", "linux-0")
+    api.control.set_log("runners", "linux-0", [f"{number} {character * 18}" for number in range(50)])
+    told = await cluster.log(await cluster.pod("runners", "linux-0"))
+    assert told[-1] == f"49 {character * 18}"
+    assert sum(len(line.encode()) + 1 for line in told) <= 100
+
+
+async def test_a_line_that_is_too_long_is_cut(api, cluster, monkeypatch):
+    monkeypatch.setattr(logs, "LONGEST_LINE", 10)
+    api.control.pod("runners", "linux-0")
+    api.control.set_log("runners", "linux-0", ["x" * 11])
+    assert await cluster.log(await cluster.pod("runners", "linux-0")) == ("x" * 10,)
+
+
+async def test_where_there_is_no_log_there_are_no_lines(api, cluster):
+    api.control.pod("runners", "linux-0")
+    api.control.pod("runners", "linux-1", running=False)
+    api.control.pod("runners", "linux-2", node="")
+    running, waiting, pending = [await cluster.pod("runners", f"linux-{number}") for number in range(3)]
+    assert await cluster.log(running, previous=True) == ()
+    assert await cluster.log(waiting) == ()
+    assert await cluster.log(pending) == ()
+    api.control.vanish("runners", "linux-0")
+    assert await cluster.log(running) == ()
+
+
+async def test_another_pod_s_log_is_not_given_out_under_the_same_name(api, cluster):
+    api.control.pod("runners", "linux-0")
+    first = await cluster.pod("runners", "linux-0")
+    api.control.vanish("runners", "linux-0")
+    api.control.pod("runners", "linux-0")
+    api.control.set_log("runners", "linux-0", ["not its words"])
+    assert await cluster.log(first) == ()
+
+
+async def test_a_node_that_does_not_answer_is_no_empty_log(api, cluster):
+    api.control.pod("runners", "linux-0", node="node-7")
+    pod = await cluster.pod("runners", "linux-0")
+    api.control.node_lost("node-7")
+    with pytest.raises(ClusterUnavailableError):
+        await cluster.log(pod)
+
+
+def between(cluster, happens, times: int = 1, *, before: bool = False) -> None:
+    """Has something happen after each of the first requests, or before it."""
+    send, left = cluster.transport.send, [times]
+
+    async def send_and_more(call, **how):
+        now, left[0] = left[0] > 0, left[0] - 1
+        if now and before:
+            happens()
+        body = await send(call, **how)
+        if now and not before:
+            happens()
+        return body
+
+    cluster.transport.send = send_and_more

@@ -1,0 +1,69 @@
+"""What each line of a watch says."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.cluster.call import PODS, Call
+from ghapp.cluster.events import change_of
+from ghapp.cluster.sight import Change
+from ghapp.cluster.wire import pods
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, VersionGoneError
+from tests.cluster.shapes import encoded, pod, status
+
+WATCH = Call("watch", PODS, "runners")
+BOOKMARK = {
+    "kind": "Pod",
+    "apiVersion": "v1",
+    "metadata": {"resourceVersion": "700", "creationTimestamp": None},
+    "spec": {"containers": None},
+    "status": {},
+}
+
+
+def read(kind, value) -> Change:
+    return change_of(WATCH, encoded({"type": kind, "object": value}))
+
+
+@pytest.mark.parametrize("kind", ["added", "modified", "deleted"])
+def test_a_change_tells_of_a_pod_and_its_version(kind):
+    assert read(kind.upper(), pod()) == Change(kind, pods.pod(encoded(pod())), "412")
+
+
+def test_a_bookmark_tells_a_version_alone():
+    assert read("BOOKMARK", BOOKMARK) == Change("bookmark", None, "700")
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        pytest.param(status(410, "Expired", "too old resource version: 1 (9)"), VersionGoneError, id="expired"),
+        pytest.param(status(410, "Gone"), VersionGoneError, id="gone"),
+        pytest.param(status(0, "Expired"), VersionGoneError, id="expired-without-a-code"),
+        pytest.param(status(403, "Forbidden"), ClusterForbiddenError, id="forbidden"),
+        pytest.param(status(500, "InternalError", "etcdserver: no leader"), ClusterUnavailableError, id="internal"),
+        pytest.param({}, ClusterUnavailableError, id="of-nothing"),
+    ],
+)
+def test_an_error_is_the_one_that_it_says(value, error):
+    with pytest.raises(error):
+        read("ERROR", value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"{}", id="empty"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b"<html>", id="a-page"),
+        pytest.param(encoded({"type": "RENAMED", "object": pod()}), id="unknown"),
+        pytest.param(encoded({"type": "ADDED"}), id="without-an-object"),
+        pytest.param(encoded({"type": "ADDED", "object": BOOKMARK}), id="no-pod"),
+        pytest.param(encoded({"type": "ADDED", "object": None}), id="null-object"),
+        pytest.param(encoded({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": ""}}}), id="no-version"),
+        pytest.param(encoded({"type": "ADDED", "object": pod()})[:-1], id="cut"),
+    ],
+)
+def test_what_is_no_event_is_no_answer(line):
+    with pytest.raises(ClusterUnavailableError):
+        change_of(WATCH, line)

@@ -1,0 +1,216 @@
+"""What a pod's JSON says, whatever it lacks."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.cluster.wire import envelope, pods
+from ghapp.errors import ClusterUnavailableError
+from ghapp.health.pod import Container, Ended, Owner, Pod
+from tests.cluster.shapes import CREATED_AT, KILLED, RUNNING, encoded, listed, pod
+
+
+def read(**parts) -> Pod:
+    return pods.pod(encoded(pod(**parts)))
+
+
+def told(*statuses):
+    """`status` with the kubelet's word on these containers."""
+    return {"containerStatuses": [{"restartCount": 0, **each} for each in statuses]}
+
+
+def containers(*names):
+    return {"containers": [{"name": name} for name in names]}
+
+
+def test_a_running_pod_is_read_whole():
+    assert read() == Pod(
+        namespace="runners",
+        name="linux-4vcpu-x7k2p-runner-abcde",
+        uid="0a1b",
+        version="412",
+        created_at=CREATED_AT,
+        phase="Running",
+        node="node-1",
+        labels={"actions.github.com/scale-set-name": "linux-4vcpu"},
+        owners=(Owner("EphemeralRunner", "linux-4vcpu-x7k2p-runner-abcde", "9f8e"),),
+        service_account="linux-4vcpu-gha-rs-no-permission",
+        runner=Container("runner", running_since=CREATED_AT + 5),
+    )
+
+
+def test_an_end_is_read_whole():
+    end = {"terminated": {**KILLED["terminated"], "signal": 9, "message": "out of memory"}}
+    assert read(status=told({"name": "runner", "state": end})).runner == Container(
+        "runner", ended=Ended(137, 9, "OOMKilled", "out of memory", CREATED_AT + 5, CREATED_AT + 1800)
+    )
+
+
+def test_an_end_that_the_kubelet_lost_has_no_times_and_no_signal():
+    lost = {"exitCode": 137, "signal": 0, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
+    found = read(status=told({"name": "runner", "state": {"terminated": lost}}))
+    assert found.ended == Ended(137, None, "ContainerStatusUnknown")
+
+
+def test_a_restarted_container_tells_how_it_ended_before():
+    found = read(status=told({"name": "runner", "state": RUNNING, "lastState": KILLED, "restartCount": 2}))
+    assert found.runner is not None
+    assert (found.is_running, found.runner.restarts) == (True, 2)
+    assert found.ended is not None
+    assert found.ended.reason == "OOMKilled"
+
+
+@pytest.mark.parametrize(
+    ("state", "waiting"),
+    [
+        pytest.param({"waiting": {"reason": "ImagePullBackOff", "message": "…"}}, "ImagePullBackOff", id="reason"),
+        pytest.param({"waiting": {}}, "Waiting", id="no-reason"),
+    ],
+)
+def test_a_waiting_container_says_why(state, waiting):
+    assert read(status=told({"name": "runner", "state": state})).runner == Container("runner", waiting=waiting)
+
+
+def test_one_that_runs_since_nobody_knows_when_still_runs():
+    found = read(status=told({"name": "runner", "state": {"running": {"startedAt": None}}}))
+    assert (found.is_running, found.runner) == (True, Container("runner", running_since=CREATED_AT))
+
+
+def test_of_contradicting_states_the_one_that_forbids_most_is_believed():
+    found = read(status=told({"name": "runner", "state": {**RUNNING, **KILLED, "waiting": {"reason": "x"}}}))
+    assert found.runner == Container("runner", running_since=CREATED_AT + 5)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"phase": "Pending", "containerStatuses": None}, id="pending"),
+        pytest.param({"containerStatuses": []}, id="told-of-none"),
+        pytest.param({"containerStatuses": [{"name": "dind", "state": RUNNING}]}, id="told-of-another"),
+    ],
+)
+def test_a_status_that_tells_nothing_of_the_runner_s_container_has_none(status):
+    assert read(status=status).runner is None
+
+
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_a_whole_part_may_be_missing(part):
+    assert read(**{part: None}).name == "linux-4vcpu-x7k2p-runner-abcde"
+
+
+def test_nulls_are_nothing():
+    body = pod()
+    for part, keys in (
+        ("metadata", ("labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp")),
+        ("spec", ("containers", "nodeName", "serviceAccountName")),
+        ("status", ("phase", "reason", "message", "conditions", "containerStatuses")),
+    ):
+        body[part] |= dict.fromkeys(keys)
+    found = pods.pod(encoded(body))
+    assert found == Pod("runners", found.name, "0a1b", "412", CREATED_AT)
+
+
+DIND, OURS, SIDE = ({"name": name, "state": RUNNING} for name in ("dind", "runner", "agent"))
+
+
+@pytest.mark.parametrize(
+    ("names", "default", "statuses", "chosen"),
+    [
+        pytest.param(("dind", "runner", "agent"), "dind", (SIDE, DIND, OURS), "runner", id="called-runner"),
+        pytest.param(("dind", "agent"), "agent", (DIND, SIDE), "agent", id="annotation"),
+        pytest.param(("dind", "agent"), "missing", (SIDE, DIND), "dind", id="annotation-names-none"),
+        pytest.param(("dind", "agent"), None, (SIDE, DIND), "dind", id="first-of-spec-not-of-status"),
+        pytest.param((), None, (DIND,), "dind", id="no-spec"),
+    ],
+)
+def test_of_several_containers_the_runner_s_is_chosen(names, default, statuses, chosen):
+    annotations = None if default is None else {"kubectl.kubernetes.io/default-container": default}
+    found = read(metadata={"annotations": annotations}, spec=containers(*names), status=told(*statuses))
+    assert found.runner is not None
+    assert found.runner.name == chosen
+
+
+def test_an_init_container_is_not_the_runner():
+    body = pod(spec={"initContainers": [{"name": "runner"}], **containers("agent")})
+    body["status"] |= {"initContainerStatuses": [{"name": "runner", "state": KILLED}], **told(SIDE)}
+    assert pods.pod(encoded(body)).runner == Container("agent", running_since=CREATED_AT + 5)
+
+
+@pytest.mark.parametrize(
+    ("condition", "disruption"),
+    [
+        pytest.param({"status": "True", "reason": "PreemptionByScheduler"}, "PreemptionByScheduler", id="holds"),
+        pytest.param({"status": "True"}, "DisruptionTarget", id="without-a-reason"),
+        pytest.param({"status": "False", "reason": "PreemptionByScheduler"}, "", id="does-not-hold"),
+    ],
+)
+def test_a_disruption_is_a_condition_that_holds(condition, disruption):
+    status = {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", **condition}]}
+    assert read(status=status).disruption == disruption
+
+
+def test_an_evicted_pod_says_so_itself():
+    found = read(status={"phase": "Failed", "reason": "Evicted", "message": "low on memory", "containerStatuses": None})
+    assert (found.phase, found.reason, found.message, found.runner) == ("Failed", "Evicted", "low on memory", None)
+
+
+@pytest.mark.parametrize(
+    ("grace", "since"),
+    [pytest.param(30, CREATED_AT + 30, id="grace"), pytest.param(None, CREATED_AT + 60, id="none")],
+)
+def test_deletion_was_asked_for_before_its_grace(grace, since):
+    meta = {"deletionTimestamp": "2026-11-20T12:01:00Z", "deletionGracePeriodSeconds": grace}
+    assert read(metadata=meta).deleting_since == since
+
+
+@pytest.mark.parametrize("key", ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"])
+@pytest.mark.parametrize("how", ["missing", "empty"])
+def test_what_is_acted_upon_must_be_there(key, how):
+    body = pod(metadata={key: None})
+    if how == "empty":
+        body["metadata"][key] = ""
+    with pytest.raises(ClusterUnavailableError, match="not what its API describes"):
+        pods.pod(encoded(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"<html>", id="a-page"),
+        pytest.param(b"{}", id="an-empty-object"),
+        pytest.param(encoded({"items": []}), id="no-metadata"),
+        pytest.param(encoded({"metadata": {"resourceVersion": "1"}}), id="no-items"),
+        pytest.param(encoded(listed([], version="")), id="no-version"),
+        pytest.param(encoded(listed([], version="0")), id="any-version"),
+        pytest.param(encoded(listed([pod(), pod(metadata={"uid": None})])), id="one-without-uid"),
+        pytest.param(b'{"metadata": {"resourceVersion": "1", "continue": "\xff"}, "items": []}', id="no-utf-8"),
+    ],
+)
+def test_a_body_that_is_no_list_is_not_an_empty_one(body):
+    with pytest.raises(ClusterUnavailableError):
+        pods.pods(body)
+
+
+def test_go_s_empty_list_is_one():
+    assert pods.pods(encoded(listed([]) | {"items": None})) == envelope.Page([], "500", "")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON, st.sampled_from(["metadata", "spec", "status"]))
+def test_whatever_comes_is_a_pod_or_no_answer(value, part):
+    body = pod()
+    body[part] = value
+    try:
+        found = pods.pod(msgspec.json.encode(body))
+    except ClusterUnavailableError:
+        return
+    assert found.uid == "0a1b"

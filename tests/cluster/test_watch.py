@@ -1,0 +1,165 @@
+"""What is seen of a namespace, however the watch breaks. The cluster is scripted: the order of calls is the matter."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.cluster.sight import Change, Listed, Trouble
+from ghapp.cluster.watch import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, WATCHES, follow, pause_after
+from ghapp.cluster.wire import pods
+from ghapp.errors import (
+    ClusterForbiddenError,
+    ClusterUnavailableError,
+    ConfigurationError,
+    ResourceMissingError,
+    VersionGoneError,
+)
+from tests.cluster.shapes import encoded, pod
+
+AWAY = ClusterUnavailableError("away")
+GONE = VersionGoneError("gone")
+DENIED = ClusterForbiddenError("denied", verb="watch", resource="pods")
+
+
+class Scripted:
+    """Answers lists and watches in turn from a script, and notes what it was asked; stops when that is over."""
+
+    def __init__(self, *script: Any) -> None:
+        self.script, self.asked, self.pauses = list(script), [], []
+
+    async def pods(self, namespace):
+        self.asked.append("list")
+        answer = self._next()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def watch_pods(self, namespace, version):
+        self.asked.append(f"watch {version}")
+        for each in self._next():
+            if isinstance(each, Exception):
+                raise each
+            yield each
+
+    async def rest(self, seconds):
+        self.pauses.append(seconds)
+
+    def _next(self):
+        if not self.script:
+            raise Over
+        return self.script.pop(0)
+
+    async def play(self):
+        """Everything that is seen until the script is over."""
+        seen = []
+        async with aclosing(follow(self, "runners", rest=self.rest)) as sights:
+            try:
+                async for sight in sights:
+                    seen.append(sight)  # noqa: PERF401 - it ends by an error
+            except Over:
+                return seen
+
+
+class Over(Exception):  # noqa: N818
+    pass
+
+
+def listed(version: str) -> Listed:
+    return Listed([], version)
+
+
+def change(version: str) -> Change:
+    return Change("modified", pods.pod(encoded(pod(metadata={"resourceVersion": version}))), version)
+
+
+def bookmark(version: str) -> Change:
+    return Change("bookmark", None, version)
+
+
+async def test_a_list_comes_first_and_the_watch_begins_at_its_version():
+    cluster = Scripted(listed("10"), [change("11"), change("12")])
+    assert await cluster.play() == [listed("10"), change("11"), change("12")]
+    assert cluster.asked[:2] == ["list", "watch 10"]
+
+
+@pytest.mark.parametrize(
+    ("events", "resumed"),
+    [
+        pytest.param([], "10", id="before-the-first"),
+        pytest.param([change("11")], "11", id="after-one"),
+        pytest.param([change("11"), change("12")], "12", id="after-two"),
+        pytest.param([change("11"), bookmark("30")], "30", id="after-a-bookmark"),
+    ],
+)
+@pytest.mark.parametrize("how", [[AWAY], []], ids=["broken", "ended"])
+async def test_a_watch_goes_on_after_the_last_event_that_was_whole(events, resumed, how):
+    cluster = Scripted(listed("10"), [*events, *how], [change("99")])
+    seen = await cluster.play()
+    assert cluster.asked[:3] == ["list", "watch 10", f"watch {resumed}"]
+    assert [sight for sight in seen if not isinstance(sight, Trouble)] == [listed("10"), *events, change("99")]
+
+
+async def test_a_version_that_is_gone_is_listed_again_and_is_no_trouble():
+    cluster = Scripted(listed("10"), [change("11"), GONE], listed("50"), [change("51")])
+    assert await cluster.play() == [listed("10"), change("11"), listed("50"), change("51")]
+    assert cluster.asked[:4] == ["list", "watch 10", "list", "watch 50"]
+
+
+async def test_a_list_that_fails_is_tried_again():
+    cluster = Scripted(AWAY, GONE, listed("10"), [change("11")])
+    assert await cluster.play() == [Trouble(AWAY), listed("10"), change("11")]
+
+
+@pytest.mark.parametrize("error", [DENIED, ResourceMissingError("missing")])
+async def test_where_watching_is_not_to_be_had_lists_must_do(error):
+    cluster = Scripted(listed("10"), [error], listed("20"), [error], listed("30"))
+    seen = await cluster.play()
+    assert seen == [listed("10"), Trouble(error), listed("20"), Trouble(error), listed("30")]
+
+
+async def test_a_version_that_fails_again_and_again_is_given_up():
+    cluster = Scripted(listed("10"), *[[AWAY]] * PATIENCE, listed("20"), [change("21")])
+    seen = await cluster.play()
+    assert cluster.asked[: PATIENCE + 3] == ["list", *["watch 10"] * PATIENCE, "list", "watch 20"]
+    assert seen == [listed("10"), *[Trouble(AWAY)] * PATIENCE, listed("20"), change("21")]
+
+
+async def test_everything_is_listed_anew_from_time_to_time():
+    cluster = Scripted(listed("10"), *[[]] * WATCHES, listed("20"), [])
+    await cluster.play()
+    assert cluster.asked[: WATCHES + 3] == ["list", *["watch 10"] * WATCHES, "list", "watch 20"]
+
+
+async def test_pauses_grow_while_it_fails_and_are_short_again_after_an_event():
+    cluster = Scripted(listed("10"), [AWAY], [AWAY], [AWAY], [bookmark("11")], [])
+    await cluster.play()
+    least = [pause_after(failures, lambda: 0.0) for failures in (1, 2, 3, 0, 0)]
+    assert all(low <= pause <= 2 * low for low, pause in zip(least, cluster.pauses, strict=True))
+
+
+async def test_a_server_that_hangs_up_at_once_is_not_asked_without_a_pause():
+    cluster = Scripted(listed("10"), *[[]] * 5)
+    await cluster.play()
+    assert len(cluster.pauses) == 5
+    assert min(cluster.pauses) >= FIRST_PAUSE / 2
+
+
+async def test_a_mistake_in_the_configuration_is_no_trouble_of_the_cluster_s():
+    sights = follow(Scripted(ConfigurationError("namespace")), "runners")
+    with pytest.raises(ConfigurationError):
+        await anext(sights)
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1, exclude_max=True))
+def test_a_pause_is_never_nothing_and_never_for_ever(failures, chance):
+    assert FIRST_PAUSE / 2 <= pause_after(failures, lambda: chance) <= LONGEST_PAUSE
+
+
+def test_pauses_double_to_the_longest():
+    at_most = [pause_after(failures, lambda: 1.0) for failures in range(9)]
+    assert at_most == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0]
