@@ -1,0 +1,35 @@
+# One image for every role: `docker build --tag ghapp:0.1.0 .`, then `docker run ghapp:0.1.0 web`, `… worker`, and so on.
+# Both stages are of one Python: what the first installs points to it.
+ARG PYTHON=3.11-slim
+
+FROM python:${PYTHON} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md app.yml ./
+COPY ghapp ghapp
+COPY jobs jobs
+# Wheels alone: nothing is compiled, here or later, so there is no compiler in either stage.
+RUN pip wheel --no-deps --wheel-dir /wheels . \
+ && python -m venv /opt/ghapp \
+ && /opt/ghapp/bin/pip install --only-binary :all: --constraint constraints.txt /wheels/*.whl \
+ && /opt/ghapp/bin/pip uninstall --yes pip setuptools
+
+FROM python:${PYTHON}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="ghapp" \
+      org.opencontainers.image.description="Watches the registrations of self-hosted GitHub Actions runners, and has the lost ones replaced." \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+# A user with a name and no home; everything else is root's, and may be mounted read-only.
+RUN groupadd --gid 10001 ghapp \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin ghapp
+COPY --from=build /opt/ghapp /opt/ghapp
+ENV PATH=/opt/ghapp/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# By number: Kubernetes cannot know of a name that it is not root.
+USER 10001:10001
+EXPOSE 8000
+# Each role has its own; manifests/ has them.
+HEALTHCHECK NONE
+ENTRYPOINT ["ghapp"]
+CMD ["--help"]

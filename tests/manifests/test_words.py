@@ -1,0 +1,35 @@
+"""Commands that people are told to type are commands."""
+
+import re
+import shlex
+
+import click
+import pytest
+
+from ghapp.cli import main
+from tests.manifests.rendered import MANIFESTS
+
+PAGES = [
+    *MANIFESTS.rglob("*.md"),
+    MANIFESTS / "observability" / "alerts.yaml",
+    MANIFESTS / "observability" / "dashboard.json",
+]
+TOLD = sorted({(page.name, line) for page in PAGES for line in re.findall(r"`(ghapp [a-z][^`]*)`", page.read_text())})
+
+
+@pytest.mark.parametrize(("page", "line"), TOLD, ids=[f"{page} {line}" for page, line in TOLD])
+def test_it_can_be_typed(page, line):
+    _, *words = shlex.split(line.replace(" …", " words"))
+    command: click.Command = main
+    while words and isinstance(command, click.Group):
+        command = command.commands[words.pop(0)]
+    options = {name for each in command.params for name in each.opts}
+    assert {word for word in words if word.startswith("--")} <= options
+    required = {
+        name for each in command.params if isinstance(each, click.Option) and each.required for name in each.opts
+    }
+    assert not words or required <= set(words)
+
+
+def test_there_are_some():
+    assert len(TOLD) > 10
