@@ -14,7 +14,7 @@ from ghapp.health import evidence as seen
 from ghapp.health.evidence import Evidence, Fold, Registration, Survey
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.installation import Installation
-from ghapp.health.verdict import Limits, Reason, State, gone_since, judge
+from ghapp.health.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, gone_since, judge
 
 MOST_ASKED = 500
 """Suspects asked for alone by one look: a mass loss must not spend the hour at once."""
@@ -113,18 +113,29 @@ def unasked(records: Iterable[Evidence], survey: Survey, now: float, limits: Lim
 
 
 def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[int, Evidence]:
-    """The suspects whose first 404 is `confirm_seconds` old."""
+    """The suspects whose first 404 is `confirm_seconds` old; longer, where one may still be at work."""
     return {
         each.id: each
         for each in suspects(records, survey, now, limits)
-        if each.missing_at is not None and now - each.missing_at >= limits.confirm_seconds
+        if each.missing_at is not None and now - each.missing_at >= _patience(each, limits)
     }
 
 
 def confirm_at(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[float]:
     """When confirmations are due: one time for all that are overdue, and one for each later look."""
-    found = [each.missing_at for each in suspects(records, survey, now, limits) if each.missing_at is not None]
-    return sorted({max(now, missing_at + limits.confirm_seconds) for missing_at in found})
+    missing = [each for each in suspects(records, survey, now, limits) if each.missing_at is not None]
+    return sorted({max(now, (each.missing_at or now) + _patience(each, limits)) for each in missing})
+
+
+def _patience(evidence: Evidence, limits: Limits) -> float:
+    """How old its first 404 must be, in seconds.
+
+    One that GitHub last called busy, and of whose job no delivery told, may be at work without its registration. Nobody
+    can be asked whether its job is over, but after a silence of this length GitHub has given it up.
+    """
+    if evidence.busy and evidence.running_job is None:
+        return max(limits.confirm_seconds, JOB_LEASE_SECONDS)
+    return limits.confirm_seconds
 
 
 def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[Evidence]:

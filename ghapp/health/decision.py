@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from ghapp.health.deletion import is_deferred
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, FuseLimits, Position, Tally, room, tally, turn
 from ghapp.health.plan import Candidate, Plan, PoolLeave, RemediationLimits, plan
+from ghapp.health.podclaim import NOBODY, Claimed, claim_on
 from ghapp.health.pools import PoolRule, pool_of
-from ghapp.health.verdict import Limits, State, judge, silent_since
+from ghapp.health.verdict import Limits, State, is_offline_too_long, judge, silent_since
 
 Pools = dict[str, list[tuple[Evidence, State]]]
 """The runners of each pool, each with its state."""
@@ -72,6 +74,7 @@ def decide(
     fuse_limits: FuseLimits,
     limits: RemediationLimits,
     now: float,
+    claimed: Claimed = NOBODY,
 ) -> Decision:
     """Decide for one installation.
 
@@ -83,41 +86,39 @@ def decide(
         fuse_limits: the `[fuse]` table.
         limits: the `[remediation]` table.
         now: epoch seconds.
+        claimed: controllers' claims, by name: those whom they hold wait, and take nobody's place.
     """
     stopped_by_people = set(paused)
+    patience = {rule.name: rule.replace_offline_after_seconds for rule in rules}
     turns: list[Turn] = []
     leaves: dict[str, PoolLeave] = {}
     for pool, members in pools.items():
         before = fuses.get(pool)
-        counted = tally(members, before or Fuse(), now, fuse_limits)
+        counted = tally(members, before or Fuse(), now, fuse_limits, patience.get(pool))
         after = turn(before or Fuse(), counted, now, fuse_limits)
         if after != (before or Fuse()):
             turns.append(Turn(pool, before, after, counted))
             if after.position is not Position.CLOSED:  # `room` must still see what came back and put it out
-                counted = tally(members, after, now, fuse_limits)
+                counted = tally(members, after, now, fuse_limits, patience.get(pool))
         leaves[pool] = PoolLeave(
             room(after, counted), paused=pool in stopped_by_people, stopped=after.position is Position.STOPPED
         )
-    candidates = _candidates(pools, rules, now)
-    chosen = plan(candidates, leaves, limits)
+    candidates = _candidates(pools, patience, now)
+    held = {each.id for members in pools.values() for each, _ in members if claim_on(claimed, each.name, now)}
+    chosen = plan([each._replace(claimed=each.runner_id in held) for each in candidates], leaves, limits)
     return Decision(tuple(turns), chosen, {each.runner_id: each.pool for each in candidates})
 
 
-def _candidates(pools: Pools, rules: Sequence[ReplacingRule], now: float) -> list[Candidate]:
+def _candidates(pools: Pools, patience: Mapping[str, float | None], now: float) -> list[Candidate]:
     """The lost that nobody acts on yet; and, where a pool asks for it, those offline for too long."""
-    patience = {rule.name: rule.replace_offline_after_seconds for rule in rules}
     found: list[Candidate] = []
     for pool, members in pools.items():
         for evidence, state in members:
             if evidence.granted_at is not None:
                 continue
+            waits = is_deferred(evidence.deletion, now)
             if state is State.INVALIDATED and evidence.confirmed_at is not None:
-                found.append(Candidate(evidence.id, pool, evidence.confirmed_at))
-            elif state is State.OFFLINE and _too_long(evidence, patience.get(pool), now):
-                found.append(Candidate(evidence.id, pool, silent_since(evidence) or now))
+                found.append(Candidate(evidence.id, pool, evidence.confirmed_at, waits=waits))
+            elif state is State.OFFLINE and is_offline_too_long(evidence, patience.get(pool), now):
+                found.append(Candidate(evidence.id, pool, silent_since(evidence) or now, waits=waits))
     return found
-
-
-def _too_long(evidence: Evidence, patience: float | None, now: float) -> bool:
-    since = silent_since(evidence)
-    return patience is not None and since is not None and now - since >= patience

@@ -8,11 +8,13 @@ could take, is none of ours and is left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol
 
+from ghapp.health.pod import EphemeralRunner
 from ghapp.health.pools import PoolRule, pool_of
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
@@ -21,6 +23,14 @@ QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
 RUNNING_TOO_LONG_SECONDS = 5 * 24 * 3600.0
 """GitHub's longest job on a self-hosted runner."""
 
+
+FRESH_SECONDS = 120.0
+"""A view of the cluster that nobody has refreshed for so long counts nothing."""
+
+TERMINAL_PHASES = {"Succeeded", "Failed", "Outdated"}
+"""Of ARC's objects: what is in one of them runs nothing any more, whatever job it still names."""
+
+NONE_ASSIGNED: Mapping[str, int] = MappingProxyType({})
 
 HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
 """How the labels of GitHub's own machines begin."""
@@ -37,6 +47,18 @@ class Job(NamedTuple):
     runner_id: int | None = None
     runner_name: str | None = None
     started_at: float | None = None
+
+
+class ScaledRule(PoolRule, Protocol):
+    """A configured pool, with what it says about the cluster."""
+
+    @property
+    def replacer(self) -> str:
+        """How its runners are replaced; `arc`: each has one of ARC's objects."""
+
+    @property
+    def namespace(self) -> str | None:
+        """Where its pods are."""
 
 
 class Unserved(StrEnum):
@@ -91,10 +113,17 @@ def asks_for_hosted(job: Job) -> bool:
 
 
 def demand(
-    jobs: Iterable[Job], workers: Sequence[Worker], rules: Sequence[PoolRule], now: float
+    jobs: Iterable[Job],
+    workers: Sequence[Worker],
+    rules: Sequence[PoolRule],
+    now: float,
+    assigned: Mapping[str, int] = NONE_ASSIGNED,
 ) -> tuple[list[PoolDemand], list[UnservedJob]]:
-    """Count jobs and runners by pool, pools in the order of their names, unserved jobs by age."""
-    pools = {worker.pool for worker in workers}
+    """Count jobs and runners by pool, pools in the order of their names, unserved jobs by age.
+
+    `assigned` is from `assigned_by_pool`: a pool that the cluster alone knows of is counted, too.
+    """
+    pools = {worker.pool for worker in workers} | assigned.keys()
     pool_labels = _labels_by_pool(workers)
     queued: Counter[str] = Counter()
     running: Counter[str] = Counter()
@@ -114,8 +143,53 @@ def demand(
             unserved.append(UnservedJob(job, reason))
     online = Counter(worker.pool for worker in workers if worker.online)
     idle = Counter(worker.pool for worker in workers if worker.online and not worker.busy)
-    rows = [PoolDemand(pool, queued[pool], running[pool], online[pool], idle[pool]) for pool in sorted(pools)]
+    rows = [
+        PoolDemand(pool, queued[pool], running[pool], online[pool], idle[pool], assigned.get(pool))
+        for pool in sorted(pools)
+    ]
     return rows, sorted(unserved, key=lambda row: (row.job.queued_at, row.job.id))
+
+
+def is_fresh(seen_at: float, now: float) -> bool:
+    """Whether a view of the cluster still counts; another machine's clock may be a little ahead."""
+    return abs(now - seen_at) < FRESH_SECONDS
+
+
+def assigned_by_pool(
+    org: str, objects: Mapping[str, Iterable[EphemeralRunner]], rules: Sequence[ScaledRule]
+) -> dict[str, int]:
+    """How many of ARC's objects say that they run a job, by pool: those of ARC's pools, and others that have any.
+
+    A namespace of one pool is all its own. Where several share one, an object's scale set says whose it is: ARC's
+    runners bear its name as their label.
+
+    Args:
+        org: whose; an object that names another org is not counted.
+        objects: ARC's objects by namespace, of fresh views alone.
+        rules: the org's configured pools.
+    """
+    counted: dict[str, int] = {}
+    for namespace, found in objects.items():
+        sharing = [rule for rule in rules if rule.namespace == namespace]
+        counted |= {rule.name: counted.get(rule.name, 0) for rule in sharing if rule.replacer == "arc"}
+        for each in found:
+            if each.org and each.org.lower() != org.lower():
+                continue
+            pool = _pool_of_object(each, sharing)
+            if pool is not None:
+                counted[pool] = counted.get(pool, 0) + _runs_a_job(each)
+    return counted
+
+
+def _pool_of_object(found: EphemeralRunner, sharing: Sequence[ScaledRule]) -> str | None:
+    if len(sharing) == 1:
+        return sharing[0].name
+    pool = pool_of([found.scale_set], [found.scale_set], sharing)
+    return pool if any(rule.name == pool for rule in sharing) else None
+
+
+def _runs_a_job(found: EphemeralRunner) -> bool:
+    return bool(found.job_id) and found.phase not in TERMINAL_PHASES
 
 
 def _labels_by_pool(workers: Iterable[Worker]) -> dict[tuple[str, frozenset[str]], bool]:

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ghapp.health.deletion import Deletion
 from ghapp.health.evidence import Evidence, Survey, observed_at
 from ghapp.health.fuse import Position
-from ghapp.health.pools import PoolRule, pool_of, shard_of
+from ghapp.health.obstacle import SENTENCES
+from ghapp.health.podclaim import PodClaim
+from ghapp.health.pools import pool_of
+from ghapp.health.shards import ShardRule, shard_of
 from ghapp.health.verdict import State, Verdict
 
 Document = dict[str, Any]
@@ -38,10 +42,11 @@ def health_document(
     verdict: Verdict,
     survey: Survey,
     standing: PoolStanding,
-    rules: Sequence[PoolRule],
+    rules: Sequence[ShardRule],
     now: float,
+    claim: PodClaim | None = None,
 ) -> Document:
-    """The document of a known runner as of `now`."""
+    """The document of a known runner as of `now`; `claim` is the live one that holds it, if any does."""
     pool = pool_of(evidence.labels, evidence.custom_labels, rules)
     rule = next((each for each in rules if each.name == pool), None)
     observed = verdict.observed_at
@@ -50,17 +55,18 @@ def health_document(
         "runner_id": evidence.id,
         "name": evidence.name,
         "pool": pool,
-        "shard": shard_of(evidence.labels, rule),
+        "shard": shard_of(evidence, rule),
         "state": verdict.state.value,
         "reason": verdict.reason.value,
-        "replace": should_replace(evidence, verdict, standing),
+        "replace": should_replace(evidence, verdict, standing, claim),
         "observed_at": None if observed is None else timestamp(observed),
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
         "stale": verdict.stale,
         "fuse": standing.fuse.value,
         "paused": standing.paused,
         "evidence": [
-            {"at": timestamp(at), "source": source, "said": said} for at, source, said in history(evidence, survey)
+            {"at": timestamp(at), "source": source, "said": said}
+            for at, source, said in history(evidence, survey, claim)
         ],
     }
 
@@ -85,14 +91,15 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
     }
 
 
-def should_replace(evidence: Evidence, verdict: Verdict, standing: PoolStanding) -> bool:
+def should_replace(evidence: Evidence, verdict: Verdict, standing: PoolStanding, claim: PodClaim | None = None) -> bool:
     """Whether a controller should act now: lost, granted, not accepted yet, from a fresh look, and nobody objects."""
     lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
     open_grant = evidence.granted_at is not None and evidence.replaced_at is None
-    return lost and open_grant and not verdict.stale and not standing.paused and standing.fuse is not Position.STOPPED
+    stopped = standing.paused or standing.fuse is Position.STOPPED or claim is not None
+    return lost and open_grant and not verdict.stale and not stopped
 
 
-def history(evidence: Evidence, survey: Survey) -> list[tuple[float, str, str]]:
+def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[tuple[float, str, str]]:
     """The evidence in order of time: (epoch seconds, source, what was said)."""
     facts: list[tuple[float | None, str, str]] = [
         (evidence.first_seen, "list" if evidence.registered else "delivery", "first seen"),
@@ -105,10 +112,36 @@ def history(evidence: Evidence, survey: Survey) -> list[tuple[float, str, str]]:
         (evidence.back_at, "list", "registered again after an absence"),
         (evidence.retired_at, "claim", "removed on purpose, by its controller"),
         (evidence.granted_at, "claim", "remediation granted"),
-        (evidence.removed_at, "claim", "registration removed"),
+        (None if _is_left_to_arc(evidence) else evidence.removed_at, "claim", "registration removed"),
         (evidence.replaced_at, "claim", "replacement accepted"),
     ]
+    facts += _in_cluster(evidence.deletion or Deletion())
     if evidence.listed:
         state = "busy" if evidence.busy else "online" if evidence.online else "offline"
         facts.append((observed_at(evidence, survey), "list", f"{state} in a complete list of {survey.total}"))
+    if claim is not None:
+        facts.append((claim.claimed_at, "claim", _claimed(claim)))
     return sorted((at, source, said) for at, source, said in facts if at is not None)
+
+
+def _is_left_to_arc(evidence: Evidence) -> bool:
+    return evidence.deletion is not None and evidence.deletion.left_to_arc
+
+
+def _in_cluster(deletion: Deletion) -> list[tuple[float | None, str, str]]:
+    """What was found in the cluster, and what was done there."""
+    whose = "ARC's object" if deletion.left_to_arc else "the pod"
+    accepted = f"the cluster accepted the deletion of {whose}" if deletion.uid else "nothing was left to delete"
+    waits = SENTENCES.get(deletion.waits_for, "")
+    return [
+        (deletion.found_at, "pod", f"found {deletion.found}"),
+        (deletion.accepted_at, "pod", accepted),
+        (deletion.freed_at, "pod", "its finalizer, which waited for GitHub in vain, was taken away"),
+        (deletion.over_at if deletion.over_at != deletion.accepted_at else None, "pod", f"{whose} is gone"),
+        (deletion.waiting_since, "pod", f"waits ({deletion.waits_for}): {waits}"),
+    ]
+
+
+def _claimed(claim: PodClaim) -> str:
+    job = "" if claim.job_id is None else f" with job {claim.job_id}"
+    return f"pod {claim.pod} is busy{job} until {timestamp(claim.expires_at)}, says its controller"

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ghapp.health.deletion import Deletion
+
 OVERTAKING_SECONDS = 120.0
 """No sweep or confirmation lives longer than this; see `jobs`."""
 
@@ -102,6 +104,9 @@ class Evidence(NamedTuple):
 
     overlooked_at: float | None = None
     """The first of the lists that lacked it and had slipped; None once it was seen again."""
+
+    deletion: Deletion | None = None
+    """What came of having its object or pod deleted in the cluster; None while nobody tried."""
 
     @property
     def running_job(self) -> int | None:
@@ -234,6 +239,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         replaced_at=None if is_moot else evidence.replaced_at,
         would_act_at=None if is_moot else evidence.would_act_at,
         overlooked_at=None,
+        deletion=None if is_moot else evidence.deletion,
     )
 
 
@@ -319,7 +325,12 @@ def job_ended(evidence: Evidence, job_id: int, at: float) -> Evidence:
         started_at = None
     sighted_at = max(at, evidence.sighted_at or at)
     return evidence._replace(
-        job_id=job_id, job_started_at=started_at, job_ended_at=at, was_online=True, sighted_at=sighted_at
+        job_id=job_id,
+        job_started_at=started_at,
+        job_ended_at=at,
+        was_online=True,
+        sighted_at=sighted_at,
+        busy=evidence.busy and at < (evidence.observed_at or at),  # GitHub's later word, of another job, stands
     )
 
 
@@ -373,9 +384,15 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
         granted_at=None,
         event_id=None,
         would_act_at=None,
+        deletion=None,
     )
 
 
 def called_off(evidence: Evidence) -> Evidence:
     """The grant is taken back: what it was given for no longer holds."""
     return evidence._replace(granted_at=None, event_id=None)
+
+
+def deleting(evidence: Evidence, deletion: Deletion) -> Evidence:
+    """One step further with its object or pod in the cluster."""
+    return evidence if evidence.deletion == deletion else evidence._replace(deletion=deletion)

@@ -17,7 +17,7 @@ from enum import StrEnum
 from math import ceil
 
 from ghapp.health.evidence import Evidence
-from ghapp.health.verdict import State, is_absent, is_spent
+from ghapp.health.verdict import State, is_absent, is_offline_too_long, is_spent
 
 FLOAT_NOISE = 1e-9
 """0.07 × 100 is a little more than 7."""
@@ -88,14 +88,15 @@ class Tally:
     """A pool, counted.
 
     Attributes:
-        lost: runners whose absence was confirmed within the window and not yet healed, and those about to be.
+        lost: runners whose absence was confirmed within the window and not yet healed, and those about to be; where
+            the pool asks for it, those that are, or were removed for being, offline for too long.
         expected: how many there were before: those present and lost, less the replacements among them.
-        waiting: confirmed lost and not yet granted.
+        waiting: lost, and not yet granted.
         granted: let through since the fuse tripped.
         accepted: of those, replacements that were accepted (or called off).
         accepted_at: when the last of them was.
         newcomers: runners first seen after it tripped that have been online.
-        departed: runners retired since; in a living pool each of them has a newcomer of its own.
+        departed: runners retired since, by nobody's grant; in a living pool each of them has a newcomer of its own.
         returned: lost runners whose registration came back after.
     """
 
@@ -110,8 +111,17 @@ class Tally:
     returned: int = 0
 
 
-def tally(pool: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits: FuseLimits) -> Tally:
-    """Count a pool's runners, each with its present state, for `turn`."""
+def tally(
+    pool: Iterable[tuple[Evidence, State]],
+    fuse: Fuse,
+    now: float,
+    limits: FuseLimits,
+    patience: float | None = None,
+) -> Tally:
+    """Count a pool's runners, each with its present state, for `turn`.
+
+    `patience`: offline for so many seconds is lost, too; None: never.
+    """
     since = fuse.since if fuse.since is not None else now
     window_start = now - limits.window_seconds
     healed_at = fuse.healed_at or 0.0
@@ -126,8 +136,14 @@ def tally(pool: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits
             replaced += (evidence.replaced_at or 0.0) > max(window_start, healed_at)
         elif state is State.SUSPECT:
             lost += 1
+        elif evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
+            lost += evidence.removed_at > max(window_start, healed_at)
+            replaced += (evidence.replaced_at or 0.0) > max(window_start, healed_at)
         elif state is State.RETIRED:
             departed += evidence.first_seen < since and _left_at(evidence) >= since
+        elif state is State.OFFLINE and is_offline_too_long(evidence, patience, now):
+            waiting += evidence.granted_at is None
+            lost += 1
         elif evidence.registered and not is_absent(evidence):
             present += 1
             newcomers += evidence.was_online and evidence.first_seen > since

@@ -14,6 +14,9 @@ from functools import lru_cache
 LONGEST_WORD = 100
 """Characters shown of one name or label. GitHub allows 64 in a runner's name."""
 
+LONGEST_LINE = 500
+"""Characters shown of one line of a log."""
+
 NOTHING = "–"
 
 _HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:/@#+=,()'-]*[A-Za-z0-9.)])?")
@@ -26,8 +29,7 @@ def code(text: str, most: int = LONGEST_WORD) -> str:
     shown = _visible(text)
     if not shown:
         return NOTHING
-    if len(shown) > most:
-        shown = shown[: most - 1] + "…"
+    shown = _cut(shown, most)
     if _HARMLESS.fullmatch(shown):
         return f"`{shown}`"
     return f"<code>{''.join(map(_literal, shown))}</code>"
@@ -63,6 +65,33 @@ def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str
         if length + note <= room:
             beside_note = len(shown)
     return "\n".join(shown)
+
+
+def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:
+    """Lines as a block of code that none of them can end, as many whole ones as there is room for.
+
+    Args:
+        lines: each is shown on one line, and `LONGEST_LINE` characters of it.
+        room: characters that the lines may have, their breaks included.
+        middle: leave out the first and the last alike; else the first.
+    """
+    shown = [_cut(_visible(line), LONGEST_LINE) for line in lines]
+    first, last, length = 0, len(shown), sum(len(line) + 1 for line in shown)
+    while length > room:
+        if middle and first > len(shown) - last:
+            last -= 1
+            length -= len(shown[last]) + 1
+        else:
+            length -= len(shown[first]) + 1
+            first += 1
+    kept = shown[first:last]
+    ticks = max((len(run) for line in kept for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return "\n".join((f"{fence}text", *kept, fence))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _left_out(count: int, what: str) -> str:

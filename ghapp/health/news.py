@@ -10,6 +10,9 @@ from ghapp.health.verdict import State, Verdict
 ANSWERABLE_SECONDS = 24 * 3600.0
 """How long invalidated and retired runners stay answerable."""
 
+WAITING_SECONDS = 7 * 24 * 3600.0
+"""How long a loss waits for a fuse to be resumed, or a pause to end, before it is forgotten: a long weekend is less."""
+
 
 class News(StrEnum):
     """What is worth an event, as the type's middle part."""
@@ -39,7 +42,11 @@ def news(evidence: Evidence, verdict: Verdict) -> News | None:
 
 def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float) -> bool:
     """Whether nobody will ask for it any more."""
-    if verdict.state in (State.INVALIDATED, State.RETIRED):
+    if verdict.state is State.INVALIDATED:
+        acted_at = evidence.replaced_at or evidence.granted_at or evidence.would_act_at
+        waited_since = verdict.since or now
+        return now - (acted_at or waited_since) > (WAITING_SECONDS if acted_at is None else ANSWERABLE_SECONDS)
+    if verdict.state is State.RETIRED:
         return now - (verdict.since or now) > ANSWERABLE_SECONDS
     if not evidence.registered:
         return now - max(evidence.sighted_at or 0.0, evidence.first_seen) > ANSWERABLE_SECONDS

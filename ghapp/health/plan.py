@@ -29,6 +29,8 @@ class Deferral(StrEnum):
     FUSE_PROVING = "FuseProving"
     FUSE_STOPPED = "FuseStopped"
     PER_SWEEP = "PerSweepCeiling"
+    CLAIMED = "Claimed"
+    WAITS = "WaitsInCluster"
 
 
 class Candidate(NamedTuple):
@@ -37,6 +39,10 @@ class Candidate(NamedTuple):
     runner_id: int
     pool: str
     since: float
+    claimed: bool = False
+    """Whether its controller says that its pod is busy."""
+    waits: bool = False
+    """Whether something was in the way in the cluster a moment ago; its evidence says what."""
 
 
 class PoolLeave(NamedTuple):
@@ -67,13 +73,18 @@ def plan(candidates: Iterable[Candidate], pools: Mapping[str, PoolLeave], limits
     deferred: dict[int, Deferral] = {}
     left = {pool: leave.room for pool, leave in pools.items()}
     unlimited = limits.per_sweep
-    for runner_id, pool, _ in sorted(candidates, key=lambda candidate: (candidate.since, candidate.runner_id)):
+    ordered = sorted(candidates, key=lambda candidate: (candidate.since, candidate.runner_id))
+    for runner_id, pool, _, claimed, waits in ordered:
         leave = pools.get(pool, PoolLeave())
         room = left.get(pool)
         if limits.mode == "off":
             deferred[runner_id] = Deferral.OFF
         elif leave.paused:
             deferred[runner_id] = Deferral.PAUSED
+        elif claimed:
+            deferred[runner_id] = Deferral.CLAIMED
+        elif waits:
+            deferred[runner_id] = Deferral.WAITS
         elif room is None and unlimited <= 0:
             deferred[runner_id] = Deferral.PER_SWEEP
         elif room is not None and room <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from ghapp.health.evidence import Evidence, Registration
@@ -15,25 +16,49 @@ class Step(StrEnum):
 
     REMOVE = "remove"
     RECORD_RETURN = "record-return"
+    RECORD_HEIR = "record-heir"
     CALL_OFF = "call-off"
 
 
-def may_act(evidence: Evidence, state: State, fuse: Position, mode: Mode, *, paused: bool) -> bool:
+def may_act(
+    evidence: Evidence, state: State, fuse: Position, mode: Mode, *, paused: bool, claimed: bool = False
+) -> bool:
     """Granted, not done, still true, and stopped by nobody since.
 
-    Once it is removed it must be replaced, whatever its state is called by then.
+    Once it is removed it must be replaced, whatever its state is called by then. A controller's claim on its pod holds
+    it all the same: somebody works there, and the controller says when that is over.
     """
-    if evidence.granted_at is None or evidence.event_id is None or evidence.replaced_at is not None:
+    if not is_open(evidence):
         return False
     if evidence.removed_at is None and state not in (State.INVALIDATED, State.OFFLINE):
         return False
-    return mode == "act" and fuse is not Position.STOPPED and not paused
+    return mode == "act" and fuse is not Position.STOPPED and not paused and not claimed
 
 
-def step_after(evidence: Evidence, answer: Registration | None) -> Step:
-    """What follows from its GET just before the removal; None is a 404."""
+def is_open(evidence: Evidence) -> bool:
+    """Whether a grant leaves something to do: the replacement, or, where a deletion was accepted, to see its end."""
+    if evidence.granted_at is None or evidence.event_id is None:
+        return False
+    return evidence.replaced_at is None or (evidence.deletion is not None and evidence.deletion.is_under_way)
+
+
+def step_after(evidence: Evidence, answer: Registration | None, bearers: Iterable[Registration]) -> Step:
+    """What follows from its GET just before the removal (None is a 404), and from whoever bears its name by then."""
     if evidence.confirmed_at is not None:
-        return Step.REMOVE if answer is None else Step.RECORD_RETURN
+        if there(evidence, answer, bearers) is not None:
+            return Step.RECORD_RETURN
+        return Step.REMOVE if heir_of(evidence, bearers) is None else Step.RECORD_HEIR
     # Granted for being offline: it must still be. One 404 is no more than a hint; if it is gone, a sweep will find so.
     still_offline = answer is not None and not answer.online and not answer.busy
     return Step.REMOVE if still_offline else Step.CALL_OFF
+
+
+def there(evidence: Evidence, answer: Registration | None, bearers: Iterable[Registration]) -> Registration | None:
+    """Its registration, by whichever of the two shows it: of two answers that differ, the one that spares it counts."""
+    return answer or next((each for each in bearers if each.id == evidence.id), None)
+
+
+def heir_of(evidence: Evidence, bearers: Iterable[Registration]) -> int | None:
+    """The later registration that bears its name: the same machine, configured anew since the last sweep."""
+    later = [each.id for each in bearers if each.name == evidence.name and each.id > evidence.id]
+    return max(later, default=None)

@@ -136,6 +136,12 @@ def silent_since(evidence: Evidence) -> float | None:
     return max(evidence.offline_since, evidence.sighted_at or evidence.offline_since)
 
 
+def is_offline_too_long(evidence: Evidence, patience: float | None, now: float) -> bool:
+    """Whether it is to be replaced for being offline for `patience` seconds; None: never. A busy one is not touched."""
+    since = silent_since(evidence)
+    return patience is not None and since is not None and now - since >= patience and not evidence.busy
+
+
 def is_spent(evidence: Evidence) -> bool:
     """Whether an absent runner is gone because its one job is over.
 

@@ -166,6 +166,23 @@ class TestConfirmation:
         assert bool(found) is is_due
 
     @pytest.mark.parametrize(
+        ("changes", "patience"),
+        [
+            ({"busy": True}, 600.0),
+            ({"busy": True, "job_id": 9, "job_ended_at": NOW - 300}, 600.0),
+            ({"busy": True, "job_id": 9, "job_started_at": NOW - 300}, 30.0),
+            ({"busy": False}, 30.0),
+        ],
+        ids=["no delivery told of its job", "told of an earlier one", "GitHub is asked for its job", "idle"],
+    )
+    def test_who_was_busy_when_last_seen_has_the_time_of_a_job_s_lease(self, changes, patience):
+        silent = suspect(missing_at=NOW, observed_at=NOW + patience, **changes)  # each sweep's list lacks it
+        shown = survey(swept_at=NOW + patience)
+        assert absence.due([silent], shown, NOW + patience - MICROSECOND, LIMITS) == {}
+        assert [*absence.due([silent], shown, NOW + patience, LIMITS)] == [silent.id]
+        assert absence.confirm_at([silent], survey(), NOW, LIMITS) == [NOW + patience]
+
+    @pytest.mark.parametrize(
         "other",
         [suspect(missing_at=None), lost(), present(), suspect(reregistered_as=9)],
         ids=["never asked for alone", "confirmed already", "present", "registered anew"],

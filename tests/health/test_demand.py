@@ -11,9 +11,12 @@ from ghapp.health.demand import (
     PoolDemand,
     Unserved,
     Worker,
+    assigned_by_pool,
     demand,
     is_over,
 )
+from ghapp.health.pod import EphemeralRunner
+from ghapp.settings import PoolSettings
 
 from .builders import MICROSECOND, NOW
 from .test_pools import Rule
@@ -143,3 +146,68 @@ def test_a_label_like_githubs_is_ours_when_a_runner_here_bears_it():
     rows, unserved = demand([job(labels=("ubuntu-ours",))], [here], [], NOW)
     assert rows == [PoolDemand("ubuntu-ours", 1, 0, 1, 1)]
     assert unserved == []
+
+
+def scaled(name="linux", replacer="arc", **changes):
+    return PoolSettings(
+        **{"org": "acme", "name": name, "labels": (name,), "namespace": "runners"} | changes, replacer=replacer
+    )
+
+
+def arcs(**changes):
+    """ARC's object of a runner that has a job."""
+    return EphemeralRunner("runners", "a", "u", "1", NOW, phase="Running", job_id="42")._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("found", "count"),
+    [
+        (arcs(), 1),
+        (arcs(phase="Pending"), 1),
+        (arcs(phase=""), 1),
+        (arcs(deleting_since=NOW), 1),
+        (arcs(job_id=""), 0),
+        (arcs(phase="Succeeded"), 0),
+        (arcs(phase="Failed"), 0),
+        (arcs(phase="Outdated"), 0),
+        (arcs(org="ACME"), 1),
+        (arcs(org="globex"), 0),
+    ],
+    ids=["running", "pending", "new", "going", "idle", "succeeded", "failed", "outdated", "ours", "another org's"],
+)
+def test_an_object_with_a_job_that_is_not_over_is_assigned(found, count):
+    assert assigned_by_pool("acme", {"runners": [found]}, [scaled()]) == {"linux": count}
+
+
+@pytest.mark.parametrize(
+    ("rules", "objects", "counted"),
+    [
+        ([scaled()], [], {"linux": 0}),
+        ([scaled(replacer="pods")], [], {}),
+        ([scaled(replacer="none")], [arcs(scale_set="other")], {"linux": 1}),
+        ([scaled(namespace="elsewhere")], [arcs()], {}),
+        ([scaled(namespace=None)], [arcs()], {}),
+        (
+            [scaled(), scaled("gpu")],
+            [arcs(scale_set="GPU"), arcs(scale_set="gpu"), arcs(scale_set="linux"), arcs(scale_set="x"), arcs()],
+            {"linux": 1, "gpu": 2},
+        ),
+        ([scaled(), scaled("big", labels=("linux", "big"))], [arcs(scale_set="big")], {"linux": 0, "big": 1}),
+    ],
+    ids=[
+        "a scale set at zero",
+        "pods have no objects",
+        "whoever has any",
+        "not where its pods are",
+        "no namespace",
+        "two in one namespace, by scale set",
+        "a scale set called like its pool",
+    ],
+)
+def test_objects_are_counted_for_the_pool_whose_they_are(rules, objects, counted):
+    assert assigned_by_pool("acme", {"runners": objects}, rules) == counted
+
+
+def test_a_pool_that_the_cluster_alone_knows_of_is_told_too():
+    rows, _ = demand([], [worker("mac")], [], NOW, {"linux": 34})
+    assert rows == [PoolDemand("linux", 0, 0, 0, 0, 34), PoolDemand("mac", 0, 0, 0, 0, None)]

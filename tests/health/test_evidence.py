@@ -362,3 +362,12 @@ def test_a_grant_for_being_offline_is_called_off_when_it_is_seen_online():
     assert (seen.granted_at, seen.event_id) == (None, None)
     still = registration_seen(granted_offline, registration(), NOW + 1, listed=True)
     assert still.event_id == "e1"
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "busy"),
+    [(NOW, False), (NOW - MICROSECOND, True)],
+    ids=["it ended after GitHub was last asked", "GitHub calls it busy since"],
+)
+def test_a_delivery_that_ends_its_job_ends_what_github_said_of_it_before(ended_at, busy):
+    assert job_ended(online(busy=True, observed_at=NOW), 9, ended_at).busy is busy

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ghapp.health.markdown import LONGEST_WORD, NOTHING, code, cut, heading, row
+from ghapp.health.markdown import LONGEST_WORD, NOTHING, block, code, cut, heading, row
 
 GFM = MarkdownIt("commonmark", {"html": True}).enable("table")
 EVIL = st.text(st.sampled_from("|`\\\n\r\t<>&@#[]()*_~!-:;. \u202e\u2028a1") | st.characters(), max_size=40)
@@ -110,3 +110,31 @@ def test_no_more_rows_are_made_than_can_be_shown():
     rows = iter(["12345"] * 10_000)
     cut("head", rows, 10_000, 100, "runners")
     assert len(list(rows)) == 10_000 - 17, "sixteen fill the room, and one too many showed it"
+
+
+@given(st.lists(EVIL, max_size=8), st.booleans())
+def test_no_line_ends_its_block(lines, middle):
+    tokens = GFM.parse(block(lines, 10_000, middle=middle))
+    assert [token.type for token in tokens] == ["fence"]
+    assert len(tokens[0].content.splitlines()) == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("room", "middle", "shown"),
+    [
+        (10, False, "abcde"),
+        (9, False, "bcde"),
+        (4, False, "de"),
+        (9, True, "bcde"),
+        (6, True, "bcd"),
+        (5, True, "cd"),
+        (1, True, ""),
+        (0, False, ""),
+    ],
+)
+def test_of_a_block_the_last_lines_are_kept_or_those_in_the_middle(room, middle, shown):
+    assert block(list("abcde"), room, middle=middle).split("\n")[1:-1] == list(shown)
+
+
+def test_a_long_line_of_a_block_is_cut():
+    assert block(["x" * 500, "y" * 501], 2000).split("\n")[1:3] == ["x" * 500, "y" * 499 + "…"]

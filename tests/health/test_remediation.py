@@ -3,7 +3,7 @@
 import pytest
 
 from ghapp.health.fuse import Position
-from ghapp.health.remediation import Step, may_act, step_after
+from ghapp.health.remediation import Step, heir_of, may_act, step_after
 from ghapp.health.verdict import State
 
 from .builders import NOW, lost, present, registration
@@ -29,6 +29,8 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         (GRANTED, State.INVALIDATED, {"mode": "dry-run"}, False),
         (GRANTED, State.INVALIDATED, {"mode": "off"}, False),
         (GRANTED._replace(removed_at=NOW), State.INVALIDATED, {"paused": True}, False),
+        (GRANTED, State.INVALIDATED, {"claimed": True}, False),
+        (GRANTED._replace(removed_at=NOW), State.INVALIDATED, {"claimed": True}, False),
     ],
     ids=[
         "granted and lost",
@@ -46,11 +48,13 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         "dry-run since",
         "off since",
         "removed, then paused",
+        "claimed since",
+        "removed, then claimed",
     ],
 )
 def test_acting_needs_a_grant_that_still_holds(evidence, state, changes, may):
-    given = {"fuse": Position.CLOSED, "mode": "act", "paused": False} | changes
-    assert may_act(evidence, state, given["fuse"], given["mode"], paused=given["paused"]) is may
+    given = {"fuse": Position.CLOSED, "mode": "act", "paused": False, "claimed": False} | changes
+    assert may_act(evidence, state, **given) is may
 
 
 OFFLINE = present(granted_at=NOW, event_id="e1")
@@ -78,4 +82,20 @@ OFFLINE = present(granted_at=NOW, event_id="e1")
     ],
 )
 def test_it_looks_again_before_it_removes(evidence, answer, step):
-    assert step_after(evidence, answer) is step
+    assert step_after(evidence, answer, []) is step
+
+
+@pytest.mark.parametrize(
+    ("bearers", "step", "heir"),
+    [
+        ([registration()._replace(id=GRANTED.id + 1)], Step.RECORD_HEIR, GRANTED.id + 1),
+        ([registration()._replace(id=GRANTED.id + n) for n in (2, 3, 1)], Step.RECORD_HEIR, GRANTED.id + 3),
+        ([registration()._replace(id=GRANTED.id)], Step.RECORD_RETURN, None),
+        ([registration()._replace(id=GRANTED.id - 1)], Step.REMOVE, None),
+        ([registration()._replace(id=GRANTED.id + 1, name="another")], Step.REMOVE, None),
+    ],
+    ids=["configured anew", "more than once", "listed, though its GET is a 404", "an older one", "of another name"],
+)
+def test_whoever_was_configured_anew_since_the_last_sweep_is_not_replaced(bearers, step, heir):
+    assert step_after(GRANTED, None, bearers) is step
+    assert heir_of(GRANTED, bearers) == heir

@@ -78,9 +78,16 @@ class Acting(Calls):
             answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
             self.audit.looked_again(runner_id, answer)
             yield STEP
-            match remediation.step_after(evidence, answer):
+            bearers = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
+            match remediation.step_after(evidence, answer, bearers):
                 case Step.RECORD_RETURN:
-                    self.fold(runner_id, absence.answered(answer, self.clock()))
+                    back = remediation.there(evidence, answer, bearers)
+                    self.fold(runner_id, absence.answered(back, self.clock()))
+                    return
+                case Step.RECORD_HEIR:
+                    heir = remediation.heir_of(evidence, bearers) or 0
+                    self.fold(runner_id, if_known(partial(seen.reregistered, as_id=heir)))
+                    self.audit.configured_anew(self.engine.world.machines[runner_id])
                     return
                 case Step.CALL_OFF:
                     self.fold(runner_id, if_known(seen.called_off))

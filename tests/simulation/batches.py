@@ -72,3 +72,8 @@ class Batches:
         if mass.granted <= first_batch + 2 * proof:
             return ""
         return f"{mass.granted} are granted in a mass event, and {proof} newcomers prove that it helps"
+
+    def called_off(self, pool: str) -> None:
+        """One that was let through needs nothing: another may go in its place."""
+        if (mass := self._mass.get(pool)) is not None:
+            mass.granted -= 1

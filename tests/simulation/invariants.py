@@ -91,7 +91,7 @@ class Audit:
     def deleting(self, machine: Machine) -> None:
         """DELETE is about to take a registration that exists."""
         was_there, shown = self._looks.get(machine.id, (True, None))
-        asked_for = machine.pool.replace_offline_after_seconds is not None and (shown is None or not shown.online)
+        asked_for = machine.pool.replace_offline_after_seconds is not None and shown is not None and not shown.online
         self._require(not machine.busy, f"runner {machine.id} is deleted while a job runs on it")
         self._require(asked_for or not was_there, f"runner {machine.id} works, and is deleted")
 
@@ -107,14 +107,11 @@ class Audit:
         acts = self._engine.scenario.config.remediation.mode == "act"
         self._require(acts, "a replacement is asked for, and the mode is not act")
         self._require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
-        for_being_offline = self._engine.store.runners[runner_id].confirmed_at is None
         said_busy = machine.busy and self._was_told(machine.job.told_at)
-        self._require(not said_busy or for_being_offline, f"runner {runner_id} is replaced while a job runs on it")
+        self._require(not said_busy, f"runner {runner_id} is replaced while a job runs on it")
         lives_on = machine.heir is not None and machine.heir.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
-        self._require(
-            not left_well or for_being_offline, f"runner {runner_id} was {machine.fate.value}, and is replaced"
-        )
+        self._require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
         self._require(not machine.said_removed, f"runner {runner_id} was removed by its controller, and is replaced")
         # 5. no double replacement for one loss
         ids = self._events[runner_id, machine.absences]
@@ -132,7 +129,8 @@ class Audit:
         evidence = self._engine.store.runners.get(machine.id)
         had_job = machine.last_job_over_at is not None or machine.job is not None
         may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT
-        if evidence is not None and evidence.registered and not may_be_spent:
+        is_replaced = evidence is not None and evidence.replaced_at is not None
+        if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
 
     def disturbed(self, pool: Pool) -> None:
@@ -215,6 +213,10 @@ class Audit:
             if evidence.confirmed_at is not None:
                 unproven = self._batches.granted(pool)
                 self._require(not unproven, f"{pool}: {unproven}")
+
+    def configured_anew(self, machine: Machine) -> None:
+        """One that was let through bears its name under a later id; it is left alone."""
+        self._batches.called_off(machine.pool.name)
 
     # ---- 6. what is answered was observed not long ago
 

@@ -21,6 +21,7 @@ where the model ends:
 - A list asked for by name leaves out nobody but in `OMITS`: it is too short to slip.
 - DELETE refuses (422) whoever runs a job, also while lists and GETs say `busy: false`.
 - Whoever was configured anew is shown under the new id by the list that lacks the old one.
+- Whoever comes back after it was replaced, and is lost again before anybody has seen it, is replaced already.
 - GitHub has no conditional DELETE. A registration that was truly gone at the last look, and came back before the
   DELETE or the replace event of that same act, is nobody's fault.
 """

@@ -116,9 +116,12 @@ MUTATIONS: Mapping[str, Mutation] = {
             "unproven",
             lambda due, control: [each for each in due if each.id not in control.runners and each.running_job is None],
         ),
+        Patch(remediation, "heir_of", lambda _evidence, _bearers: None),
     ),
     "a controller's word does not count": (Patch(evidence, "retired_by_controller", lambda known, at: known),),
-    "no second look before acting": (Patch(remediation, "step_after", lambda _evidence, _answer: Step.REMOVE),),
+    "no second look before acting": (
+        Patch(remediation, "step_after", lambda _evidence, _answer, _bearers: Step.REMOVE),
+    ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
     "the fuse never trips": _everywhere("turn", lambda before, *_: before, fuse, decision),
     "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
@@ -146,7 +149,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 CAUGHT_BY: Mapping[str, int] = {
     "no answer is an absence": 119,
-    "an incomplete list counts": 67,
+    "an incomplete list counts": 185,
     "an empty list counts": 287,
     "no control list": 144,
     "an insane installation is believed": 10,

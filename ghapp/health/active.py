@@ -1,0 +1,171 @@
+"""Which shard of a pool is active, by the word of several sources that need not agree.
+
+A source that is silent, or failed, says so and contradicts nobody. Two that contradict each other leave the role
+unknown: then the only safe thing is to stop. Shards are compared in lower case, as GitHub compares labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+CONFIGURED, GITHUB, DEPLOY = "the configuration", "GitHub", "the last deploy"
+"""The three sources, as sentences name them."""
+
+ACTIVE_SECONDS = 600.0
+"""A shard that has taken a job within these minutes is taken for active."""
+
+ANSWER_SECONDS = 300.0
+"""What a pool's command or URL has answered holds for so long."""
+
+MOST_DEPLOYS = 8
+"""Shards whose last deploy is remembered, of one pool."""
+
+
+class Role(StrEnum):
+    """What a shard is for just now."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    UNKNOWN = "unknown"
+
+
+class Deploy(NamedTuple):
+    """What the last deploy of a shard said. Fields are only ever appended. Times are epoch seconds.
+
+    Attributes:
+        role: `active` or `inactive`.
+        deployed_at: when it was deployed, by whoever deployed it.
+        told_at: when we were told.
+        ref: what was deployed: a commit, a tag; empty when nobody says.
+        by: whose token it was.
+    """
+
+    shard: str
+    role: Role
+    deployed_at: float
+    told_at: float
+    ref: str = ""
+    by: str = ""
+
+
+class Answer(NamedTuple):
+    """What a pool's command or URL said, and when. `shard` is empty when it failed, and `failure` says why."""
+
+    shard: str
+    failure: str
+    at: float
+
+
+class Word(NamedTuple):
+    """What one source says: which shard is active (None: it does not say), and which are not."""
+
+    source: str
+    active: str | None
+    said: str
+    inactive: frozenset[str] = frozenset()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it says nothing of any shard."""
+        return self.active is None and not self.inactive
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What all sources together say of one shard.
+
+    Attributes:
+        role: unknown when they contradict each other, or all are silent.
+        active: the shard that is active, in lower case; None when nobody says, or they do not agree.
+        disagree: whether they contradict each other.
+        said: who says what.
+    """
+
+    role: Role
+    active: str | None
+    disagree: bool
+    said: str
+
+
+def told(deploys: Sequence[Deploy], deploy: Deploy) -> tuple[Deploy, ...]:
+    """One more deploy, in place of its shard's last one. The order is that of telling, whatever clocks say."""
+    others = [each for each in deploys if each.shard != deploy.shard]
+    return (*others, deploy)[-MOST_DEPLOYS:]
+
+
+def deployed(deploys: Sequence[Deploy], shard: str) -> Deploy | None:
+    """The last deploy of a shard, in lower case."""
+    return next((each for each in deploys if each.shard == shard), None)
+
+
+def switched_at(deploys: Sequence[Deploy], now: float) -> float | None:
+    """When a deploy last said which shard is active: jobs taken before say nothing against it.
+
+    None when none did, or when a clock that had jumped wrote a time to come.
+    """
+    at = next((each.told_at for each in reversed(deploys) if each.role is Role.ACTIVE), None)
+    return at if at is not None and at <= now else None
+
+
+def word_of_deploys(deploys: Sequence[Deploy]) -> Word:
+    """What deploys say: of those that called a shard active, the last one holds."""
+    active = next((each.shard for each in reversed(deploys) if each.role is Role.ACTIVE), None)
+    inactive = frozenset(each.shard for each in deploys if each.role is Role.INACTIVE)
+    if active is None and not inactive:
+        return Word(DEPLOY, None, f"{DEPLOY} is silent: nobody has told of any")
+    parts = [] if active is None else [f"{active} is active"]
+    parts += [f"{shard} is inactive" for shard in sorted(inactive)]
+    return Word(DEPLOY, active, f"{DEPLOY} says that {' and '.join(parts)}", inactive)
+
+
+def word_of_answer(source: str, answer: Answer | None, now: float) -> Word:
+    """What a pool's `active_command` or `active_url` says; `source` is which of them it is."""
+    if answer is None or not -ANSWER_SECONDS <= now - answer.at <= ANSWER_SECONDS:
+        return Word(CONFIGURED, None, f"{CONFIGURED} is silent: {source} has not answered for {_minutes()}")
+    if not answer.shard:
+        return Word(CONFIGURED, None, f"{CONFIGURED} is silent: {source} failed, {answer.failure}")
+    shard = answer.shard.lower()
+    return Word(CONFIGURED, shard, f"{CONFIGURED} says that {shard} is active ({source})")
+
+
+def word_of_jobs(taken: Mapping[str, int], canary: str | None) -> Word:
+    """What GitHub says: which shard has taken jobs.
+
+    Args:
+        taken: how many jobs each shard took lately; a shard that took none may be left out.
+        canary: the shard that canary jobs are sent to: jobs there do not make it active.
+    """
+    at_work = {shard: count for shard, count in taken.items() if count and shard != canary}
+    if len(at_work) == 1:
+        ((shard, count),) = at_work.items()
+        return Word(GITHUB, shard, f"{GITHUB} has given {shard} {counted(count, 'job')} lately")
+    if at_work:
+        both = " and ".join(sorted(at_work))
+        return Word(GITHUB, None, f"{GITHUB} is silent: it gives jobs to {both} at once")
+    why = f"none but {canary}, where canaries go, has taken a job lately" if taken.get(canary or "") else "no jobs"
+    return Word(GITHUB, None, f"{GITHUB} is silent: {why}")
+
+
+def ruling(shard: str, words: Sequence[Word]) -> Ruling:
+    """What the sources together say of a shard, in lower case."""
+    said = "; ".join(word.said for word in sorted(words, key=lambda word: word.is_silent))
+    named = {word.active for word in words if word.active is not None}
+    denied = frozenset[str]().union(*(word.inactive for word in words))
+    if len(named) > 1 or named & denied:
+        return Ruling(Role.UNKNOWN, None, disagree=True, said=said)
+    active = next(iter(named), None)
+    if active is not None:
+        return Ruling(Role.ACTIVE if active == shard else Role.INACTIVE, active, disagree=False, said=said)
+    return Ruling(Role.INACTIVE if shard in denied else Role.UNKNOWN, None, disagree=False, said=said)
+
+
+def counted(count: int, what: str) -> str:
+    """A number and its noun."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _minutes() -> str:
+    return f"{ANSWER_SECONDS / 60:.0f} minutes"

@@ -1,0 +1,83 @@
+"""The text's second part: what is counted as a runner and is none, how runners died, and what nobody sees.
+
+Counted and named, each with what to do; a name that comes or goes is news, an age that grows is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ghapp.health.cause import Cause, advice_for
+from ghapp.health.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.markdown import code, cut, heading, row
+from ghapp.health.misfit import ADVICE, Because, Phantom
+from ghapp.health.report.fleet import Fleet
+from ghapp.health.report.said import time_of
+
+MOST_NAMES = 10
+"""Named in one row; of the others it is said how many there are."""
+
+MOST_CHARACTERS = 12_000
+"""Of each table: runners in trouble keep more than half of a report's room."""
+
+
+def cluster_text(fleet: Fleet) -> str:
+    """Everything of the cluster side; empty where there is nothing to say."""
+    parts = (_unseen(fleet.unseen), _phantoms(fleet.phantoms), _deaths(fleet.deaths))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _unseen(namespaces: Sequence[Unseen]) -> str:
+    said = [
+        f"- Namespace {code(each.namespace)} of the cluster was "
+        + ("never seen" if each.seen_at is None else f"last seen at {time_of(each.seen_at)}")
+        + ": see that `ghapp watch` runs, and what `ghapp doctor` says."
+        for each in namespaces
+    ]
+    return cut(said[0], said[1:], len(said) - 1, MOST_CHARACTERS, "namespaces") if said else ""
+
+
+def _phantoms(found: Sequence[Phantom]) -> str:
+    if not found:
+        return ""
+    reasons = [reason for reason in Because if any(each.reason is reason for each in found)]
+    head = "### Phantoms: counted as runners, and none\n\n"
+    head += heading("Kind", "Reason", "How many", "Which", "What to do", numbers=("How many",))
+    rows = (_phantom_row([each for each in found if each.reason is reason]) for reason in reasons)
+    return cut(head, rows, len(reasons), MOST_CHARACTERS, "kinds")
+
+
+def _phantom_row(alike: Sequence[Phantom]) -> str:
+    kind, reason = alike[0].kind, alike[0].reason
+    places = sorted({f"{each.namespace}/{each.subject}" if each.namespace else each.subject for each in alike})
+    return row(kind, reason, str(len(alike)), _named(places), ADVICE[reason])
+
+
+def _deaths(deaths: Sequence[Passing]) -> str:
+    if not deaths:
+        return ""
+    by_cause: dict[Cause, list[Passing]] = {}
+    for each in deaths:
+        by_cause.setdefault(each.cause, []).append(each)
+    most_first = sorted(by_cause.values(), key=lambda alike: (-len(alike), alike[0].cause))
+    head = "### Deaths of the last 24 hours\n\n"
+    if len(deaths) >= MOST_DEATHS:
+        head += f"The last {MOST_DEATHS:,} of them.\n\n"
+    head += heading("Cause", "How many", "The latest", "What to do", numbers=("How many",))
+    return cut(head, map(_death_row, most_first), len(most_first), MOST_CHARACTERS, "causes")
+
+
+def _death_row(alike: Sequence[Passing]) -> str:
+    """Of one cause, the latest first. What to do may depend on why: it is that of the latest."""
+    latest = alike[0]
+    names = list(dict.fromkeys(each.runner_name for each in alike))
+    return row(code(latest.cause), str(len(alike)), _named(names), advice_for(latest.cause, latest.reason))
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join([*map(code, names[:MOST_NAMES]), *_others(names)])
+
+
+def _others(names: Sequence[str]) -> Iterable[str]:
+    if len(names) > MOST_NAMES:
+        yield f"and {len(names) - MOST_NAMES} more"

@@ -1,0 +1,129 @@
+"""An org as far as it is known, and its runners by pool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from ghapp.health.clusterside import Passing, Unseen
+from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.fuse import Fuse, Position
+from ghapp.health.misfit import Phantom
+from ghapp.health.plan import Mode
+from ghapp.health.pools import PoolRule, pool_of
+from ghapp.health.verdict import Limits, State, Verdict, judge
+
+
+class Pause(Protocol):
+    """A person stopped remediation."""
+
+    @property
+    def who(self) -> str:
+        """The person."""
+
+    @property
+    def why(self) -> str:
+        """In the person's own words."""
+
+    @property
+    def at(self) -> float:
+        """Since when, in epoch seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """An org, as far as it is known.
+
+    Attributes:
+        org: its login.
+        web_url: of GitHub's pages, for links; without a slash at its end.
+        runners: everyone's evidence. Those that were never registered with the org are not of the fleet.
+        survey: how the last looks went.
+        fuses: by pool; a pool that is not there has a closed one.
+        pauses: by pool.
+        org_pause: the whole org's.
+        rules: the configured pools.
+        mode: of `[remediation]`.
+        limits: the `[evidence]` table.
+        phantoms: what is counted as a runner and is none, and lasts.
+        deaths: of the last day, latest first; clean exits left out.
+        unseen: namespaces of its pools that nobody sees.
+    """
+
+    org: str
+    web_url: str
+    runners: Iterable[Evidence]
+    survey: Survey
+    fuses: Mapping[str, Fuse] = field(default_factory=dict)
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
+    org_pause: Pause | None = None
+    rules: Sequence[PoolRule] = ()
+    mode: Mode = "act"
+    limits: Limits = field(default_factory=Limits)
+    phantoms: Sequence[Phantom] = ()
+    deaths: Sequence[Passing] = ()
+    unseen: Sequence[Unseen] = ()
+
+
+class Member(NamedTuple):
+    """A runner of the fleet, and what is true of it."""
+
+    evidence: Evidence
+    verdict: Verdict
+
+    @property
+    def lost(self) -> bool:
+        """Gone, and its replacement not accepted yet."""
+        return self.verdict.state is State.INVALIDATED and self.evidence.replaced_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool as it stands: its own pause or else the org's, and how many runners are in each state."""
+
+    name: str
+    members: Sequence[Member]
+    fuse: Fuse
+    pause: Pause | None
+    mode: Mode
+    count: Counter[State]
+
+    @property
+    def waits_for_a_person(self) -> bool:
+        """Its fuse stopped; or somebody is lost, and a pause or the configuration holds the replacement back."""
+        held = self.pause is not None or self.mode != "act"
+        return self.fuse.position is Position.STOPPED or (held and any(each.lost for each in self.members))
+
+    @property
+    def is_well(self) -> bool:
+        """Everyone works or is replaced, and nothing is held back."""
+        fine = (State.HEALTHY, State.STARTING)
+        everyone = all(each.verdict.state in fine or each.evidence.replaced_at is not None for each in self.members)
+        return everyone and self.fuse.position is Position.CLOSED and self.pause is None
+
+
+def by_pool(fleet: Fleet, now: float) -> list[Pool]:
+    """Its pools by name: the configured ones, those of its runners, and those that something holds back."""
+    members: dict[str, list[Member]] = {rule.name: [] for rule in fleet.rules}
+    for pool in (*fleet.pauses, *(name for name, fuse in fleet.fuses.items() if fuse.position is not Position.CLOSED)):
+        members.setdefault(pool, [])
+    for evidence in fleet.runners:
+        if not evidence.registered:
+            continue
+        verdict = judge(evidence, fleet.survey, now, fleet.limits)
+        if verdict.state is not State.RETIRED:
+            pool = pool_of(evidence.labels, evidence.custom_labels, fleet.rules)
+            members.setdefault(pool, []).append(Member(evidence, verdict))
+    return [
+        Pool(
+            name=name,
+            members=members[name],
+            fuse=fleet.fuses.get(name, Fuse()),
+            pause=fleet.pauses.get(name, fleet.org_pause),
+            mode=fleet.mode,
+            count=Counter(each.verdict.state for each in members[name]),
+        )
+        for name in sorted(members)
+    ]

@@ -1,0 +1,59 @@
+"""The shape of a check run: its words, its colour, and its buttons."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from ghapp.health.document import timestamp
+
+NAME = "Runner health"
+"""The check run's name."""
+
+LONGEST = 65_535
+"""Characters that GitHub takes in a summary, and in a text."""
+
+
+class Conclusion(StrEnum):
+    """What GitHub shows beside the check run's name."""
+
+    SUCCESS = "success"
+    NEUTRAL = "neutral"
+    ACTION_REQUIRED = "action_required"
+
+
+class Action(NamedTuple):
+    """A button: GitHub takes 20, 40 and 20 characters, and three buttons."""
+
+    label: str
+    description: str
+    identifier: str
+
+
+SWEEP = Action("Sweep now", "Look at every runner now", "sweep")
+RESUME = Action("Resume", "End pauses; stopped fuses prove anew", "resume")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check run says. `summary` and `text` are Markdown of at most `LONGEST` characters."""
+
+    title: str
+    summary: str
+    text: str
+    conclusion: Conclusion
+    actions: tuple[Action, ...]
+
+    @property
+    def digest(self) -> str:
+        """Differs when anything of it does."""
+        said = json.dumps([self.title, self.summary, self.text, self.conclusion, self.actions])
+        return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def time_of(at: float) -> str:
+    """Epoch seconds, for people: to the second."""
+    return timestamp(float(int(at)))

@@ -1,0 +1,138 @@
+"""What the check run says of the cluster side."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ghapp.health.cause import Cause, Stand, advice_for
+from ghapp.health.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.document import timestamp
+from ghapp.health.misfit import ADVICE, Because, Kind, Phantom
+from ghapp.health.report import LONGEST, Conclusion, report_on
+from tests.health.builders import NOW, online
+from tests.health.test_report import fleet, lost, many
+
+KIND_OF = {
+    Because.POD_NEVER_MADE: Kind.OBJECT_WITHOUT_POD,
+    Because.POD_LOST: Kind.OBJECT_WITHOUT_POD,
+    Because.OBJECT_GONE: Kind.POD_WITHOUT_OBJECT,
+    Because.FAILED_COUNTS_AS_CAPACITY: Kind.FAILED_OBJECT,
+    Because.NOT_REGISTERED: Kind.POD_UNKNOWN_TO_GITHUB,
+    Because.HANGS_AFTER_JOB: Kind.POD_UNKNOWN_TO_GITHUB,
+    Because.MACHINE_GONE: Kind.RUNNER_WITHOUT_POD,
+    Because.MACHINE_GONE_AT_WORK: Kind.RUNNER_WITHOUT_POD,
+}
+
+
+def phantom(name="linux-1", reason=Because.POD_LOST, namespace="runners"):
+    return Phantom(KIND_OF[reason], name, reason, ADVICE[reason], "linux-4vcpu", namespace=namespace)
+
+
+def passing(name="linux-1", cause=Cause.HOST_OOM, reason="OOMKilled"):
+    return Passing(name, NOW, cause, reason)
+
+
+def text(**changes):
+    return report_on(fleet(**changes), NOW).text
+
+
+def test_phantoms_are_counted_and_named_with_what_to_do():
+    found = [phantom("b"), phantom("a"), phantom("c", Because.MACHINE_GONE, namespace="")]
+    assert text(phantoms=found).splitlines() == [
+        "No runner is offline, suspect or invalidated.",
+        "",
+        "### Phantoms: counted as runners, and none",
+        "",
+        "| Kind | Reason | How many | Which | What to do |",
+        "| --- | --- | ---: | --- | --- |",
+        f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | {ADVICE[Because.POD_LOST]} |",
+        f"| runner-without-pod | MachineGone | 1 | `c` | {ADVICE[Because.MACHINE_GONE]} |",
+    ]
+
+
+def test_of_many_alike_the_first_are_named_and_the_others_counted():
+    said = text(phantoms=[phantom(f"r{number:02}") for number in range(13)])
+    assert "| 13 | `runners/r00`," in said
+    assert "`runners/r09`, and 3 more |" in said
+    assert "r10" not in said
+
+
+def test_deaths_are_counted_by_cause_the_most_frequent_first():
+    deaths = [passing("a", Cause.VANISHED, "PodGone"), passing("b"), passing("c"), passing("b")]
+    assert text(deaths=deaths).splitlines()[2:] == [
+        "### Deaths of the last 24 hours",
+        "",
+        "| Cause | How many | The latest | What to do |",
+        "| --- | ---: | --- | --- |",
+        f"| `host-oom` | 3 | `b`, `c` | {advice_for(Cause.HOST_OOM)} |",
+        f"| `vanished` | 1 | `a` | {advice_for(Cause.VANISHED)} |",
+    ]
+
+
+def test_that_not_all_deaths_are_counted_is_said():
+    almost = [passing(str(number)) for number in range(MOST_DEATHS - 1)]
+    assert "The last 1,000 of them." not in text(deaths=almost)
+    assert "The last 1,000 of them." in text(deaths=[*almost, passing()])
+
+
+@pytest.mark.parametrize(
+    ("seen_at", "said"),
+    [(NOW - 700, f"last seen at {timestamp(NOW - 700)}"), (None, "never seen")],
+    ids=["old", "never"],
+)
+def test_what_nobody_sees_is_said_with_a_time_and_no_age(seen_at, said):
+    line = (
+        f"- Namespace `runners` of the cluster was {said}: see that `ghapp watch` runs, and what `ghapp doctor` says."
+    )
+    reports = [report_on(fleet(unseen=[Unseen("runners", seen_at)]), NOW + age) for age in (0, 59)]
+    assert line in reports[0].text.splitlines()
+    assert reports[0].digest == reports[1].digest
+
+
+def test_the_order_in_which_phantoms_are_found_changes_nothing():
+    found = [phantom("a"), phantom("b"), phantom("c", Because.NOT_REGISTERED)]
+    assert text(phantoms=found) == text(phantoms=found[::-1])
+
+
+@pytest.mark.parametrize(
+    ("count", "title"), [(1, "1 of 1 runner healthy, 1 phantom"), (2, "1 of 1 runner healthy, 2 phantoms")]
+)
+def test_phantoms_are_no_good_news(count, title):
+    report = report_on(fleet(online(), phantoms=[phantom(str(number)) for number in range(count)]), NOW)
+    assert (report.title, report.conclusion) == (title, Conclusion.NEUTRAL)
+
+
+def test_deaths_and_a_view_that_is_old_change_no_colour():
+    report = report_on(fleet(online(), deaths=[passing()], unseen=[Unseen("runners", None)]), NOW)
+    assert (report.title, report.conclusion) == ("1 of 1 runner healthy", Conclusion.SUCCESS)
+
+
+@pytest.mark.parametrize(
+    "advice", [*ADVICE.values(), *(advice_for(cause) for cause in Cause), *map(advice_for, Cause, Stand)]
+)
+def test_advice_stays_in_its_cell(advice):
+    assert not re.search(r"[|\n\r]", advice)
+
+
+def test_every_reason_has_a_row():
+    said = text(phantoms=[phantom(reason=reason) for reason in Because])
+    assert [reason for reason in Because if f"| {reason} | 1 |" in said] == list(Because)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 60), st.integers(0, 400))
+def test_nothing_is_longer_than_github_takes_whatever_strangers_write(phantoms, runners):
+    evil = "|`<@é\n" * 20
+    said = fleet(
+        *many(runners, lambda number: lost(number, name=evil)),
+        phantoms=[phantom(f"{number}{evil}", reason, evil) for number in range(phantoms) for reason in Because],
+        deaths=[passing(f"{number}{evil}", cause, evil) for number in range(phantoms) for cause in Cause],
+        unseen=[Unseen(f"{number}{evil}", None) for number in range(phantoms)],
+    )
+    report = report_on(said, NOW)
+    assert len(report.text) <= LONGEST
+    told = len(re.findall(r"settings/actions/runners/\d+", report.text))
+    left_out = re.search(r"and (\d+) more runners", report.text)
+    assert told + (int(left_out.group(1)) if left_out else 0) == runners
