@@ -24,7 +24,9 @@ from ghapp.credentials import AppCredentials, read_credentials
 from ghapp.errors import ConfigurationError
 from ghapp.health.cadence import BudgetLimits
 from ghapp.health.fuse import FuseLimits
+from ghapp.health.leak import LeakLimits
 from ghapp.health.plan import RemediationLimits
+from ghapp.health.shards import flaw_of, has_shards, is_shard
 from ghapp.health.verdict import Limits
 
 T = TypeVar("T")
@@ -43,6 +45,9 @@ NAMES = {
 }
 """By key: the pattern of what things are called, and how that is written."""
 
+COMMAND_ENV = ("PATH", "HOME", "LANG")
+"""What every pool's command is given of the environment."""
+
 FRACTIONS = {"share", "fraction"}
 ADDRESSES = (
     "GHAPP_CONFIG",
@@ -56,6 +61,9 @@ ADDRESSES = (
     "GHAPP_LOKI_URL",
     "GHAPP_SETUP_KEY",
 )
+
+CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+"""Kubernetes' own variables: how a cluster is reached, from outside and from one of its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +89,21 @@ class ReportSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LeakSettings:
-    """The `[leaks]` table: which pods are looked at, after how long, and how many are reaped a minute."""
-
-    owner_label: str = "ghapp.dev/owner"
-    grace_seconds: float = 300.0
-    per_tick: int = 25
-    mode: Literal["act", "dry-run", "off"] = "act"
-
-
-@dataclass(frozen=True, slots=True)
 class PoolSettings:
     """One of `[[pools]]`: runners of `org` that bear all of `labels`, and how they are replaced.
 
-    `namespace` says where their pods are, whatever replaces them.
+    `namespace` says where their pods are, whatever replaces them. The rest is for the gate of a blue/green pool.
+
+    Attributes:
+        shard_label: a runner label `shard:pink` puts it on shard pink, for `shard`.
+        shard_groups: else the runner group does: shard → the group's id.
+        shard_name: else the runner's name does: a pattern with the group `(?P<shard>…)`.
+        active_command: prints the name of the active shard; run without a shell, with no variable but PATH, HOME,
+            LANG and those of `active_env`.
+        active_url: answers with that name; instead of a command.
+        active_env: the names of variables that the command needs.
+        min_online: so many of a shard's runners must be online, unless whoever asks says how many.
+        settle_seconds: passing must hold for so long.
     """
 
     org: str
@@ -106,6 +115,18 @@ class PoolSettings:
     namespace: str | None = None
     replace_offline_after_seconds: float | None = None
     shard_label: str | None = None
+    shard_groups: Mapping[str, int] = field(default_factory=dict)
+    shard_name: str | None = None
+    active_command: tuple[str, ...] = ()
+    active_url: str | None = None
+    active_env: tuple[str, ...] = ()
+    min_online: int = 1
+    settle_seconds: float | None = None
+
+    @property
+    def active_source(self) -> str:
+        """The key that says which shard is active; empty where none does."""
+        return "active_command" if self.active_command else "active_url" if self.active_url else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +140,7 @@ class Policy:
     remediation: RemediationLimits = field(default_factory=RemediationLimits)
     deliveries: DeliverySettings = field(default_factory=DeliverySettings)
     report: ReportSettings = field(default_factory=ReportSettings)
-    leaks: LeakSettings = field(default_factory=LeakSettings)
+    leaks: LeakLimits = field(default_factory=LeakLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +161,12 @@ class Settings:
     pools: tuple[PoolSettings, ...] = ()
     pool_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The Standard Webhooks secrets that `secret_env` names, by that name."""
+
+    command_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What pools' commands may be given of the environment; each is given the part that it names."""
+
+    cluster: Mapping[str, str] = field(default_factory=dict)
+    """What the environment says of how the cluster is reached; empty when there is none."""
 
     setup_key: str | None = field(default=None, repr=False)
     """Given by `up` to its web role alone: it may do without credentials, and serve /setup to whoever has this key."""
@@ -177,6 +204,8 @@ class Settings:
             org_policies=_org_policies(_table(orgs, "orgs"), policy),
             pools=pools,
             pool_secrets=_pool_secrets(pools, environ),
+            command_env=_command_env(pools, environ),
+            cluster={name: environ[name] for name in CLUSTER if environ.get(name)},
         )
 
     def of(self, org: str) -> Policy:
@@ -247,7 +276,27 @@ def _pool(row: Any, index: int) -> PoolSettings:
         raise ConfigurationError(f"{where}: replacer 'cloudevents' needs url and secret_env")
     if pool.url is not None and not is_http(pool.url):
         raise ConfigurationError(f"{where} url: {pool.url!r} is not valid; it takes an http:// or https:// address")
+    _require_gate(pool, where)
     return pool
+
+
+def _require_gate(pool: PoolSettings, where: str) -> None:
+    """What the gate needs is there, and can be used as it is."""
+    if pool.shard_name is not None and (right := flaw_of(pool.shard_name)):
+        raise ConfigurationError(f"{where} shard_name: {shown(pool.shard_name)} is not valid; it takes {right}")
+    if len(set(pool.shard_groups.values())) < len(pool.shard_groups):
+        raise ConfigurationError(f"{where} shard_groups: two shards have the same group; each takes one of its own")
+    if pool.active_source and not has_shards(pool):
+        raise ConfigurationError(f"{where} {pool.active_source}: needs shard_label, shard_groups or shard_name")
+    if pool.active_command and pool.active_url is not None:
+        raise ConfigurationError(f"{where}: active_command and active_url are two answers to one question; keep one")
+    if pool.active_url is not None and not is_http(pool.active_url):
+        right = "an http:// or https:// address"
+        raise ConfigurationError(f"{where} active_url: {shown(pool.active_url)} is not valid; it takes {right}")
+    if not all(word and "\0" not in word for word in pool.active_command):
+        raise ConfigurationError(f"{where} active_command: takes a program and its arguments, none of them empty")
+    for name in pool.active_env:
+        _require(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII), name, f"{where} active_env", "names of variables")
 
 
 def _require_distinct(pools: tuple[PoolSettings, ...]) -> None:
@@ -277,6 +326,20 @@ def _pool_secrets(pools: tuple[PoolSettings, ...], environ: Mapping[str, str]) -
     return secrets
 
 
+def _command_env(pools: tuple[PoolSettings, ...], environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that some pool's command is given, of those that are set. No secret of ours is among them."""
+    secrets = {pool.secret_env for pool in pools}
+    for pool in pools:
+        for name in pool.active_env:
+            if name.startswith("GHAPP_") or name in secrets:
+                raise ConfigurationError(
+                    f"[[pools]] {pool.name} active_env: {name} is a secret; no command is given it"
+                )
+    asked = [pool for pool in pools if pool.active_command]
+    wanted = {name for pool in asked for name in (*COMMAND_ENV, *pool.active_env)}
+    return {name: environ[name] for name in sorted(wanted) if name in environ}
+
+
 def _is_standard_webhooks_secret(text: str) -> bool:
     try:
         return text.startswith("whsec_") and len(b64decode(text[6:], validate=True)) >= SECRET_BYTES
@@ -300,6 +363,8 @@ def _value(value: Any, hint: Any, key: str, where: str) -> Any:
     if origin is Literal:
         choices = typing.get_args(hint)
         return _require(value in choices, value, where, "one of " + ", ".join(choices))
+    if origin is Mapping:
+        return _groups(value, where)
     if origin is tuple:
         strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
         return tuple(_require(strings, value, where, "a list of strings"))
@@ -324,6 +389,15 @@ def _string(value: Any, key: str, where: str) -> str:
         pattern, right = NAMES[key]
         _require(re.fullmatch(pattern, text, re.ASCII), text, where, right)
     return text
+
+
+def _groups(value: Any, where: str) -> dict[str, int]:
+    right = "a table of shards and the ids of their runner groups, such as { pink = 12, purple = 13 }"
+    rows = _require(isinstance(value, dict), value, where, right)
+    for shard, group in rows.items():
+        is_id = isinstance(group, int) and not isinstance(group, bool) and group >= 1
+        _require(is_shard(shard) and is_id, value, where, right)
+    return dict(rows)
 
 
 _SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: _string}

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.health.clusterside import Unseen
 from ghapp.health.document import timestamp
 
 COLOURS = {
@@ -56,8 +57,54 @@ def explanation(document: Mapping[str, Any]) -> RenderableType:
     head.append(", replace now" if document["replace"] else "")
     table = _table("at", "source", "said")
     for each in document["evidence"]:
-        table.add_row(each["at"], each["source"], each["said"])
+        table.add_row(each["at"], each["source"], Text(each["said"]))
+    parts: list[RenderableType] = [head]
+    if document["evidence"]:
+        parts.append(table)
+    if document.get("death") is not None:
+        parts.append(post_mortem(document["death"]))
+    return Group(*parts)
+
+
+def post_mortem(death: Mapping[str, Any]) -> RenderableType:
+    """How a runner ended, what to do about it, and what was logged around it."""
+    ended = "nobody saw its exit code" if death["exit_code"] is None else f"exit code {death['exit_code']}"
+    signal = "" if death["signal"] is None else f", signal {death['signal']}"
+    reason = f", {death['reason']}" if death["reason"] else ""
+    head = Text(f"\ndied at {death['at']}: ")
+    head.append(death["cause"], "red")
+    head.append(f" ({ended}{signal}{reason})")
+    table = _table("", "")
+    table.show_header = False
+    table.add_row("pod", Text(death["pod"]))
+    table.add_row("node", Text(death["node"] or "not told"))
+    if (job := death["job"]) is not None:
+        said = (job["repository"], job["name"] or job["id"], job["conclusion"] or "no conclusion yet", job["html_url"])
+        table.add_row("job", Text(" ".join(str(each) for each in said if each)))
+    table.add_row("advice", Text(death["advice"]))
+    for title, lines in (("its last lines", death["runner_log"]), ("its node", death["host_log"])):
+        if lines:
+            table.add_row(title, Text("\n".join(map(_plain, lines))))
     return Group(head, table)
+
+
+def phantoms_table(phantoms: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """What is counted as a runner and is none, and what to do about each kind of it."""
+    table = _table("org", "phantom", "kind", "reason", "since")
+    for each in phantoms:
+        place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
+        table.add_row(each["org"], Text(place), each["kind"], each["reason"], each["since"])
+    table.caption = f"{len(phantoms)} phantoms: counted as runners, and none"
+    advice = {each["reason"]: each["advice"] for each in phantoms}
+    return Group(table, *(Text(f"{reason} → {what}") for reason, what in advice.items()))
+
+
+def unseen_line(unseen: Sequence[Unseen], now: float) -> Text:
+    """That nobody watches these namespaces just now, and since when."""
+    times = [each.seen_at for each in unseen if each.seen_at is not None]
+    seen = f"last seen {_ago(now - min(times))} ago" if times else "never seen"
+    names = ", ".join(each.namespace for each in unseen)
+    return Text(f"the cluster was {seen} ({names}); start `ghapp watch`", no_wrap=True, overflow="ignore")
 
 
 def tokens_table(tokens: Iterable[Any]) -> Table:
@@ -90,6 +137,19 @@ def letters_table(letters: Iterable[Any]) -> Table:
     for each in letters:
         table.add_row(timestamp(each.at), each.guid, each.event, Text(each.why))
     return table
+
+
+def _ago(seconds: float) -> str:
+    """A length of time in the largest unit that it has two of."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def _plain(line: str) -> str:
+    """Without what a terminal would obey."""
+    return "".join(each if each.isprintable() or each == "\t" else " " for each in line)
 
 
 def _state(document: Mapping[str, Any]) -> Text:

@@ -28,7 +28,7 @@ from ghapp.errors import ConfigurationError, GhappError
 from ghapp.settings import Settings
 
 BEHIND = ("worker", "worker", "clock")
-"""The roles behind the web role."""
+"""The roles behind the web role; `watch` is one more where there is a cluster to be watched."""
 
 STOP_SECONDS = 10.0
 SANDBOX_START_SECONDS = 20.0
@@ -95,7 +95,7 @@ class Site:
             self.setup_key = secrets.token_urlsafe(24)
             self._roles = [start("web", {**environ, "GHAPP_SETUP_KEY": self.setup_key})]
         else:
-            self._roles = [start(role, environ) for role in ("web", *BEHIND)]
+            self._roles = [start(role, environ) for role in ("web", *_behind(self.settings))]
 
     def tend(self) -> None:
         """Start again what died, and the roles that waited for the App; to be called again and again."""
@@ -103,7 +103,11 @@ class Site:
             role.revive()
         if self.settings.credentials is None and kept(self.settings.state_dir) is not None:
             self.settings = Settings.read(self._environ)
-            self._roles += [self._start(role, self._environ) for role in BEHIND]
+            self._roles += [self._start(role, self._environ) for role in _behind(self.settings)]
+
+
+def _behind(settings: Settings) -> tuple[str, ...]:
+    return (*BEHIND, "watch") if settings.cluster and settings.namespaces else BEHIND
 
 
 Show = Callable[[Site], None]

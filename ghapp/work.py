@@ -30,8 +30,11 @@ class Work(StrEnum):
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
     SWEEP = "jobs.sweep.sweep"
+    REAP = "jobs.reap.reap"
     CHECK = "jobs.check.check"
     REPORT = "jobs.report.report"
+    ACTIVE = "jobs.active.ask_shards"
+    POST_MORTEM = "jobs.postmortem.post_mortem"
     REDELIVER = "jobs.redeliver.redeliver"
 
 
@@ -42,8 +45,11 @@ QUEUE_OF = {
     Work.INBOX: "inbox",
     Work.INSTALLATIONS: "sweep",
     Work.SWEEP: "sweep",
+    Work.REAP: "sweep",
     Work.CHECK: "report",
     Work.REPORT: "report",
+    Work.ACTIVE: "report",
+    Work.POST_MORTEM: "report",
     Work.REDELIVER: "report",
 }
 

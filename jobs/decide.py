@@ -9,9 +9,12 @@ from functools import partial
 from ghapp.health import evidence as seen
 from ghapp.health.decision import Decision, Turn, by_pool
 from ghapp.health.decision import decide as decided
+from ghapp.health.deletion import is_deferred
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.plan import Plan
+from ghapp.health.podclaim import by_name
+from ghapp.health.remediation import is_open
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
@@ -39,7 +42,8 @@ async def decide(house: House, installation: Installation) -> Plan:
         await tell_resumed(house, installation, pools, fuses)
         pauses = await house.fuses.pauses(installation.id)
         paused = pools if WHOLE_ORG in pauses else pauses
-        decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, now)
+        claimed = by_name(await house.pod_claims.all(installation.id, now))
+        decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, now, claimed)
         decision = decision.without(await _turn(house, installation, decision.turns, now))
         if policy.remediation.mode == "act":
             await _grant(house, installation, decision, now)
@@ -96,8 +100,16 @@ async def _spare(
 
 
 async def _ask_again(house: House, installation: Installation, known: Iterable[Evidence]) -> None:
-    """Ask again for what a crash may have lost between a record and the queue; a waiting job keeps its key."""
-    granted = {each.event_id: each for each in known if each.event_id is not None and each.replaced_at is None}
+    """Ask again for what a crash may have lost between a record and the queue, and for what waits in the cluster.
+
+    A job that waits keeps its key. Where a replacer deletes something, there is no event, and none that is missing.
+    """
+    now = house.clock()
+    granted = {
+        each.event_id: each
+        for each in known
+        if each.event_id is not None and is_open(each) and not is_deferred(each.deletion, now)
+    }
     for event_id in await house.events.missing(list(granted)):
         _ask(house, installation, granted[event_id].id)
 

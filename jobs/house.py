@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
 from ghapp import work
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ConfigurationError
 from ghapp.github.api import GitHub, Tenant
 from ghapp.health.cadence import Purpose, ceiling
@@ -27,6 +29,7 @@ from ghapp.store.fuses import Fuses
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.pages import Pages
+from ghapp.store.podclaims import PodClaims
 from ghapp.store.reports import Reports
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
@@ -55,6 +58,9 @@ class House:
     counters: Counters
     demand: Demand
     reports: Reports
+    pod_claims: PodClaims
+    cluster: Callable[[], Awaitable[Cluster]]
+    """The cluster where runners live, opened when it is first asked for: most jobs never need it."""
 
     async def tenant(self, installation: Installation, purpose: Purpose) -> Tenant:
         """GitHub as an installation sees it, up to what its budget allows for that purpose."""
@@ -78,7 +84,10 @@ async def open_house(settings: Settings, clock: Clock = time.time) -> AsyncItera
     vault = Credentials(redis, settings.credentials.private_key)
 
     try:
-        async with GitHub.open(settings.api_url, settings.credentials, vault, budget, clock) as github:
+        async with (
+            GitHub.open(settings.api_url, settings.credentials, vault, budget, clock) as github,
+            _opened_when_needed(settings) as cluster,
+        ):
             yield House(
                 settings=settings,
                 clock=clock,
@@ -97,10 +106,25 @@ async def open_house(settings: Settings, clock: Clock = time.time) -> AsyncItera
                 counters=Counters(redis),
                 demand=Demand(redis),
                 reports=Reports(redis),
+                pod_claims=PodClaims(redis, clock),
+                cluster=cluster,
             )
     finally:
         await redis.aclose()
         desk.close()
+
+
+@asynccontextmanager
+async def _opened_when_needed(settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Cluster]]]:
+    opened: list[Cluster] = []
+    async with AsyncExitStack() as stack:
+
+        async def cluster() -> Cluster:
+            if not opened:
+                opened.append(await stack.enter_async_context(open_cluster(settings.cluster)))
+            return opened[0]
+
+        yield cluster
 
 
 _settings: Settings | None = None

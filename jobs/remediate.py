@@ -12,13 +12,16 @@ from ghapp.health.cadence import Purpose
 from ghapp.health.evidence import Evidence, Fold
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
+from ghapp.health.podclaim import by_name, claim_on
 from ghapp.health.pools import pool_of
-from ghapp.health.remediation import Step, may_act, step_after
+from ghapp.health.remediation import Step, heir_of, may_act, step_after, there
 from ghapp.health.verdict import judge
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
+from jobs.errand import STILL_WAITING, GitHubSide
 from jobs.house import House, furnished, open_house
+from jobs.replace import REPLACERS, replace_in_cluster
 from jobs.tell import ask_for_replacement
 
 log = logger(__name__)
@@ -34,7 +37,8 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
     """Remediate once, however often it is called; returns the outcome as it is counted.
 
     Outcomes: `held` (somebody else acts, or a person or the fuse stopped it since), `returned` (its registration is
-    back), `busy` (GitHub says it runs a job), `replaced` (asked for; done before counts too).
+    back, or it has a new one), `busy` (GitHub says it runs a job), `replaced` (asked for; done before counts too);
+    where something is deleted in a cluster, also those of `jobs.replace`.
     """
     async with house.claims.hold("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
         installation = await house.installations.one(installation_id)
@@ -42,30 +46,61 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
         if not mine or installation is None or evidence is None or not await _may_act(house, installation, evidence):
             return "held"
         outcome = await _act(house, installation, evidence)
+    if outcome == STILL_WAITING:
+        return outcome
     await house.counters.add("ghapp_remediations_total", org=installation.org, outcome=outcome)
     log.info("remediated", installation=installation_id, org=installation.org, runner=evidence.name, outcome=outcome)
     return outcome
 
 
 async def _act(house: House, installation: Installation, evidence: Evidence) -> str:
+    rules = house.settings.pools_of(installation.org)
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    rule = next((each for each in rules if each.name == pool), None)
+    if rule is not None and rule.replacer in REPLACERS:
+        github = GitHubSide(partial(_look_again, house, installation), partial(_remove, house, installation))
+        return await replace_in_cluster(house, installation, evidence, rule, github)
     if evidence.removed_at is None:
-        tenant = await house.tenant(installation, Purpose.ACT)
-        answer = await tenant.runner(evidence.id)
-        match step_after(evidence, answer):
-            case Step.RECORD_RETURN:
-                await _fold(house, installation, evidence, absence.answered(answer, house.clock()))
-                return "returned"
-            case Step.CALL_OFF:
-                await _fold(house, installation, evidence, _if_known(seen.called_off))
-                return "returned"
-        removal = await tenant.remove_runner(evidence.id)
-        at = house.clock()
-        if removal is Removal.BUSY:
-            await _fold(house, installation, evidence, _if_known(partial(seen.busy_after_all, at=at)))
+        outcome = await _look_again(house, installation, evidence)
+        if outcome:
+            return outcome
+        removed = await _remove(house, installation, evidence)
+        if removed is None:
             return "busy"
-        evidence = await _fold(house, installation, evidence, _if_known(partial(seen.removed, at=at)))
+        evidence = removed
     await ask_for_replacement(house, installation, evidence, house.clock())
     return "replaced"
+
+
+async def _look_again(house: House, installation: Installation, evidence: Evidence) -> str:
+    """The last look at GitHub: the outcome when nothing is to be done any more, else an empty string."""
+    tenant = await house.tenant(installation, Purpose.ACT)
+    answer = await tenant.runner(evidence.id)
+    bearers = await tenant.runners_named(evidence.name) if answer is None else []
+    match step_after(evidence, answer, bearers):
+        case Step.RECORD_RETURN:
+            back = there(evidence, answer, bearers)
+            await _fold(house, installation, evidence, absence.answered(back, house.clock()))
+            return "returned"
+        case Step.RECORD_HEIR:
+            heir = heir_of(evidence, bearers) or 0
+            await _fold(house, installation, evidence, _if_known(partial(seen.reregistered, as_id=heir)))
+            return "returned"
+        case Step.CALL_OFF:
+            await _fold(house, installation, evidence, _if_known(seen.called_off))
+            return "returned"
+    return ""
+
+
+async def _remove(house: House, installation: Installation, evidence: Evidence) -> Evidence | None:
+    """Take its registration away; None when GitHub says that it is busy after all."""
+    tenant = await house.tenant(installation, Purpose.ACT)
+    removal = await tenant.remove_runner(evidence.id)
+    at = house.clock()
+    if removal is Removal.BUSY:
+        await _fold(house, installation, evidence, _if_known(partial(seen.busy_after_all, at=at)))
+        return None
+    return await _fold(house, installation, evidence, _if_known(partial(seen.removed, at=at)))
 
 
 async def _may_act(house: House, installation: Installation, evidence: Evidence) -> bool:
@@ -82,7 +117,13 @@ async def _may_act(house: House, installation: Installation, evidence: Evidence)
         fuse.position,
         policy.remediation.mode,
         paused=WHOLE_ORG in pauses or pool in pauses,
+        claimed=await _is_claimed(house, installation, evidence.name),
     )
+
+
+async def _is_claimed(house: House, installation: Installation, name: str) -> bool:
+    now = house.clock()
+    return claim_on(by_name(await house.pod_claims.all(installation.id, now)), name, now) is not None
 
 
 async def _fold(house: House, installation: Installation, evidence: Evidence, fold: Fold) -> Evidence:

@@ -9,12 +9,14 @@ from ghapp import work
 from ghapp.errors import BudgetSpentError, GitHubError, PermissionMissingError, RateLimitedError
 from ghapp.github.checks import Checks
 from ghapp.health.cadence import Purpose
+from ghapp.health.clusterside import ClusterSide, namespaces_of
 from ghapp.health.installation import Installation
 from ghapp.health.posting import Head, Next, Posted, Setback, Standing, next_of, repository_of
 from ghapp.health.report import Fleet, Report, report_on
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
+from jobs.clusterside import look_at_cluster, not_seen
 from jobs.house import House, furnished, open_house
 
 log = logger(__name__)
@@ -60,8 +62,12 @@ FAILURES: Mapping[type[GitHubError], Outcome] = {
 
 
 def ask_for_report(house: House, installation: Installation) -> None:
-    """Have some worker look whether there is something to say, if the org has somewhere to say it."""
-    if repository_for(house, installation) is not None:
+    """Have some worker look whether there is something to say, if the org has somewhere to say it.
+
+    Where its pools have pods it is also asked to look at those, though there be no check run: commands tell of them.
+    """
+    has_pods = bool(namespaces_of(house.settings.pools_of(installation.org)))
+    if has_pods or repository_for(house, installation) is not None:
         work.ask_for_report(house.desk, installation.id)
 
 
@@ -86,11 +92,11 @@ async def report_installation(house: House, installation_id: int) -> Outcome:
         installation = await house.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
             return Outcome.NOTHING_TO_DO
-        repository = repository_for(house, installation)
+        now, repository = house.clock(), repository_for(house, installation)
+        side = await look_at_cluster(house, installation, now)
         if repository is None:
             return Outcome.NOTHING_TO_DO
-        now = house.clock()
-        said = report_on(await _fleet(house, installation), now)
+        said = report_on(await _fleet(house, installation, side, now), now)
         standing = (await house.reports.standing(installation_id)).at(repository)
         if next_of(standing, said.digest, now) is Next.NOTHING:
             return Outcome.NOTHING_TO_DO
@@ -103,7 +109,7 @@ async def report_installation(house: House, installation_id: int) -> Outcome:
     return outcome
 
 
-async def _fleet(house: House, installation: Installation) -> Fleet:
+async def _fleet(house: House, installation: Installation, side: ClusterSide | None, now: float) -> Fleet:
     policy = house.settings.of(installation.org)
     pauses = await house.fuses.pauses(installation.id)
     return Fleet(
@@ -117,6 +123,9 @@ async def _fleet(house: House, installation: Installation) -> Fleet:
         rules=house.settings.pools_of(installation.org),
         mode=policy.remediation.mode,
         limits=policy.evidence,
+        phantoms=side.phantoms if side else (),
+        deaths=side.deaths if side else (),
+        unseen=await not_seen(house, installation, now),
     )
 
 

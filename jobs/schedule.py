@@ -37,6 +37,12 @@ UNSENT_SECONDS = 60.0
 REPORT_SECONDS = 10.0
 """How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
 
+ACTIVE_SECONDS = 30.0
+"""How often blue/green pools are asked which shard is active; the gate takes an answer for five minutes."""
+
+REAP_SECONDS = 60.0
+"""How often stamped pods are looked at; less often than every `leak.MOST_GAP_SECONDS`, no clock of theirs would run."""
+
 WAIT_SECONDS = 1.0
 """For a Redis that is away."""
 
@@ -75,9 +81,11 @@ class Clock:
             (NEGLECTED_SECONDS, self._beat),
             (NEGLECTED_SECONDS, self._drain),
             (REPORT_SECONDS, self._report),
+            (ACTIVE_SECONDS, self._ask_shards),
             (UNSENT_SECONDS, self._notify),
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
             (DISCOVER_SECONDS, self._discover),
+            *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
         self._due = [0.0] * len(self._chores)
 
@@ -122,10 +130,22 @@ class Clock:
         for installation in await reporting(self._settings, self._installations):
             work.ask_for_report(self._desk, installation)
 
+    async def _ask_shards(self) -> None:
+        for each in await self._installations.all():
+            if not each.suspended and any(pool.active_source for pool in self._settings.pools_of(each.org)):
+                work.ask(self._desk, Work.ACTIVE, each.id, key=f"active-{each.id}", retry=False)
+
     async def _notify(self) -> None:
         """Events whose job was lost; one that waits keeps its key."""
         for event_id in await self._events.unsent():
             work.ask(self._desk, Work.NOTIFY, event_id, key=f"notify-{event_id}")
+
+    async def _reap(self) -> None:
+        """Only where an org's pools say where their pods are, and its reaper is not switched off."""
+        for each in await self._installations.all():
+            has_pods = any(pool.namespace for pool in self._settings.pools_of(each.org))
+            if has_pods and not each.suspended and self._settings.of(each.org).leaks.mode != "off":
+                work.ask(self._desk, Work.REAP, each.id, key=f"reap-{each.id}", retry=False)
 
     async def _redeliver(self) -> None:
         work.ask(self._desk, Work.REDELIVER, key="redeliver", retry=False)

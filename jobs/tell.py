@@ -6,11 +6,15 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
+from ghapp.health.death import Death, document
 from ghapp.health.document import PoolStanding, health_document, timestamp
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, FuseReason, Position, Tally
 from ghapp.health.installation import Installation
 from ghapp.health.news import news, told_state
+from ghapp.health.orphan import Orphan
+from ghapp.health.orphan import document as orphan_document
+from ghapp.health.podclaim import by_name, claim_on
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import judge
 from ghapp.log import logger
@@ -53,6 +57,28 @@ async def tell_runners(
             return None if known is None else known._replace(state=told, state_since=now)
 
         await house.runners.revise(installation.id, {evidence.id: fold})
+
+
+def death_id(installation: Installation, death: Death) -> str:
+    """The same for one death whoever tells of it and whenever: its pod, and when it ended."""
+    ended = f"{death.namespace}/{death.pod}/{death.pod_uid}/{death.at:.3f}/{death.exit_code}"
+    return str(uuid.uuid5(EVENTS, f"{installation.id}/{death.runner_name}/died/{ended}"))
+
+
+async def tell_death(house: House, installation: Installation, death: Death, now: float) -> bool:
+    """Tell how a runner ended; False when it was told before."""
+    event_id, data = death_id(installation, death), document(death)
+    return await _append(
+        house, installation, event_id, "ghapp.runner.died.v1", death.runner_name, death.pool, data, now
+    )
+
+
+async def tell_orphan(house: House, installation: Installation, found: Orphan, now: float) -> bool:
+    """Tell that a pod was reaped, for it was nobody's; False when it was told before."""
+    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{found.namespace}/{found.pod}/{found.uid}/orphaned"))
+    data = orphan_document(installation.org, found)
+    kind = "ghapp.pod.orphaned.v1"
+    return await _append(house, installation, event_id, kind, found.runner_name, found.pool, data, now)
 
 
 async def tell_fuse(
@@ -109,7 +135,8 @@ async def _document(
     pauses = await house.fuses.pauses(installation.id)
     standing = PoolStanding(fuse.position, WHOLE_ORG in pauses or pool in pauses)
     verdict = judge(evidence, survey, now, house.settings.of(installation.org).evidence)
-    return health_document(installation.org, evidence, verdict, survey, standing, rules, now)
+    claim = claim_on(by_name(await house.pod_claims.kept(installation.id)), evidence.name, now)
+    return health_document(installation.org, evidence, verdict, survey, standing, rules, now, claim)
 
 
 async def _append(

@@ -14,11 +14,14 @@ from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+import jobs.active
 import jobs.check
 import jobs.confirm
 import jobs.inbox
 import jobs.installations
 import jobs.notify
+import jobs.postmortem
+import jobs.reap
 import jobs.redeliver
 import jobs.remediate
 import jobs.report

@@ -11,7 +11,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ghapp import log
-from ghapp.cli import deliveries, doctor, fleet, remediation, roles, tokens
+from ghapp.cli import deliveries, doctor, fleet, gate, remediation, roles, tokens
 from ghapp.cli.opening import FAILED, MISUSED, UnknownOrgError
 from ghapp.errors import (
     ConfigurationError,
@@ -79,9 +79,11 @@ for command in (
     roles.web,
     roles.worker,
     roles.clock,
+    roles.watch,
     fleet.sweep,
     fleet.runners,
     fleet.explain,
+    gate.gate,
     doctor.doctor,
     remediation.pause,
     remediation.resume,

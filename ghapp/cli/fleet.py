@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.opening import FAILED, chosen, opened, run, settings_here, show
+from ghapp.cli.opening import FAILED, chosen, run, settings_here, show
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
 
@@ -65,21 +65,35 @@ def _advance(pages: Callable[..., None], done: int, of: int) -> None:
 @click.option("--state", help="Only runners in this state.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def runners(org: str | None, state: str | None, *, as_json: bool) -> None:
-    """The fleet as known now.
+    """The fleet as known now, and below it what is counted as a runner and is none.
 
     Example: ghapp runners --org acme --state suspect
     """
+    from ghapp.cli.knowing import fleet
+    from ghapp.health.document import timestamp
     from ghapp.health.verdict import State
 
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is no state; states are {', '.join(State)}", param_hint="--state")
-    documents = [each for each in run(_documents(settings_here(), org)) if state is None or each["state"] == state]
+    known = run(fleet(settings_here(), org))
+    documents = [each for each in known.runners if state is None or each["state"] == state]
     if as_json:
-        click.echo(json.dumps({"runners": documents, "total": len(documents)}, indent=2))
+        unseen = [(each.namespace, None if each.seen_at is None else timestamp(each.seen_at)) for each in known.unseen]
+        said = {
+            "runners": documents,
+            "total": len(documents),
+            "phantoms": known.phantoms,
+            "unseen": [{"namespace": namespace, "seen_at": seen_at} for namespace, seen_at in unseen],
+        }
+        click.echo(json.dumps(said, indent=2))
         return
-    from ghapp.tables import runners_table
+    from ghapp.tables import phantoms_table, runners_table, unseen_line
 
     show(runners_table(documents))
+    if known.phantoms:
+        show(phantoms_table(known.phantoms))
+    if known.unseen:
+        show(unseen_line(known.unseen, time.time()))
 
 
 @click.command()
@@ -87,46 +101,16 @@ def runners(org: str | None, state: str | None, *, as_json: bool) -> None:
 @click.argument("name_or_id")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
-    """One runner: its evidence in order, its state, and why.
+    """One runner: its evidence in order, its state, why, and its death if it died.
 
     Example: ghapp explain acme linux-4vcpu-x7k2p
     """
-    found = [
-        each
-        for each in run(_documents(settings_here(), org))
-        if each["name"] == name_or_id or str(each["runner_id"]) == name_or_id
-    ]
-    if not found:
-        raise GhappError(f"{org} {name_or_id}: nobody has told us of such a runner; see `ghapp runners --org {org}`")
-    document = max(found, key=lambda each: int(each["runner_id"]))
+    from ghapp.cli.knowing import one
+
+    document = run(one(settings_here(), org, name_or_id))
     if as_json:
         click.echo(json.dumps(document, indent=2))
         return
     from ghapp.tables import explanation
 
     show(explanation(document))
-
-
-async def _documents(settings: Settings, org: str | None) -> list[dict[str, Any]]:
-    from ghapp.health.document import PoolStanding, health_document
-    from ghapp.health.fuse import Fuse
-    from ghapp.health.pools import pool_of
-    from ghapp.health.verdict import judge
-    from ghapp.store.fuses import WHOLE_ORG, Fuses
-    from ghapp.store.installations import Installations
-    from ghapp.store.runners import Runners
-
-    documents = []
-    now = time.time()
-    async with opened(settings) as redis:
-        for installation in await chosen(Installations(redis), org):
-            rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
-            survey = await Runners(redis).survey(installation.id)
-            fuses, pauses = await Fuses(redis).all(installation.id), await Fuses(redis).pauses(installation.id)
-            for evidence in (await Runners(redis).all(installation.id)).values():
-                pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-                paused = WHOLE_ORG in pauses or pool in pauses
-                standing = PoolStanding(fuses.get(pool, Fuse()).position, paused)
-                verdict = judge(evidence, survey, now, limits)
-                documents.append(health_document(installation.org, evidence, verdict, survey, standing, rules, now))
-    return sorted(documents, key=lambda each: (each["org"], each["pool"], each["name"]))

@@ -62,6 +62,15 @@ def clock() -> None:
     asyncio.run(importlib.import_module("jobs.schedule").keep_time(read()))
 
 
+@click.command()
+def watch() -> None:
+    """Watch runners' pods in Kubernetes: how each ends, and what is there. Two may run; one of them records.
+
+    Example: KUBECONFIG=~/.kube/config GHAPP_CONFIG=ghapp.toml GHAPP_REDIS_URL=redis://redis:6379/0 ghapp watch
+    """
+    asyncio.run(importlib.import_module("jobs.watch").watch(read()))
+
+
 def read() -> Settings:
     """What a role runs with."""
     settings = Settings.read(os.environ)

@@ -1,4 +1,4 @@
-"""The fleet's check run in one repository: where its branch is, and posting to it.
+"""Check runs of ours in one repository: where its branch is, and posting to it.
 
 Without the permission to read contents a branch's head is not to be asked for; the newest run of a workflow on the
 branch tells it, and `check_suite` deliveries do.
@@ -25,6 +25,7 @@ RUNS_LOOKED_AT = 10
 
 class _Repository(msgspec.Struct):
     default_branch: str
+    private: bool = False
 
 
 class _Named(msgspec.Struct):
@@ -59,17 +60,40 @@ _check_runs = msgspec.json.Decoder(_CheckRuns)
 class Checks:
     """Checks of one repository, `owner/name`, as one installation may post them. Each call may raise `GitHubError`."""
 
-    def __init__(self, tenant: Tenant, repository: str, details_url: str | None = None) -> None:
-        """`details_url` is where the check run's "Details" lead; None: to GitHub's own page of it."""
+    def __init__(
+        self,
+        tenant: Tenant,
+        repository: str,
+        details_url: str | None = None,
+        *,
+        name: str = NAME,
+        subject: str | None = None,
+    ) -> None:
+        """The fleet's check run, unless another is named.
+
+        Args:
+            tenant: who posts.
+            repository: `owner/name`.
+            details_url: where the check run's "Details" lead; None: to GitHub's own page of it.
+            name: of the check run.
+            subject: what tells it from others of its name on one commit; None where there is but one.
+        """
         self.installation = tenant.installation
-        self._tenant, self._repository, self._details_url = tenant, repository, details_url
+        self._tenant, self._repository, self._details_url, self._name = tenant, repository, details_url, name
         self._path = f"/repos/{quote(repository)}"
-        self._external_id = external_id(self.installation.id)
+        self._external_id = external_id(self.installation.id, subject)
+        # GitHub takes the newest of a name for the latest, whatever it is about.
+        self._filter = "latest" if subject is None else "all"
 
     async def default_branch(self) -> str | None:
         """Its name; None when the repository is not there, or not for this installation to see."""
         answer = await self._tenant.send("GET", self._path)
         return None if answer.status in REFUSED else read(_repository, answer.body).default_branch
+
+    async def is_private(self) -> bool:
+        """Whether none but invited people can read what is posted there; False, too, when it is not to be seen."""
+        answer = await self._tenant.send("GET", self._path)
+        return answer.status not in REFUSED and read(_repository, answer.body).private
 
     async def head(self, branch: str, now: float) -> Head | None:
         """The branch's head as its newest workflow run tells it; None when there is no run."""
@@ -86,7 +110,7 @@ class Checks:
     async def find(self, sha: str) -> int | None:
         """The id of our check run on that commit; None when there is none."""
         path = f"{self._path}/commits/{quote(sha)}/check-runs"
-        answer = await self._tenant.send("GET", path, check_name=NAME, filter="latest", per_page=100)
+        answer = await self._tenant.send("GET", path, check_name=self._name, filter=self._filter, per_page=100)
         if answer.status in REFUSED:
             return None
         ours = [run.id for run in read(_check_runs, answer.body).check_runs if run.external_id == self._external_id]
@@ -105,7 +129,7 @@ class Checks:
 
     def _body(self, report: Report) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "name": NAME,
+            "name": self._name,
             "status": "completed",  # buttons are shown on completed ones alone
             "conclusion": report.conclusion.value,
             "output": {"title": report.title, "summary": report.summary, "text": report.text},
@@ -114,6 +138,6 @@ class Checks:
         return body if self._details_url is None else body | {"details_url": self._details_url}
 
 
-def external_id(installation: int) -> str:
+def external_id(installation: int, subject: str | None = None) -> str:
     """What tells our check runs from others of the same name: an installation belongs to one App."""
-    return f"ghapp-{installation}"
+    return f"ghapp-{installation}" if subject is None else f"ghapp-{installation}-{subject}"

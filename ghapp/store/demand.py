@@ -15,7 +15,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Job).decode
 
 OVER_SECONDS = 3600
-"""How long an ended job is remembered, so that a late word of its beginning does not raise it from the dead."""
+"""How long an ended job is remembered: a late word of its beginning must not raise it from the dead, and whoever
+asks why its runner died must learn its repository."""
+
+_UNTOLD = b"1"
+"""How ended jobs were marked before their record was kept."""
 
 _TELL = """
 for i = 1, #ARGV, 3 do
@@ -23,7 +27,7 @@ for i = 1, #ARGV, 3 do
     local over = KEYS[2] .. ':' .. id
     if status == 'over' then
         redis.call('HDEL', KEYS[1], id)
-        redis.call('SET', over, '1', 'EX', 3600)
+        redis.call('SET', over, row, 'EX', 3600)
     elseif redis.call('EXISTS', over) == 0 then
         if status == 'running' or redis.call('HEXISTS', KEYS[1], id) == 0 then
             redis.call('HSET', KEYS[1], id, row)
@@ -52,3 +56,12 @@ class Demand:
         """Every job that is not over."""
         rows: Any = await self._redis.hvals(keys.jobs(installation))
         return [_decode(row) for row in rows]
+
+    async def one(self, installation: int, job_id: int) -> Job | None:
+        """A job that is queued or running, or was over within the last hour; None when nobody told of it."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hget(keys.jobs(installation), str(job_id))
+            pipe.get(f"{keys.over(installation)}:{job_id}")
+            present, over = await pipe.execute()
+        row = present or over
+        return None if row is None or row == _UNTOLD else _decode(row)

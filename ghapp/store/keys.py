@@ -67,7 +67,7 @@ def jobs(installation: int) -> str:
 
 
 def over(installation: int) -> str:
-    """Prefix of strings: a job of this id is over; each expires after an hour."""
+    """Prefix of strings: the Job of this id, which is over; each expires after an hour."""
     return f"ghapp:{installation}:over"
 
 
@@ -119,3 +119,68 @@ def report(installation: int) -> str:
 def heartbeats(role: str) -> str:
     """Sorted set: process → when it was last alive. Entries go minutes after their process did."""
     return f"ghapp:heartbeats:{role}"
+
+
+def deaths(installation: int) -> str:
+    """hash: pod uid and end → Death. At most 10,000, of 30 days; expires a month after the last one."""
+    return f"ghapp:{installation}:deaths"
+
+
+def death_times(installation: int) -> str:
+    """Sorted set: pod uid and end → when. One entry a death; goes with it."""
+    return f"ghapp:{installation}:deaths:times"
+
+
+def death_names(installation: int) -> str:
+    """hash: runner name → pod uid and end of its latest death. At most one entry a death; goes with it."""
+    return f"ghapp:{installation}:deaths:names"
+
+
+def pods(namespace: str) -> str:
+    """hash: p/name → Pod, o/name → EphemeralRunner, at → when. What is in the namespace; expires after a week."""
+    return f"ghapp:pods:{namespace}"
+
+
+def cluster_side(installation: int) -> str:
+    """string: ClusterSide, what the last looks at the cluster found; expires after ten minutes."""
+    return f"ghapp:{installation}:cluster-side"
+
+
+def pod_claims(installation: int) -> str:
+    """hash: pod → PodClaim. At most 10,000; expires a day after the last one was made."""
+    return f"ghapp:{installation}:podclaims"
+
+
+def pod_claim_expiries(installation: int) -> str:
+    """Sorted set: pod → when its claim runs out. One entry a claim; goes with it."""
+    return f"ghapp:{installation}:podclaims:expiries"
+
+
+def post_mortem(death: str) -> str:
+    """string: PostedMortem, the check run that tells of a death; expires after 30 days."""
+    return f"ghapp:postmortem:{death}"
+
+
+def said(installation: int, what: str) -> str:
+    """string: that this was said; expires after a day. One entry a kind of thing that is said once."""
+    return f"ghapp:{installation}:said:{what}"
+
+
+def deploys(installation: int) -> str:
+    """hash: pool → its Deploys. One entry a pool that is configured when it is told, of at most 8 shards."""
+    return f"ghapp:{installation}:deploys"
+
+
+def active(installation: int) -> str:
+    """Prefix of strings: what a pool's command or URL says is active; each expires after five minutes."""
+    return f"ghapp:{installation}:active"
+
+
+def leaks(installation: int) -> str:
+    """string: Tick, the reaper's memory of each stamped pod. Grows with them; expires a day after its last tick."""
+    return f"ghapp:{installation}:leaks"
+
+
+def orphans(installation: int) -> str:
+    """hash: pod uid → Orphan whose deletion was begun and is not finished. At most 1,000; expires after a day."""
+    return f"ghapp:{installation}:leaks:begun"

@@ -26,7 +26,10 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.tokens import Tokens
 from ghapp.web import openapi
 from ghapp.web.auth import Gate
+from ghapp.web.claims import Claims
+from ghapp.web.deaths import PostMortems
 from ghapp.web.events import Events
+from ghapp.web.gate import Shard
 from ghapp.web.health import Ask, Clock, Health
 from ghapp.web.problems import problem
 from ghapp.web.reads import Reads
@@ -69,6 +72,9 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
             *Health(settings, reads, gate, ask_for, clock).routes(),
             *setup.routes(),
             *Remediation(settings, redis, reads, gate, ask_for, clock).routes(),
+            *Claims(redis, reads, gate, clock).routes(),
+            *Shard(settings, redis, reads, gate, clock).routes(),
+            *PostMortems(redis, reads, gate, clock).routes(),
             *Events(redis, reads, gate, clock, stopping).routes(),
             *Status(settings, redis, reads, clock).routes(),
             *openapi.routes(),

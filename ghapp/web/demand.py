@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from ghapp.health.demand import Job, Worker, demand
+from ghapp.health.demand import NONE_ASSIGNED, Job, Worker, demand
 from ghapp.health.document import Document, timestamp
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.pools import PoolRule, pool_of
@@ -12,10 +12,19 @@ from ghapp.health.verdict import is_absent
 
 
 def demand_document(
-    org: str, survey: Survey, runners: Iterable[Evidence], jobs: Iterable[Job], rules: Sequence[PoolRule], now: float
+    org: str,
+    survey: Survey,
+    runners: Iterable[Evidence],
+    jobs: Iterable[Job],
+    rules: Sequence[PoolRule],
+    now: float,
+    assigned: Mapping[str, int] = NONE_ASSIGNED,
 ) -> Document:
-    """The document as of `now`; `observed_at` is when the runners were last listed, None before the first sweep."""
-    pools, unserved = demand(jobs, workers(runners, rules), rules, now)
+    """The document as of `now`; `observed_at` is when the runners were last listed, None before the first sweep.
+
+    `assigned` is the cluster's own count by pool; a pool that is not in it has none.
+    """
+    pools, unserved = demand(jobs, workers(runners, rules), rules, now, assigned)
     return {
         "org": org,
         "observed_at": None if survey.swept_at is None else timestamp(survey.swept_at),

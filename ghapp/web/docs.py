@@ -66,13 +66,17 @@ def _curl(method: str, path: str, body: Any, *, with_token: bool) -> str:
     words += [f"-X {method}"] if method != "GET" else []
     words += ['-H "Authorization: Bearer $TOKEN"'] if with_token else []
     words += [f"-d '{_example(body)}'"] if body is not None else []
-    named = path.replace("{org}", "acme").replace("{runner_id}", "4242").replace("{name}", "linux-4vcpu-x7k2p")
+    named = path.replace("{org}", "acme").replace("{runner_id}", "4242")
+    named = re.sub(r"{(name|pod|runner_name)}", "linux-4vcpu-x7k2p", named)
+    named = named.replace("{pool}", "linux-4vcpu").replace("{shard}", "pink")
     url = f"$GHAPP{named}" + ("?name=linux-4vcpu-x7k2p" if path.endswith("runners/health") and method == "GET" else "")
     return f"<pre><code>{escape(' '.join([*words, url]))}</code></pre>"
 
 
 def _example(schema: dict[str, Any]) -> str:
     examples = {"ids": "[4242]", "names": "[]", "pool": '"linux-4vcpu"', "why": '"network maintenance"'}
+    examples |= {"ttl_seconds": "3600", "runner_name": '"linux-4vcpu-x7k2p"', "job_id": "1234567"}
+    examples |= {"role": '"inactive"', "deployed_at": '"2026-11-20T12:00:00Z"', "ref": '"v42"'}
     return "{" + ", ".join(f'"{name}": {examples[name]}' for name in schema["properties"]) + "}"
 
 

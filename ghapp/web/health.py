@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.health.demand import assigned_by_pool
 from ghapp.health.evidence import Evidence, replaced, retired_by_controller
 from ghapp.health.verdict import State
 from ghapp.log import logger
@@ -58,8 +59,10 @@ class Ask(Protocol):
 class Batch(msgspec.Struct, forbid_unknown_fields=True):
     """Which runners are asked for at once."""
 
-    ids: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(max_length=MOST_AT_ONCE)] = []
-    names: Annotated[list[str], msgspec.Meta(max_length=MOST_AT_ONCE)] = []
+    ids: Annotated[
+        list[Annotated[int, msgspec.Meta(ge=1, lt=10**MOST_DIGITS)]], msgspec.Meta(max_length=MOST_AT_ONCE)
+    ] = []
+    names: Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=MOST_AT_ONCE)] = []
 
 
 class Health:
@@ -144,11 +147,11 @@ class Health:
         return Response(status_code=204)
 
     async def _alive(self, request: Request) -> Response:
-        """410 only for an invalidated runner. Any doubt, ours included, lets it live."""
+        """410 only for an invalidated runner that is being replaced. Any doubt, ours included, lets it live."""
         org, name = request.path_params["org"], request.path_params["name"]
         try:
             async with asyncio.timeout(ALIVE_SECONDS):
-                lost = await self._reads.lost(org, name, self._clock())
+                lost = await self._reads.doomed(org, name, self._clock())
         except (StoreUnavailableError, TimeoutError):
             lost = False
         except Exception:  # a mistake of ours must not kill a fleet
@@ -184,8 +187,9 @@ class Health:
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
         runners, jobs = await self._reads.runners(of), await self._reads.jobs(of)
-        rules = self._settings.pools_of(of.installation.org)
-        return _json(demand_document(of.installation.org, of.survey, runners.values(), jobs, rules, now))
+        named, rules = of.installation.org, self._settings.pools_of(of.installation.org)
+        assigned = assigned_by_pool(named, await self._reads.objects(of, now), rules)
+        return _json(demand_document(named, of.survey, runners.values(), jobs, rules, now, assigned))
 
 
 def _page(page: FleetPage, known: str | None) -> Response:

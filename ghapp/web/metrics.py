@@ -30,7 +30,11 @@ HELP = {
     "ghapp_redeliveries_total": "Deliveries that GitHub was asked for again.",
     "ghapp_reports_total": "Check runs posted, or not, by outcome.",
     "ghapp_check_requests_total": "Deliveries about check runs, by what was done.",
+    "ghapp_orphans_reaped_total": "Pods that belonged to nobody, by what became of them; and ticks that were skipped.",
     "ghapp_jobs_failed_total": "Jobs of ours that failed, by kind.",
+    "ghapp_watch_view_age_seconds": "How long ago all of a namespace was last known to be as the watch recorded it.",
+    "ghapp_phantoms": "What is counted as a runner and is none, by kind.",
+    "ghapp_deaths_total": "Runners whose end was recorded, by cause.",
 }
 """Every series has a line here."""
 

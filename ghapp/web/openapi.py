@@ -11,10 +11,27 @@ from starlette.routing import Route
 
 from ghapp.health.verdict import Reason, State
 from ghapp.web.docs import CONTENT_SECURITY_POLICY, page
-from ghapp.web.schemas import SCHEMAS, TEXT, Schema, array_of, nullable, object_of, ref
+from ghapp.web.schemas import (
+    BUSY,
+    NONEMPTY,
+    POD,
+    POOL,
+    RUNNER_ID,
+    SCHEMAS,
+    TEXT,
+    TOLD,
+    Schema,
+    array_of,
+    nullable,
+    object_of,
+    ref,
+    takes,
+)
 
 RUNNERS = "/v1/orgs/{org}/runners"
 ID, NAME = "runner_id", "name"
+PATH = {ID: RUNNER_ID, "pod": POD}
+"""What parameters in a path look like, where any text will not do."""
 
 
 def routes() -> list[Route]:
@@ -45,23 +62,27 @@ def description() -> Schema:
 def _paths() -> Schema:
     health, one = ref("Health"), _answer("The health document.", ref("Health"))
     page_of = object_of(runners=array_of(health), total={"type": "integer"}, next_cursor=nullable({"type": "string"}))
-    batch = object_of(ids=array_of({"type": "integer", "minimum": 1}), names=array_of({"type": "string"}))
+    at_once = {"maxItems": 1000}
+    batch = takes(ids=array_of(RUNNER_ID) | at_once, names=array_of(NONEMPTY) | at_once)
     filters = [
         _query("state", ref("State")),
         _query("pool", {"type": "string"}),
         _query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
-        _query("cursor", {"type": "string"}),
+        _query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
         _header("If-None-Match"),
     ]
     unchanged = {"304": {"description": "Nothing but their age has changed."}}
     stream = {"200": {"description": "CloudEvents.", "content": {"text/event-stream": {}}}} | _problems(404)
-    probe = {"200": {"description": "Alive, or not known."}, "410": {"description": "Invalidated: end the pod."}}
+    probe = {
+        "200": {"description": "Alive, or not known."},
+        "410": {"description": "Invalidated, and being replaced: end the pod."},
+    }
     return {
         f"{RUNNERS}/{{{ID}}}/health": {
             "get": _call("One runner. Never seen is `unknown`, not 404.", "read", one, [ID])
         },
         f"{RUNNERS}/health": {
-            "get": _call("One runner, by name.", "read", one, [], [_query("name", {"type": "string"}, required=True)]),
+            "get": _call("One runner, by name.", "read", one, [], [_query("name", NONEMPTY, required=True)]),
             "post": _call(
                 "Up to 1,000 runners, in the order asked, ids first.",
                 "read",
@@ -96,12 +117,56 @@ def _paths() -> Schema:
                 _answer("The demand.", ref("Demand")) | _problems(404),
             )
         },
+        "/v1/orgs/{org}/claims/{pod}": {
+            "put": _call(
+                "Say that this pod is busy, for so many seconds: its runner is not replaced, and it is not reaped. "
+                "`runner_name`, when it is not the pod's, and `job_id` may be left out.",
+                "claim",
+                _empty(204, "It is claimed; asked again, the last word holds.") | _problems(404, 413, 507),
+                ["pod"],
+                body=BUSY,
+            ),
+            "delete": _call(
+                "Give it back.", "claim", _empty(204, "It is not claimed, nor perhaps was.") | _problems(404), ["pod"]
+            ),
+        },
+        "/v1/orgs/{org}/deaths/{runner_name}": {
+            "get": _call(
+                "How a runner of that name ended last, in the last 30 days.",
+                "read",
+                _answer("The post-mortem.", ref("Death"))
+                | _problems(404, because="Nobody of that name has died, or the App is not installed there."),
+                ["runner_name"],
+            )
+        },
+        "/v1/orgs/{org}/pools/{pool}/shards/{shard}/gate": {
+            "get": _call(
+                "May this shard take over. It is one look; `ghapp gate` also waits.",
+                "read",
+                _answer("Whether it passes, and what to do next.", ref("Gate")) | _problems(404),
+                ["pool", "shard"],
+                [
+                    _query("min_online", {"type": "integer", "minimum": 1, "maximum": 9_999_999}),
+                    _query("canary", {"type": "boolean", "default": False}),
+                    _query("version", TEXT),
+                ],
+            )
+        },
+        "/v1/orgs/{org}/pools/{pool}/shards/{shard}": {
+            "put": _call(
+                "Say what a deploy made of this shard. What is left out stays as it was told last.",
+                "claim",
+                _empty(204, "Recorded; the last word holds.") | _problems(404, 413),
+                ["pool", "shard"],
+                body=TOLD,
+            )
+        },
         "/v1/orgs/{org}/pause": {
             "post": _call(
                 "Stop remediation, of a pool or of the whole org.",
                 "admin",
                 _empty(204, "Nothing more is done there.") | _problems(404, 413),
-                body=object_of(pool=nullable(TEXT), why=TEXT) | {"required": ["why"]},
+                body=takes("why", pool=nullable(POOL), why={"type": "string", "minLength": 1, "maxLength": 500}),
             )
         },
         "/v1/orgs/{org}/resume": {
@@ -110,7 +175,7 @@ def _paths() -> Schema:
                 "admin",
                 _answer("What ended, and which pools prove.", object_of(ended=array_of(TEXT), proving=array_of(TEXT)))
                 | _problems(404, 413),
-                body=object_of(pool=nullable(TEXT)),
+                body=takes(pool=nullable(POOL)),
             )
         },
         "/webhook": {"post": _webhook()},
@@ -135,9 +200,8 @@ def _call(
     body: Schema | None = None,
 ) -> Schema:
     """An operation on an org; with a scope it needs a token."""
-    types = {"org": "string", ID: "integer", NAME: "string"}
     named: list[Schema] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": types[name]}}
+        {"name": name, "in": "path", "required": True, "schema": PATH.get(name, NONEMPTY)}
         for name in ["org", *(in_path or [])]
     ]
     call: Schema = {"summary": summary, "parameters": named + (parameters or []), "responses": answers}
@@ -178,12 +242,13 @@ PROBLEMS = {
     413: "Too large.",
     429: "Too many unknown tokens from this address.",
     503: "Redis is away; ask again after `Retry-After`.",
+    507: "10,000 pods are claimed already; nothing was recorded.",
 }
 
 
-def _problems(*statuses: int) -> Schema:
+def _problems(*statuses: int, because: str = "") -> Schema:
     content = {"application/problem+json": {"schema": ref("Problem")}}
-    return {str(status): {"description": PROBLEMS[status], "content": content} for status in statuses}
+    return {str(status): {"description": because or PROBLEMS[status], "content": content} for status in statuses}
 
 
 def _query(name: str, schema: Schema, *, required: bool = False) -> Schema:

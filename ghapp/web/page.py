@@ -37,6 +37,7 @@ main.wide, header.wide { max-width: 60rem; } .wide h1 { margin-top: 2.5rem; } .w
 pre { background: var(--paper); border: 1px solid var(--line); border-radius: .4rem; padding: .6rem .8rem;
   margin: .75rem 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 .contents { margin: 1.5rem 0; } .wide .contents td:first-child { width: 55%; }
+.wide .contents td:first-child code { overflow-wrap: anywhere; }
 ol { padding-left: 1.3rem; margin: .5rem 0; } li { margin: .35rem 0; }
 label { display: block; font-weight: 600; margin-top: 1.5rem; }
 input { display: block; width: 100%; font: inherit; color: inherit; background: var(--paper); padding: .5rem .75rem;

@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from cachetools import LRUCache
 from redis.asyncio import Redis
 
-from ghapp.health.demand import Job
+from ghapp.health.demand import Job, is_fresh
 from ghapp.health.document import Document, PoolStanding, health_document, never_seen
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
+from ghapp.health.pod import EphemeralRunner
+from ghapp.health.podclaim import Claimed, by_name, claim_on
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import State, Verdict, judge
 from ghapp.settings import Settings
@@ -25,6 +28,8 @@ from ghapp.store.connect import understood
 from ghapp.store.demand import Demand
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
+from ghapp.store.podclaims import PodClaims
+from ghapp.store.pods import Pods, Seen
 from ghapp.store.runners import Runners
 from ghapp.web.cache import Cache
 
@@ -46,6 +51,8 @@ class Org:
     survey: Survey
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    claimed: Claimed = field(default_factory=dict)
+    """Some may have run out since they were read: `claim_on` says."""
 
 
 class Told(NamedTuple):
@@ -71,12 +78,13 @@ class Reads:
     def __init__(self, settings: Settings, redis: Redis) -> None:
         self._settings = settings
         self._installations, self._runners, self._fuses = Installations(redis), Runners(redis), Fuses(redis)
-        self._demand = Demand(redis)
+        self._demand, self._pods, self._pod_claims = Demand(redis), Pods(redis), PodClaims(redis)
         self._orgs: Cache[str, Org] = Cache(MOST_ORGS, MOST_ORGS)
         self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
         self._ids: Cache[tuple[int, str], int] = Cache(MOST_FRESH, MOST_KNOWN)
         self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
+        self._views: Cache[str, Seen] = Cache(MOST_ORGS, MOST_ORGS)
         self._told: LRUCache[tuple[int, int], Told] = LRUCache(MOST_TOLD)
 
     async def by_id(self, org: str, runner_id: int, now: float) -> Document:
@@ -122,9 +130,19 @@ class Reads:
         documents = [self._document(of, known[runner_id], now) for runner_id in page]
         return FleetPage(documents, len(chosen), page[-1] if len(rest) > limit else None)
 
-    async def lost(self, org: str, name: str, now: float) -> bool:
-        """Whether the runner of that name is invalidated."""
-        return bool((await self.by_name(org, name, now))["state"] == State.INVALIDATED)
+    async def doomed(self, org: str, name: str, now: float) -> bool:
+        """Whether the runner of that name is invalidated, is being replaced, and no claim says that its pod is busy.
+
+        Whom fuse, pause, dry-run or a ceiling hold back is not to be ended by its own probe either: in a false mass
+        loss all of them would be.
+        """
+        document = await self.by_name(org, name, now)
+        of = await self.org(org)
+        if of is None or document["state"] != State.INVALIDATED:
+            return False
+        evidence = await self._evidence(of.installation.id, document["runner_id"])
+        is_granted = evidence is not None and evidence.granted_at is not None
+        return is_granted and claim_on(of.claimed, name, now) is None
 
     async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
         """What a controller tells of a runner; readers here see it at once. Nobody knows it: nothing to record."""
@@ -150,7 +168,8 @@ class Reads:
                 return None
             survey = await self._runners.survey(installation.id)
             fuses, pauses = await self._fuses.all(installation.id), await self._fuses.pauses(installation.id)
-            return Org(installation, survey, fuses, pauses)
+            claimed = by_name(await self._pod_claims.kept(installation.id))
+            return Org(installation, survey, fuses, pauses, claimed)
 
         return await self._orgs.read(org.lower(), load)
 
@@ -167,6 +186,16 @@ class Reads:
         """Every job of an org that is not over."""
         installation = of.installation.id
         return await self._jobs.read(installation, lambda: self._demand.all(installation)) or []
+
+    async def objects(self, of: Org, now: float) -> dict[str, list[EphemeralRunner]]:
+        """ARC's objects by namespace, of the namespaces of an org's pools that the watch sees just now."""
+        rules = self._settings.pools_of(of.installation.org)
+        found = {}
+        for namespace in sorted({rule.namespace for rule in rules if rule.namespace}):
+            view = await self._views.read(namespace, partial(self._pods.all, namespace))
+            if view is not None and is_fresh(view.seen_at, now):
+                found[namespace] = list(view.objects.values())
+        return found
 
     async def pools(self, of: Org) -> set[str]:
         """The pools of an org: those of the configuration, of its runners, and those whose fuse has turned."""
@@ -201,4 +230,5 @@ class Reads:
         org, pool = of.installation.org, self.pool(of, evidence)
         standing = PoolStanding(of.fuses.get(pool, Fuse()).position, WHOLE_ORG in of.pauses or pool in of.pauses)
         verdict = self.verdict(of, evidence, now)
-        return health_document(org, evidence, verdict, of.survey, standing, self._settings.pools_of(org), now)
+        rules, claim = self._settings.pools_of(org), claim_on(of.claimed, evidence.name, now)
+        return health_document(org, evidence, verdict, of.survey, standing, rules, now, claim)

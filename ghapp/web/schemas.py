@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ghapp.health.death import Cause
+
 Schema = dict[str, Any]
 
 
@@ -27,12 +29,22 @@ def nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def takes(*required: str, **properties: Schema) -> Schema:
+    """A body with these properties and no others, of which some must be there."""
+    return object_of(**properties) | {"required": list(required), "additionalProperties": False}
+
+
 def _every(schema: Schema) -> Schema:
     """All of its properties are always there."""
     return schema | {"required": list(schema["properties"]), "additionalProperties": False}
 
 
 TEXT: Schema = {"type": "string"}
+NONEMPTY: Schema = {"type": "string", "minLength": 1}
+MOST_ID = 10**18 - 1
+RUNNER_ID: Schema = {"type": "integer", "minimum": 1, "maximum": MOST_ID}
+POOL: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+POD: Schema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", "maxLength": 253}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 TIME: Schema = {"type": "string", "format": "date-time"}
@@ -51,6 +63,27 @@ UNSERVED = _every(
         queued_at=TIME,
         reason={"type": "string", "enum": ["NoRunnerWithLabels", "RunnersOffline"]},
     )
+)
+
+BUSY: Schema = takes(
+    "ttl_seconds",
+    ttl_seconds={"type": "number", "minimum": 1, "maximum": 86_400},
+    runner_name=nullable({"type": "string", "maxLength": 253, "pattern": "^[^\\x00-\\x1f\\x7f]+$"}),
+    job_id=nullable({"type": "integer", "minimum": 1, "maximum": MOST_ID}),
+)
+DEAD_JOB = _every(
+    object_of(
+        id={"type": "integer"}, repository=TEXT, name=TEXT, head_sha=TEXT, conclusion=nullable(TEXT), html_url=TEXT
+    )
+)
+
+CHECK = _every(object_of(name=TEXT, passed=FLAG, said=TEXT))
+STEP = _every(object_of(step=TEXT, why=TEXT))
+TOLD: Schema = takes(
+    "role",
+    role={"type": "string", "enum": ["active", "inactive"]},
+    deployed_at=nullable(TIME),
+    ref=nullable({"type": "string", "maxLength": 200}),
 )
 
 STANDING = _every(
@@ -85,6 +118,32 @@ SCHEMAS: Schema = {
     ),
     "Demand": _every(
         object_of(org=TEXT, observed_at=nullable(TIME), pools=array_of(POOL_DEMAND), unserved=array_of(UNSERVED))
+    ),
+    "Death": _every(
+        object_of(
+            runner_name=TEXT,
+            pod=TEXT,
+            node=TEXT,
+            at=TIME,
+            exit_code=nullable({"type": "integer"}),
+            signal=nullable({"type": "integer"}),
+            reason=TEXT,
+            cause={"type": "string", "enum": [each.value for each in Cause]},
+            advice=TEXT,
+            job=nullable(DEAD_JOB),
+            runner_log=array_of(TEXT),
+            host_log=array_of(TEXT),
+        )
+    ),
+    "Gate": _every(
+        object_of(
+            pool=TEXT,
+            shard=TEXT,
+            passed=FLAG,
+            role={"type": "string", "enum": ["active", "inactive", "unknown"]},
+            checks=array_of(CHECK),
+            next=array_of(STEP),
+        )
     ),
     "Ready": _every(
         object_of(

@@ -16,12 +16,15 @@ from ghapp.health.cadence import Allowance, left
 from ghapp.health.document import Document, timestamp
 from ghapp.health.evidence import Survey
 from ghapp.health.installation import Installation
+from ghapp.health.misfit import Kind
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
+from ghapp.store.clusterside import ClusterSides
 from ghapp.store.connect import understood
 from ghapp.store.counters import Counters
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
+from ghapp.store.pods import Pods
 from ghapp.store.schedule import Schedule
 from ghapp.web.health import Clock
 from ghapp.web.metrics import TYPE, Sample, exposition
@@ -35,6 +38,7 @@ class Status:
         self._settings, self._reads, self._clock = settings, reads, clock
         self._installations, self._inbox = Installations(redis), Inbox(redis)
         self._budget, self._counters, self._schedule = Budget(redis), Counters(redis), Schedule(redis)
+        self._pods, self._cluster_sides = Pods(redis), ClusterSides(redis)
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -79,10 +83,26 @@ class Status:
             samples = [
                 Sample("ghapp_inbox_lag", {}, await self._inbox.lag()),
                 Sample("ghapp_dead_letters", {}, await self._inbox.dead_letters()),
+                *await self._of_views(),
             ]
             for installation in await self._installations.all():
                 samples += await self._of_org(installation)
             return Response(exposition(samples, await self._counters.all()), media_type=TYPE)
+
+    async def _of_views(self) -> list[Sample]:
+        """How old each namespace's view is; one that was never seen has no age."""
+        name, seen = "ghapp_watch_view_age_seconds", self._pods.seen_at
+        ages = {each: at for each in self._settings.namespaces if (at := await seen(each)) is not None}
+        now = self._clock()
+        return [Sample(name, {"namespace": each}, max(0.0, now - at)) for each, at in ages.items()]
+
+    async def _phantoms(self, installation: Installation) -> list[Sample]:
+        """By kind, zeros too, so that a kind that goes is seen to go. None where nobody looks at a cluster."""
+        side = await self._cluster_sides.of(installation.id)
+        if side is None:
+            return []
+        counts = Counter(each.kind for each in side.phantoms)
+        return [Sample("ghapp_phantoms", {"org": installation.org, "kind": kind}, counts[kind]) for kind in Kind]
 
     async def _of_org(self, installation: Installation) -> list[Sample]:
         now, org = self._clock(), {"org": installation.org}
@@ -94,6 +114,7 @@ class Status:
         ]
         if (due := await self._schedule.next(installation.id)) is not None:
             samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, due))
+        samples += await self._phantoms(installation)
         if (of := await self._reads.org(installation.org)) is None:
             return samples
         known = (await self._reads.runners(of)).values()

@@ -158,7 +158,9 @@ async def test_deliveries_that_fail_are_found_with_what_was_answered(story):  # 
 async def test_findings_come_in_the_order_in_which_to_mend_them(story):  # noqa: F811
     async with story() as it:
         found = await examine(it.settings, it.environ)
-        assert [group for group, _ in groupby(each.group for each in found)] == list(GROUPS)
+        assert [group for group, _ in groupby(each.group for each in found)] == [
+            each for each in GROUPS if each != "cluster"
+        ]
         assert len({(each.group, each.name, each.org) for each in found}) == len(found)
 
 

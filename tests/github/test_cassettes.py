@@ -21,6 +21,7 @@ from ghapp.github import wire
 from ghapp.github.api import GitHub, Removal
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.hook import deliver_again, failed_attempts
+from ghapp.github.jobs import Jobs
 from ghapp.github.manifest import convert
 from ghapp.health.installation import Installation
 from ghapp.health.report import RESUME, SWEEP, Conclusion, Report
@@ -303,6 +304,19 @@ async def test_the_hourly_limit_holds_everyone_until_its_reset(acme, meter):
 @pytest.mark.vcr("job.yaml")
 async def test_whether_a_job_is_over(acme):
     assert await acme.job_is_over("octo-org/octo-repo", 399444496) is True
+
+
+@pytest.mark.vcr("job.yaml")
+async def test_a_job_s_facts(acme):
+    job = await Jobs(acme, "octo-org/octo-repo").facts(399444496)
+    assert (job.name, job.head_sha) == ("build", "f83a356604ae3c5d03e1b46ef4d1ca77d64a90b0")
+    assert (job.over, job.conclusion, job.step_failed) == (True, "success", False)
+    assert job.completed_at == datetime(2020, 1, 20, 17, 44, 39, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.vcr("annotations.yaml")
+async def test_what_was_noted_beside_a_job(acme):
+    assert await Jobs(acme, "octocat/Hello-World").notes(4) == ("Check your spelling for 'banaas'.",)
 
 
 @pytest.mark.vcr("repository.yaml")

@@ -105,9 +105,39 @@ async def test_a_chore_is_done_at_once_and_then_at_its_interval(clock, redis, de
     assert was_asked(desk, key)
 
 
+def with_pods(redis_url, tmp_path, more=""):
+    """Settings by which acme's pods are in a cluster."""
+    policy = tmp_path / "pods.toml"
+    policy.write_text(f'{more}\n[[pools]]\norg = "Acme"\nname = "linux"\nnamespace = "runners"\n')
+    return Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_REDIS_URL": redis_url})
+
+
+async def test_leaks_are_looked_for_once_a_minute_where_an_org_has_pods(redis_url, redis, desk, time, tmp_path):
+    for each in (ACME, Installation(8, "globex", 80), Installation(9, "ACME", 90, suspended=True)):
+        await Installations(redis).put(each)
+    clock = Clock(with_pods(redis_url, tmp_path))
+    asked = []
+    for seconds in (0, 60 - TICK_SECONDS, TICK_SECONDS):
+        time.pass_(seconds)
+        await clock.tick()
+        asked.append([key for key in ("reap-7", "reap-8", "reap-9") if was_asked(desk, key)])
+    await clock.close()
+    assert asked == [["reap-7"], [], ["reap-7"]]
+
+
+async def test_leaks_are_not_looked_for_where_that_is_switched_off(redis_url, redis, desk, time, tmp_path):
+    await Installations(redis).put(ACME)
+    clock = Clock(with_pods(redis_url, tmp_path, '[leaks]\nmode = "off"'))
+    await clock.tick()
+    await clock.close()
+    assert not was_asked(desk, "reap-7")
+
+
 async def test_nothing_is_asked_for_that_nobody_needs(clock, desk):
     await clock.tick()
-    assert [key for key in ("inbox-neglected", "report-7", "notify-lost", "sweep-7") if was_asked(desk, key)] == []
+    assert [
+        key for key in ("inbox-neglected", "report-7", "notify-lost", "sweep-7", "reap-7") if was_asked(desk, key)
+    ] == []
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0], ids=["back", "ahead"])

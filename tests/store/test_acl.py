@@ -11,12 +11,17 @@ from redis.exceptions import NoPermissionError
 
 from ghapp import work
 from ghapp.embedded import embedded_redis
+from ghapp.health.death import Cause, Death
 from ghapp.health.evidence import first_sight
+from ghapp.health.pod import Pod
 from ghapp.store.budget import Budget
 from ghapp.store.claims import Claims
 from ghapp.store.connect import connect, connect_sync
+from ghapp.store.deaths import Deaths
 from ghapp.store.events import Events
 from ghapp.store.inbox import Inbox
+from ghapp.store.podclaims import PodClaims
+from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.work import Work
@@ -53,6 +58,12 @@ async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     async with Claims(redis).hold("sweep", 7) as mine:
         assert mine
     await Events(redis).append(7, {"id": "e"}, None)
+    await Deaths(redis).record(7, Death("a", "a", "n", NOW, 1, None, "Error", Cause.CRASH, ""))
+    assert len(await Deaths(redis, lambda: NOW).recent(7, NOW, 1)) == 1
+    await Pods(redis).replace_all("runners", [Pod("runners", "a", "u", "1", NOW)], [], NOW)
+    await Pods(redis).drop("runners", "a", "u")
+    await PodClaims(redis, lambda: NOW).claim(7, "a", "a", None, NOW + 60)
+    assert len(await PodClaims(redis).all(7, NOW)) == 1
     with pytest.raises(NoPermissionError):
         await redis.set("others:key", "x")
     with pytest.raises(NoPermissionError):

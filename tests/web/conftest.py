@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx
 import jsonschema
 import pytest
@@ -60,6 +62,12 @@ def times():
 
 
 @pytest.fixture
+def pools():
+    """The configured pools."""
+    return ()
+
+
+@pytest.fixture
 async def away(redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
     known = [healthy(1, "a"), healthy(2, "b"), invalidated(3, "c")]
@@ -69,7 +77,7 @@ async def away(redis):
 
 
 @pytest.fixture
-async def http(away, times, redis, asked):
+async def http(away, times, redis, asked, pools):
     settings = Settings.read(
         {
             "GHAPP_APP_ID": "1",
@@ -82,7 +90,7 @@ async def http(away, times, redis, asked):
         asked.append((work, args, key))
 
     secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
-    application = build(settings, away, ask_for, lambda: times[0])
+    application = build(replace(settings, pools=pools), away, ask_for, lambda: times[0])
     transport = httpx.ASGITransport(application)
     headers = {"authorization": f"Bearer {secret}"}
     hooks = {"response": [held_against_the_description]}

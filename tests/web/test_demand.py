@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.demand import Job
+from ghapp.health.pod import EphemeralRunner
+from ghapp.settings import PoolSettings
 from ghapp.store.demand import Demand
+from ghapp.store.pods import Pods
 from ghapp.work import Work
 from tests.web.conftest import INSTALLATION, NOW
 
@@ -36,6 +39,32 @@ async def test_demand_is_told_by_pool_with_the_jobs_that_nobody_can_take(http, r
             }
         ],
     }
+
+
+ARC = PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), replacer="arc", namespace="runners")
+
+
+def assigned_to(name, **changes):
+    return EphemeralRunner("runners", name, name, "1", NOW - 60, phase="Running", job_id="42")._replace(**changes)
+
+
+@pytest.mark.parametrize("pools", [(ARC,)])
+@pytest.mark.parametrize(
+    ("age", "assigned"),
+    [(0.0, 2), (119.9, 2), (120.0, None), (-119.9, 2), (-120.0, None)],
+    ids=["now", "fresh", "old", "from a clock a little ahead", "from one that jumped"],
+)
+async def test_assigned_is_what_the_cluster_counts_while_the_watch_sees_it(http, redis, age, assigned):
+    phantoms = [assigned_to("a"), assigned_to("ghost"), assigned_to("idle", job_id="")]
+    await Pods(redis).replace_all("runners", [], phantoms, NOW - age)
+    (pool,) = (await http.get("/v1/orgs/acme/demand")).json()["pools"]
+    assert (pool["pool"], pool["running"], pool["assigned"]) == ("linux-4vcpu", 0, assigned)
+
+
+@pytest.mark.parametrize("pools", [(ARC,)])
+async def test_before_the_watch_has_listed_anything_nothing_is_said_of_it(http):
+    (pool,) = (await http.get("/v1/orgs/acme/demand")).json()["pools"]
+    assert pool["assigned"] is None
 
 
 async def test_a_runner_is_looked_at_when_it_is_asked_for(http, asked):

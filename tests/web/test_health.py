@@ -115,8 +115,12 @@ async def test_telling_needs_the_scope_claim_and_a_number(http, redis, method, p
     assert (await http.request(method, f"/v1/orgs/acme/{path.replace('1', '99')}")).status_code == 204
 
 
-async def test_alive_needs_no_token_and_is_410_only_for_the_invalidated(http):
+async def test_alive_needs_no_token_and_is_410_only_for_the_invalidated_that_are_being_replaced(http, redis):
     del http.headers["authorization"]
+    held_back = await http.get("/v1/orgs/acme/runners/c/alive")
+    assert held_back.status_code == 200, "a false mass loss must not have every probe end its pod"
+    await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW, "event")})
+    await asyncio.sleep(1.1)
     codes = [(await http.get(f"/v1/orgs/acme/runners/{name}/alive")).status_code for name in ("a", "c", "nobody")]
     assert codes == [200, 410, 200]
     assert (await http.get("/v1/orgs/elsewhere/runners/c/alive")).status_code == 200

@@ -8,14 +8,19 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ghapp.health.clusterside import ClusterSide
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, Position
 from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.misfit import Because, Kind, Phantom
+from ghapp.settings import PoolSettings
 from ghapp.store.budget import Budget
+from ghapp.store.clusterside import ClusterSides
 from ghapp.store.counters import Counters
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
+from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.metrics import HELP
@@ -94,6 +99,31 @@ async def test_counters_of_all_processes_are_counters_with_help(http, redis):
     assert families["ghapp_sweeps"].documentation == HELP["ghapp_sweeps_total"]
     assert values[("ghapp_sweeps_total", ("org", "acme"), ("outcome", "complete"))] == 3
     assert values[("ghapp_sweeps_total", ("org", 'we"ird\\'), ("outcome", "RateLimited"))] == 1
+
+
+PLACED = (PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), replacer="arc", namespace="runners"),)
+
+
+@pytest.mark.parametrize("pools", [PLACED])
+@pytest.mark.parametrize(("seen_at", "age"), [(NOW - 90, 90), (NOW + 5, 0)], ids=["past", "a clock ahead"])
+async def test_how_old_each_namespace_s_view_is(http, redis, seen_at, age):
+    await Pods(redis).replace_all("runners", [], [], seen_at)
+    _, values = await metrics(http)
+    assert values[("ghapp_watch_view_age_seconds", ("namespace", "runners"))] == age
+
+
+@pytest.mark.parametrize("pools", [PLACED])
+async def test_a_view_that_was_never_seen_has_no_age_and_phantoms_that_nobody_looks_for_no_number(http):
+    families, _ = await metrics(http)
+    assert not {"ghapp_watch_view_age_seconds", "ghapp_phantoms"} & families.keys()
+
+
+async def test_phantoms_are_counted_by_kind(http, redis):
+    ghosts = [Phantom(Kind.FAILED_OBJECT, name, Because.FAILED_COUNTS_AS_CAPACITY, "") for name in "ab"]
+    await ClusterSides(redis).keep(INSTALLATION, ClusterSide(NOW, {}, tuple(ghosts)))
+    _, values = await metrics(http)
+    counts = {kind: values[("ghapp_phantoms", ("kind", kind), ("org", "acme"))] for kind in Kind}
+    assert counts == {kind: 2 if kind is Kind.FAILED_OBJECT else 0 for kind in Kind}
 
 
 def test_everything_that_is_counted_has_help():

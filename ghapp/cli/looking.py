@@ -1,0 +1,87 @@
+"""One look at a shard for the gate: everything from Redis, and the pool's own word for which shard is active."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ghapp.cli.opening import chosen
+from ghapp.errors import ConfigurationError
+from ghapp.health.active import Answer
+from ghapp.health.gate import Gate, Question, Sources, judge_gate
+from ghapp.health.shards import has_shards
+from ghapp.health.shardstanding import LOOP_SECONDS, Known
+from ghapp.settings import PoolSettings, Settings
+
+ASK_AGAIN_SECONDS = 15.0
+MOST_DEATHS = 500
+
+
+def blue_green(settings: Settings, org: str, name: str) -> PoolSettings:
+    """A pool of the configuration that has shards.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    known = {pool.name: pool for pool in settings.pools_of(org) if has_shards(pool)}
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise ConfigurationError(
+            f"[[pools]] {name}: {org} has no such pool with shard_label, shard_groups or shard_name; it has {names}"
+        )
+    return known[name]
+
+
+class Look:
+    """Looks as often as it is asked to."""
+
+    def __init__(
+        self, settings: Settings, redis: Any, org: str, pool: PoolSettings, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings, self._redis, self._org, self._pool, self._clock = settings, redis, org, pool, clock
+        self._answer: Answer | None = None
+
+    async def judge(self, question: Question) -> Gate:
+        """The gate's answer as of now.
+
+        Raises:
+            UnknownOrgError: the App is not installed there.
+        """
+        from ghapp.store.demand import Demand
+        from ghapp.store.installations import Installations
+        from ghapp.store.runners import Runners
+        from ghapp.store.shards import Shards
+
+        (installation,) = await chosen(Installations(self._redis), self._org)
+        answer = await self._ask()
+        runners = Runners(self._redis)
+        survey = await runners.survey(installation.id)  # first: what is read after it is no older
+        known = Known(
+            self._pool,
+            self._settings.pools_of(installation.org),
+            (await runners.all(installation.id)).values(),
+            survey,
+            self._settings.of(installation.org).evidence,
+            await Demand(self._redis).all(installation.id),
+            await self._deaths(installation.id),
+        )
+        deploys = await Shards(self._redis).deploys(installation.id, self._pool.name)
+        return judge_gate(question, known, Sources(deploys, self._pool.active_source, answer), self._clock())
+
+    async def _ask(self) -> Answer | None:
+        """Ask by itself: whoever runs this command may run the pool's, too."""
+        from ghapp.active import ask_active
+
+        last = self._answer
+        if last is None or not 0 <= self._clock() - last.at < ASK_AGAIN_SECONDS:
+            self._answer = await ask_active(self._settings, self._pool, self._clock)
+        return self._answer
+
+    async def _deaths(self, installation: int) -> Any:
+        from ghapp.store.deaths import Deaths
+
+        if not self._settings.namespaces:
+            return None
+        since = self._clock() - LOOP_SECONDS
+        return await Deaths(self._redis, self._clock).recent(installation, since, MOST_DEATHS)

@@ -1,0 +1,128 @@
+"""The cluster: whether there is one where a pool needs it, whether it answers, and what of ours is in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.connection import is_configured, open_cluster
+from ghapp.doctor import logstore, rights, watching
+from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
+from ghapp.doctor.looking import looked
+from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
+from ghapp.health.pod import RUNNER_CONTAINER, Pod
+from ghapp.log import redact
+from ghapp.settings import PoolSettings, Settings
+
+GROUP = "cluster"
+IN_CLUSTER = ("arc", "pods")
+"""Replacers that act in a cluster."""
+
+AWAY = "check KUBECONFIG and that this machine reaches the API server; in a cluster, the pod's service account"
+
+
+async def look(settings: Settings, url: str | None) -> list[Finding]:
+    """Everything of the cluster side, each on its own: what fails hides nothing else.
+
+    Args:
+        settings: names pools, and how the cluster is reached.
+        url: of Redis; None when it is not known.
+    """
+    found = await asyncio.gather(_of_cluster(settings), watching.of_views(settings, url), logstore.look(settings))
+    return [each for part in found for each in part]
+
+
+async def _of_cluster(settings: Settings) -> list[Finding]:
+    found = of_configuration(settings.pools, is_configured=is_configured(settings.cluster))
+    if not settings.namespaces or not is_configured(settings.cluster):
+        return found
+    try:
+        async with open_cluster(settings.cluster) as cluster:
+            return found + await _asked(settings, cluster)
+    except (GhappError, OSError) as error:
+        return [*found, wrong(GROUP, "connection", redact(str(error)), AWAY)]
+
+
+async def _asked(settings: Settings, cluster: Cluster) -> list[Finding]:
+    """What the API server says; nothing more when it does not even tell its version."""
+    found = await looked(GROUP, "answers", partial(_version, cluster), AWAY)
+    if found[0].status is Status.WRONG:
+        return found
+    looks = [
+        looked(GROUP, "rights", partial(rights.look, cluster, settings.pools), AWAY),
+        watching.of_leader(cluster, settings.redis_url),
+    ]
+    for namespace in settings.namespaces:
+        pools = [pool for pool in settings.pools if pool.namespace == namespace]
+        labels = _owner_labels(settings, pools)
+        looks.append(looked(GROUP, f"pods in {namespace}", partial(_pods, cluster, namespace, labels), AWAY))
+        if any(pool.replacer == "arc" for pool in pools):
+            looks.append(looked(GROUP, f"ARC in {namespace}", partial(_arc, cluster, namespace), AWAY))
+    return found + [each for part in await asyncio.gather(*looks) for each in part]
+
+
+async def _version(cluster: Cluster) -> list[Finding]:
+    return [ok(GROUP, "answers", f"Kubernetes {await cluster.version()}")]
+
+
+async def _arc(cluster: Cluster, namespace: str) -> list[Finding]:
+    """Whether ARC is installed, where a pool is replaced by it."""
+    name = f"ARC in {namespace}"
+    try:
+        objects = (await cluster.ephemeral_runners(namespace)).items
+    except ResourceMissingError as error:
+        fix = 'install ARC\'s CRDs, or give its pools another replacer than "arc"'
+        return [wrong(GROUP, name, str(error), fix)]
+    except ClusterForbiddenError:
+        return []  # the rights say so
+    return [ok(GROUP, name, f"{len(objects)} EphemeralRunners")]
+
+
+async def _pods(cluster: Cluster, namespace: str, labels: Iterable[str]) -> list[Finding]:
+    try:
+        pods = (await cluster.pods(namespace)).items
+    except ClusterForbiddenError:
+        return []  # the rights say so
+    found = [ok(GROUP, f"pods in {namespace}", f"{len(pods)}")]
+    return found + [finding for label in labels for finding in of_label(namespace, label, pods)]
+
+
+def of_configuration(pools: Sequence[PoolSettings], *, is_configured: bool) -> list[Finding]:
+    """Whether there is a cluster, if any pool has its pods in one."""
+    placed = [pool for pool in pools if pool.namespace]
+    if is_configured:
+        said = "the environment names one" + ("" if placed else "; no pool has a namespace, so nothing is asked of it")
+        return [ok(GROUP, "configuration", said)]
+    fix = "set KUBECONFIG to the path of a kubeconfig, or run the roles in the cluster with their service accounts"
+    if acting := [pool.name for pool in placed if pool.replacer in IN_CLUSTER]:
+        said = f"none is configured, and lost runners of {', '.join(acting)} cannot be replaced without it"
+        return [wrong(GROUP, "configuration", said, fix)]
+    if placed:
+        said = f"none is configured: pods of {', '.join(pool.name for pool in placed)} are seen by nobody here"
+        return [warning(GROUP, "configuration", said, fix)]
+    return []
+
+
+def of_label(namespace: str, label: str, pods: Sequence[Pod]) -> list[Finding]:
+    """Whether pods bear the label by which leaks are known, and whether it means there what we take it to mean."""
+    name = f"label {label} in {namespace}"
+    borne = [pod for pod in pods if label in pod.labels]
+    if not borne:
+        if not pods:
+            return []
+        fix = 'have the pods\' template bear it, name yours by [leaks] owner_label, or set [leaks] mode = "off"'
+        return [warning(GROUP, name, "no pod bears it: leaks are not seen", fix)]
+    others = [pod.name for pod in borne if pod.runner is not None and pod.runner.name != RUNNER_CONTAINER]
+    if others:
+        said = f"{len(others)} of {len(borne)} pods with it have no container called {RUNNER_CONTAINER}: {others[0]}, …"
+        fix = "if it means something else there, name another by [leaks] owner_label: pods with it are reaped"
+        return [warning(GROUP, name, said, fix)]
+    return [ok(GROUP, name, f"on {len(borne)} of {len(pods)} pods")]
+
+
+def _owner_labels(settings: Settings, pools: Iterable[PoolSettings]) -> list[str]:
+    """The labels by which the leaks of these pools' orgs are known; none where nothing is reaped."""
+    policies = [settings.of(pool.org).leaks for pool in pools]
+    return sorted({leaks.owner_label for leaks in policies if leaks.mode != "off"})

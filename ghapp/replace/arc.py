@@ -1,0 +1,101 @@
+"""ARC's runners: the object is deleted, and ARC makes another. Never its pod, never its status, never more than that.
+
+What ARC (`actions.github.com/v1alpha1`) makes of each of these was paid for by others: deleting the pod makes it start
+a spent runner again (its issue 4588), a `Failed` status counts as capacity, and a registration that is gone before
+its object leaves the object Terminating for ever (4484, 4585), up to ARC 0.14.2.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ghapp.cluster.api import Cluster
+from ghapp.health.deletable import (
+    REGISTRATION_FINALIZER,
+    Circumstances,
+    Finding,
+    Ruling,
+    rule_on_object,
+)
+from ghapp.health.evidence import Evidence
+from ghapp.health.obstacle import Because
+from ghapp.health.pod import EphemeralRunner, Pod
+
+
+async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Circumstances) -> Finding:
+    """Read the runner's object and its pod, and rule on them. Nothing is changed.
+
+    Raises:
+        ClusterError: no answer; it says nothing of the object.
+    """
+    candidates = await _objects(cluster, namespace, evidence.name)
+    if len(candidates) > 1:
+        return Finding(namespace, evidence.name, Ruling.REFUSE, Because.SEVERAL_OBJECTS)
+    pod_name = candidates[0].name if candidates else evidence.name
+    pod = await cluster.pod(namespace, pod_name)
+    # The object is read last: it is what is deleted, as of that version.
+    found = await cluster.ephemeral_runner(namespace, candidates[0].name) if candidates else None
+    ruling, doubt = rule_on_object(evidence, found, pod, circumstances)
+    return Finding(
+        namespace,
+        evidence.name,
+        ruling,
+        because=doubt.because if doubt else None,
+        after_seconds=doubt.after_seconds if doubt else None,
+        uid=found.uid if found else "",
+        said=_said(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
+        object=found,
+        pod=pod,
+    )
+
+
+async def require_leave(cluster: Cluster, namespace: str) -> None:
+    """Nothing: the registration is never removed before the object is gone."""
+
+
+async def act(cluster: Cluster, finding: Finding) -> None:
+    """Do what was ruled: have the object deleted, or its stuck finalizer taken away. One that is gone is success.
+
+    Raises:
+        ConflictError: it is not what it was when it was read: look again.
+        ClusterError: no answer; it may have been done or not.
+    """
+    found = finding.object
+    if found is None:
+        return
+    if finding.ruling is Ruling.DELETE:
+        await cluster.delete_ephemeral_runner(found.namespace, found.name, found.uid, found.version)
+    elif finding.ruling is Ruling.FREE:
+        await cluster.free_finalizer(found, REGISTRATION_FINALIZER)
+
+
+async def _objects(cluster: Cluster, namespace: str, name: str) -> list[EphemeralRunner]:
+    """The object of that name, unless it says that its runner is called otherwise; else those whose runner is."""
+    namesake = await cluster.ephemeral_runner(namespace, name)
+    if namesake is not None and namesake.runner_name in ("", name):
+        return [namesake]
+    return [each for each in (await cluster.ephemeral_runners(namespace)).items if each.runner_name == name]
+
+
+def _said(found: EphemeralRunner, pod: Pod | None) -> str:
+    """Its fingerprint: by what one could tell later that this one, and in this state, was deleted."""
+    words = [
+        f"EphemeralRunner {found.namespace}/{found.name} ({found.uid}, version {found.version})",
+        found.phase or "no phase",
+        f"runner id {found.runner_id}" if found.runner_id is not None else "no runner id",
+        f"job {found.job_id or found.workflow_run_id}" if found.job_id or found.workflow_run_id else "no job",
+    ]
+    return ", ".join([*words, said_of(pod)])
+
+
+def said_of(pod: Pod | None) -> str:
+    """What its pod is like, for people."""
+    if pod is None:
+        return "no pod"
+    since = None if pod.runner is None else pod.runner.running_since
+    where = f" on {pod.node}" if pod.node else ""
+    if since is None:
+        return f"pod {pod.phase or 'without a phase'}{where}, its container does not run"
+    return (
+        f"pod {pod.phase}{where}, its container has run since {datetime.fromtimestamp(since, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    )

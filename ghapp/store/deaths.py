@@ -1,0 +1,181 @@
+"""Post-mortems: how each runner ended, for a month.
+
+A death is known by its pod and its end, so that whoever tells it again (a watch lists anew, or two run at once) adds
+nothing. Each is recorded in one script that also lets the oldest go: a crash leaves nothing unbounded. What is too
+old is measured against the newest death that is kept, not by a clock: one that jumped ahead must not wipe a month.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.health.death import DeadJob, Death
+from ghapp.store import keys
+
+KEPT_SECONDS = 30 * 86_400
+MOST = 10_000
+"""Deaths kept for each installation."""
+
+MOST_LINES, LONGEST_LINE, MOST_CHARACTERS = 200, 2_000, 32_768
+"""Of each log, its last lines."""
+
+ATTEMPTS = 20
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Death).decode
+
+_RECORD = """
+local deaths, times, names = KEYS[1], KEYS[2], KEYS[3]
+local id, name, row, at, kept, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+if redis.call('HEXISTS', deaths, id) == 1 then return 0 end
+redis.call('HSET', deaths, id, row)
+redis.call('ZADD', times, at, id)
+local latest = redis.call('HGET', names, name)
+local latest_at = latest and tonumber(redis.call('ZSCORE', times, latest) or '-inf')
+if not latest or latest_at < tonumber(at) or (latest_at == tonumber(at) and latest < id) then
+    redis.call('HSET', names, name, id)
+end
+
+local function forget(gone)
+    for _, each in ipairs(gone) do
+        local whose = string.match(redis.call('HGET', deaths, each) or '', '^([^%z]*)%z')
+        if whose and redis.call('HGET', names, whose) == each then redis.call('HDEL', names, whose) end
+        redis.call('HDEL', deaths, each)
+        redis.call('ZREM', times, each)
+    end
+end
+local newest = tonumber(redis.call('ZREVRANGE', times, 0, 0, 'WITHSCORES')[2])
+forget(redis.call('ZRANGEBYSCORE', times, '-inf', string.format('(%.17g', newest - kept)))
+local over = redis.call('ZCARD', times) - most
+if over > 0 then forget(redis.call('ZRANGE', times, 0, over - 1)) end
+
+for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, kept) end
+return redis.call('HEXISTS', deaths, id)
+"""
+
+_REPLACE = """
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1
+"""
+
+
+class Deaths:
+    """The deaths of all installations.
+
+    Args:
+        redis: where they are kept.
+        clock: epoch seconds; no death is kept as later than that, and none is told after its month.
+    """
+
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+        self._redis, self._clock = redis, clock
+        self._record: Any = redis.register_script(_RECORD)
+        self._replace: Any = redis.register_script(_REPLACE)
+
+    async def record(self, installation: int, death: Death) -> bool:
+        """Keep a death; False when it was known before, or is older than all that is kept: nothing has changed."""
+        at = min(death.at, self._clock())  # a kubelet's clock that runs ahead must not outlive the others
+        args: list[str | bytes | float] = [_id(death), death.runner_name, _row(death), at, KEPT_SECONDS, MOST]
+        keyed = [keys.deaths(installation), keys.death_times(installation), keys.death_names(installation)]
+        return bool(await self._record(keys=keyed, args=args))
+
+    async def enrich(self, installation: int, death: Death) -> bool:
+        """Add what was found out since: its job, the logs, and what they make of its cause.
+
+        What `death` lacks stays as it is known, so that two who add something at once lose nothing.
+
+        Returns:
+            False when it is not kept: it was never recorded, or is gone by now.
+        """
+        key, death_id = keys.deaths(installation), _id(death)
+        for _ in range(ATTEMPTS):
+            row: Any = await self._redis.hget(key, death_id)
+            if row is None:
+                return False
+            richer = _row(_joined(_death(row), death))
+            if richer == row or await self._replace(keys=[key], args=[death_id, row, richer]):
+                return True
+        raise StoreUnavailableError(f"a death's record changed {ATTEMPTS} times under our hands")
+
+    async def of(self, installation: int, runner_name: str) -> Death | None:
+        """The latest death of a runner of that name in the last month."""
+        death_id: Any = await self._redis.hget(keys.death_names(installation), runner_name)
+        found = [] if death_id is None else await self._deaths(installation, [death_id])
+        return found[0] if found and found[0].at >= self._oldest() else None
+
+    async def recent(self, installation: int, since: float, most: int) -> list[Death]:
+        """Deaths at `since` (epoch seconds) or later, latest first, `most` at most."""
+        oldest = max(since, self._oldest())
+        ids: Any = await self._redis.zrevrangebyscore(keys.death_times(installation), "+inf", oldest, 0, max(0, most))
+        return await self._deaths(installation, ids)
+
+    async def _deaths(self, installation: int, ids: Sequence[bytes]) -> list[Death]:
+        """Those that are still kept, in that order."""
+        if not ids:
+            return []
+        rows: Any = await self._redis.hmget(keys.deaths(installation), list(ids))
+        return [_death(row) for row in rows if row is not None]
+
+    def _oldest(self) -> float:
+        return self._clock() - KEPT_SECONDS
+
+
+def _id(death: Death) -> str:
+    """The pod, and how it ended. An end that nobody saw has no time of its own: a pod vanishes once."""
+    pod = death.pod_uid or f"{death.namespace}/{death.pod}"
+    return f"{pod} gone" if death.exit_code is None else f"{pod} {death.at:.3f} {death.exit_code}"
+
+
+def _row(death: Death) -> bytes:
+    """The name in clear, for the script; the rest deflated, for it is mostly log lines."""
+    bounded = death._replace(runner_log=_last(death.runner_log), host_log=_last(death.host_log))
+    return death.runner_name.encode() + b"\0" + zlib.compress(_encode(bounded), 1)
+
+
+def _death(row: bytes) -> Death:
+    return _decode(zlib.decompress(row.partition(b"\0")[2]))
+
+
+def _last(lines: Sequence[str]) -> tuple[str, ...]:
+    """The last lines that there is room for."""
+    kept: list[str] = []
+    left = MOST_CHARACTERS
+    for line in reversed(lines[-MOST_LINES:]):
+        short = line[:LONGEST_LINE]
+        left -= len(short)
+        if left < 0:
+            break
+        kept.append(short)
+    return tuple(reversed(kept))
+
+
+def _joined(known: Death, told: Death) -> Death:
+    """A death with what was found out since. Its cause is judged from its log: whoever lacked that knew less."""
+    wiser = known if known.runner_log and not told.runner_log else told
+    return told._replace(
+        runner_name=known.runner_name,
+        at=known.at,
+        node=told.node or known.node,
+        cause=wiser.cause,
+        advice=wiser.advice,
+        runner_id=known.runner_id if told.runner_id is None else told.runner_id,
+        pool=told.pool or known.pool,
+        job=_fuller(known.job, told.job),
+        runner_log=told.runner_log or known.runner_log,
+        host_log=told.host_log or known.host_log,
+    )
+
+
+def _fuller(known: DeadJob | None, told: DeadJob | None) -> DeadJob | None:
+    """What was told last, unless it lacks the conclusion that is known."""
+    if told is None or known is None:
+        return told or known
+    return known if told.id == known.id and known.conclusion and not told.conclusion else told

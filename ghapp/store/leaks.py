@@ -1,0 +1,87 @@
+"""What the reaper remembers from one tick to the next, and which of its deletions are not finished yet."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from redis.asyncio import Redis
+
+from ghapp.health.leak import Memory
+from ghapp.health.orphan import Orphan
+from ghapp.store import keys
+
+KEPT_SECONDS = 86_400
+"""After the last tick. Clocks are worth nothing after minutes; what is half done is worth finishing."""
+
+MOST_BEGUN = 1_000
+"""Deletions begun and not finished, for each installation. While there are so many, no other one is begun."""
+
+_BEGIN = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+return 1
+"""
+
+
+class Tick(NamedTuple):
+    """How the last tick went, for whoever tells people. Fields are only ever appended.
+
+    Attributes:
+        memory: what the next one needs.
+        at: when it was (epoch seconds); None before the first.
+        trouble: what kept it from judging or reaping; empty while all is well.
+        trouble_since: since when; None while all is well.
+        stamped: pods that bear the owner label.
+        reaped: of them, in this tick.
+        deferred: leaks that must wait for a later tick.
+        told: leaks that are only told: dry-run, or a person paused it.
+        nobodys: pods in a namespace of several organizations of which none, or more than one, knows the runner.
+    """
+
+    memory: Memory = Memory()
+    at: float | None = None
+    trouble: str = ""
+    trouble_since: float | None = None
+    stamped: int = 0
+    reaped: int = 0
+    deferred: int = 0
+    told: int = 0
+    nobodys: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Tick).decode
+_decode_orphan = msgspec.msgpack.Decoder(Orphan).decode
+
+
+class Leaks:
+    """The reapers' memories of all installations."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._begin: Any = redis.register_script(_BEGIN)
+
+    async def last(self, installation: int) -> Tick:
+        """The last tick; an empty one before the first, and a day after the last."""
+        row: Any = await self._redis.get(keys.leaks(installation))
+        return Tick() if row is None else _decode(row)
+
+    async def remember(self, installation: int, tick: Tick) -> None:
+        """Record how a tick went."""
+        await self._redis.set(keys.leaks(installation), _encode(tick), ex=KEPT_SECONDS)
+
+    async def begin(self, installation: int, orphan: Orphan) -> bool:
+        """Record that a pod's deletion is about to be asked for; False, and nothing, when too many are unfinished."""
+        args: list[str | bytes | int] = [orphan.uid, _encode(orphan), MOST_BEGUN, KEPT_SECONDS]
+        return bool(await self._begin(keys=[keys.orphans(installation)], args=args))
+
+    async def begun(self, installation: int) -> list[Orphan]:
+        """Those that were begun and are not done, oldest first."""
+        rows: Any = await self._redis.hvals(keys.orphans(installation))
+        return sorted((_decode_orphan(row) for row in rows), key=lambda each: (each.found_at, each.uid))
+
+    async def done(self, installation: int, orphan: Orphan) -> None:
+        """All is done about it, or it is left alone."""
+        await self._redis.hdel(keys.orphans(installation), orphan.uid)

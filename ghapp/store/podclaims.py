@@ -1,0 +1,99 @@
+"""Controllers' claims on pods: this one is legitimately busy, until it is given back or its time runs out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
+
+from ghapp.errors import PodClaimsFullError
+from ghapp.health.podclaim import PodClaim
+from ghapp.store import keys
+
+MOST = 10_000
+"""Claims kept for each installation."""
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 86_400.0
+"""How long a claim may be asked for."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PodClaim).decode
+
+_FORGET_EXPIRED = """
+for _, pod in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1])) do
+    redis.call('HDEL', KEYS[1], pod)
+    redis.call('ZREM', KEYS[2], pod)
+end
+"""
+
+_CLAIM = (
+    _FORGET_EXPIRED
+    + """
+local pod, row, expires_at, most, kept_for = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+if redis.call('HEXISTS', KEYS[1], pod) == 0 and redis.call('HLEN', KEYS[1]) >= most then return 0 end
+redis.call('HSET', KEYS[1], pod, row)
+redis.call('ZADD', KEYS[2], expires_at, pod)
+redis.call('EXPIRE', KEYS[1], kept_for)
+redis.call('EXPIRE', KEYS[2], kept_for)
+return 1
+"""
+)
+
+_ALL = _FORGET_EXPIRED + "return redis.call('HVALS', KEYS[1])"
+
+
+class PodClaims:
+    """The pod claims of all installations.
+
+    Args:
+        redis: where they are kept.
+        clock: epoch seconds; it says which claims have run out when there is no room for another.
+    """
+
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+        self._redis, self._clock = redis, clock
+        self._claim: Any = redis.register_script(_CLAIM)
+        self._all: Any = redis.register_script(_ALL)
+
+    async def claim(
+        self, installation: int, pod: str, runner_name: str, job_id: int | None, expires_at: float
+    ) -> PodClaim:
+        """Claim a pod, or claim it anew: the last word holds.
+
+        Raises:
+            PodClaimsFullError: there are 10,000 others that have not run out.
+        """
+        now = self._clock()
+        claim = PodClaim(pod, runner_name, job_id, min(expires_at, now + LONGEST_SECONDS), now)
+        # Both keys go by themselves when nobody claims any more: a day is the longest that a claim lasts.
+        kept_for = int(LONGEST_SECONDS) + 60
+        args: list[str | bytes | float] = [now, pod, _encode(claim), claim.expires_at, MOST, kept_for]
+        if not await self._claim(keys=_keys(installation), args=args):
+            raise PodClaimsFullError(f"{MOST:,} pods are claimed, which is the most; give back those that are done")
+        return claim
+
+    async def give_back(self, installation: int, pod: str) -> bool:
+        """End a claim; False when there was none."""
+        claims, expiries = _keys(installation)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hdel(claims, pod)
+            pipe.zrem(expiries, pod)
+            answers = await pipe.execute()
+        return bool(answers[0])
+
+    async def all(self, installation: int, now: float) -> list[PodClaim]:
+        """Every claim that holds at `now`; those that have run out are deleted."""
+        rows: Any = await self._all(keys=_keys(installation), args=[now])
+        return [_decode(row) for row in rows]
+
+    async def kept(self, installation: int) -> list[PodClaim]:
+        """Every claim as it is kept, and perhaps run out: for whoever remembers them, and judges by a later `now`."""
+        rows: Any = await self._redis.hvals(keys.pod_claims(installation))
+        return [_decode(row) for row in rows]
+
+
+def _keys(installation: int) -> list[str]:
+    return [keys.pod_claims(installation), keys.pod_claim_expiries(installation)]

@@ -1,0 +1,161 @@
+"""What the watch last saw in each namespace: runner pods, and the objects that ARC keeps for them.
+
+One hash a namespace. Its rows begin with uid and version, so that a script can tell a late word from a new one
+without decoding anything. Without a complete list nothing is kept: a part of the cluster must not look like all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from redis.asyncio import Redis
+
+from ghapp.health.pod import EphemeralRunner, Pod
+from ghapp.store import keys
+
+KEPT_SECONDS = 7 * 86_400
+"""A view that nobody has refreshed for a week goes."""
+
+_PODS_AT, _OBJECTS_AT = "at", "objects-at"
+_POD, _OBJECT = "p/", "o/"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_pod = msgspec.msgpack.Decoder(Pod).decode
+_decode_object = msgspec.msgpack.Decoder(EphemeralRunner).decode
+
+_REPLACE = """
+local prefix, time_field, at, kept = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if string.sub(field, 1, #prefix) == prefix then redis.call('HDEL', KEYS[1], field) end
+end
+for i = 5, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('HSET', KEYS[1], time_field, at)
+redis.call('EXPIRE', KEYS[1], kept)
+"""
+
+_PUT = """
+if redis.call('HEXISTS', KEYS[1], 'at') == 0 then return 0 end
+local field, row, version = ARGV[1], ARGV[2], ARGV[3]
+local known = string.match(redis.call('HGET', KEYS[1], field) or '', '^[^%z]*%z([^%z]*)%z')
+if known and string.find(known, '^%d+$') and string.find(version, '^%d+$')
+    and (#known > #version or (#known == #version and known > version)) then return 0 end
+redis.call('HSET', KEYS[1], field, row)
+return 1
+"""
+
+_DROP = """
+local dropped = 0
+for i = 2, #ARGV do
+    local uid = string.match(redis.call('HGET', KEYS[1], ARGV[i]) or '', '^([^%z]*)%z')
+    if uid == ARGV[1] then dropped = dropped + redis.call('HDEL', KEYS[1], ARGV[i]) end
+end
+return dropped
+"""
+
+_TOUCH = """
+if redis.call('HEXISTS', KEYS[1], 'at') == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'at', ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return 1
+"""
+
+
+class Seen(NamedTuple):
+    """A view of one namespace, pods and objects by name.
+
+    `seen_at`: when all of it was last known to be true (epoch seconds): the older of its two halves.
+    """
+
+    pods: dict[str, Pod]
+    objects: dict[str, EphemeralRunner]
+    seen_at: float
+
+
+class Pods:
+    """The views of all namespaces."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._replace: Any = redis.register_script(_REPLACE)
+        self._put: Any = redis.register_script(_PUT)
+        self._drop: Any = redis.register_script(_DROP)
+        self._touch: Any = redis.register_script(_TOUCH)
+
+    async def replace_all(
+        self, namespace: str, pods: Iterable[Pod], objects: Iterable[EphemeralRunner], at: float
+    ) -> None:
+        """Record complete lists as of `at`: what is not in them is gone."""
+        await self.replace_objects(namespace, objects, at)
+        await self.replace_pods(namespace, pods, at)
+
+    async def replace_pods(self, namespace: str, pods: Iterable[Pod], at: float) -> None:
+        """Record a complete list of pods."""
+        await self._replaced(namespace, _POD, _PODS_AT, pods, at)
+
+    async def replace_objects(self, namespace: str, objects: Iterable[EphemeralRunner], at: float) -> None:
+        """Record a complete list of ARC's objects."""
+        await self._replaced(namespace, _OBJECT, _OBJECTS_AT, objects, at)
+
+    async def _replaced(
+        self, namespace: str, prefix: str, time_field: str, seen: Iterable[Pod | EphemeralRunner], at: float
+    ) -> None:
+        rows = [part for each in seen for part in (_field(each), _row(each))]
+        args: list[str | bytes | int] = [prefix, time_field, repr(float(at)), KEPT_SECONDS, *rows]
+        await self._replace(keys=[keys.pods(namespace)], args=args)
+
+    async def put(self, namespace: str, seen: Pod | EphemeralRunner) -> bool:
+        """Record what an event showed; False for a late one, and where there is no list yet to add it to."""
+        args: list[str | bytes] = [_field(seen), _row(seen), seen.version]
+        return bool(await self._put(keys=[keys.pods(namespace)], args=args))
+
+    async def drop(self, namespace: str, name: str, uid: str) -> bool:
+        """A pod or an object is gone; False when it was not known. Another one of its name, by uid, stays."""
+        args = [uid, _POD + name, _OBJECT + name]
+        return bool(await self._drop(keys=[keys.pods(namespace)], args=args))
+
+    async def touch(self, namespace: str, at: float) -> bool:
+        """Its pods are known to be as recorded as of `at`; False where there is no list of them."""
+        return bool(await self._touch(keys=[keys.pods(namespace)], args=[repr(float(at)), KEPT_SECONDS]))
+
+    async def all(self, namespace: str) -> Seen | None:
+        """The view; None before the first lists, and a week after the last word."""
+        rows: Any = await self._redis.hgetall(keys.pods(namespace))
+        pods_at, objects_at = rows.pop(_PODS_AT.encode(), None), rows.pop(_OBJECTS_AT.encode(), None)
+        if pods_at is None or objects_at is None:
+            return None
+        return Seen(
+            {name: _decode_pod(_body(row)) for name, row in _of_kind(rows, _POD)},
+            {name: _decode_object(_body(row)) for name, row in _of_kind(rows, _OBJECT)},
+            min(float(pods_at), float(objects_at)),
+        )
+
+    async def seen_at(self, namespace: str) -> float | None:
+        """When all of the view was last known to be true; None where there is none. Nothing of it is read."""
+        times: Any = await self._redis.hmget(keys.pods(namespace), [_PODS_AT, _OBJECTS_AT])
+        return None if None in times else min(map(float, times))
+
+    async def known(self, namespace: str) -> list[Pod]:
+        """The pods that were recorded last, however long ago: whoever watches now begins with what was seen before."""
+        rows: Any = await self._redis.hgetall(keys.pods(namespace))
+        return [_decode_pod(_body(row)) for _, row in _of_kind(rows, _POD)]
+
+
+def _of_kind(rows: dict[bytes, bytes], prefix: str) -> Iterator[tuple[str, bytes]]:
+    """Rows of pods, or of objects, by name."""
+    for field, row in rows.items():
+        if field.startswith(prefix.encode()):
+            yield field.decode()[len(prefix) :], row
+
+
+def _field(seen: Pod | EphemeralRunner) -> str:
+    return (_POD if isinstance(seen, Pod) else _OBJECT) + seen.name
+
+
+def _row(seen: Pod | EphemeralRunner) -> bytes:
+    return f"{seen.uid}\0{seen.version}\0".encode() + _encode(seen)
+
+
+def _body(row: bytes) -> bytes:
+    return row.split(b"\0", 2)[2]

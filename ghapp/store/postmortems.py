@@ -1,0 +1,44 @@
+"""Which check run tells of a death, and what was said once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from redis.asyncio import Redis
+
+from ghapp.store import keys
+
+KEPT_SECONDS = 30 * 86_400
+SAID_SECONDS = 86_400
+
+
+class PostedMortem(NamedTuple):
+    """A check run's id, and the digest of what it says."""
+
+    check_run: int
+    digest: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PostedMortem).decode
+
+
+class PostMortems:
+    """The post-mortems of all installations; a death goes by an id that is its own alone."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def posted(self, death_id: str) -> PostedMortem | None:
+        """What tells of a death; None when nothing does, as far as we know."""
+        row: Any = await self._redis.get(keys.post_mortem(death_id))
+        return None if row is None else _decode(row)
+
+    async def post(self, death_id: str, posted: PostedMortem) -> None:
+        """Record what tells of a death."""
+        await self._redis.set(keys.post_mortem(death_id), _encode(posted), ex=KEPT_SECONDS)
+
+    async def is_unsaid(self, installation: int, what: str) -> bool:
+        """Whether this was not said of an installation in the last day; it counts as said from now on."""
+        return bool(await self._redis.set(keys.said(installation, what), b"1", nx=True, ex=SAID_SECONDS))

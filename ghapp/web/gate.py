@@ -1,0 +1,139 @@
+"""The gate of a blue/green pool: may this shard take over; and what deploys tell of their shards.
+
+What the pool's own command or URL says is read from the store: this process runs no commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from redis.asyncio import Redis
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.health.active import Deploy, Role
+from ghapp.health.gate import Question, Sources, judge_gate
+from ghapp.health.shards import has_shards, is_shard
+from ghapp.health.shardstanding import LOOP_SECONDS, Known
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.connect import understood
+from ghapp.store.deaths import Deaths
+from ghapp.store.shards import Shards
+from ghapp.web.auth import Gate
+from ghapp.web.body import body_of, understood_as
+from ghapp.web.health import Clock
+from ghapp.web.problems import not_installed, problem
+from ghapp.web.reads import Org, Reads
+
+LARGEST_BYTES = 16 * 1024
+MOST_DIGITS = 7
+MOST_DEATHS = 500
+AHEAD_SECONDS = 300.0
+"""How far a deployer's clock may run ahead of ours."""
+
+TAKES = '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42"}, the last two optional'
+NOT_A_SHARD = "a shard is called by letters, digits and . _ : - between them, 100 at most"
+FLAGS = {"": False, "false": False, "0": False, "true": True, "1": True}
+
+
+class Told(msgspec.Struct, forbid_unknown_fields=True):
+    """What a deploy says of a shard. What is left out stays as it was; a first deploy is of now."""
+
+    role: Literal["active", "inactive"]
+    deployed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    ref: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class Shard:
+    """The endpoints."""
+
+    def __init__(self, settings: Settings, redis: Redis, reads: Reads, gate: Gate, clock: Clock) -> None:
+        self._settings, self._reads, self._gate, self._clock = settings, reads, gate, clock
+        self._shards, self._deaths = Shards(redis), Deaths(redis, clock)
+
+    def routes(self) -> Sequence[Route]:
+        """Both of them."""
+        shard = "/v1/orgs/{org}/pools/{pool}/shards/{shard}"
+        return [
+            Route(f"{shard}/gate", self._judge, methods=["GET"]),
+            Route(shard, self._told, methods=["PUT"]),
+        ]
+
+    async def _judge(self, request: Request) -> Response:
+        """May this shard take over."""
+        org, shard, now = request.path_params["org"], request.path_params["shard"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        pool = self._pool(of, request.path_params["pool"])
+        if isinstance(pool, Response):
+            return pool
+        if not is_shard(shard):
+            return problem(400, NOT_A_SHARD)
+        query = request.query_params
+        least, canary = query.get("min_online", str(pool.min_online)), query.get("canary", "").lower()
+        if not (least.isascii() and least.isdigit() and len(least) <= MOST_DIGITS and int(least) >= 1):
+            return problem(400, f"min_online takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
+        if canary not in FLAGS:
+            return problem(400, "canary takes true or false")
+        question = Question(shard, int(least), query.get("version") or None, FLAGS[canary])
+        gate = judge_gate(question, await self._known(of, pool, now), await self._sources(of, pool), now)
+        return Response(msgspec.json.encode(gate.document()), media_type="application/json")
+
+    async def _told(self, request: Request) -> Response:
+        """A deploy says what a shard is now."""
+        org, shard, now = request.path_params["org"], request.path_params["shard"].lower(), self._clock()
+        if refusal := await self._gate.refuse(request, "claim", org, now):
+            return refusal
+        told = understood_as(Told, await body_of(request, LARGEST_BYTES), TAKES)
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        pool = self._pool(of, request.path_params["pool"])
+        if isinstance(pool, Response):
+            return pool
+        if not is_shard(shard):
+            return problem(400, NOT_A_SHARD)
+        at = None if told.deployed_at is None else told.deployed_at.timestamp()
+        if at is not None and not 0 < at <= now + AHEAD_SECONDS:
+            return problem(400, "deployed_at is a time to come; it takes when the shard was deployed")
+        by = await self._gate.who(request)
+
+        def deploy(last: Deploy | None) -> Deploy:
+            deployed_at = at if at is not None else now if last is None else last.deployed_at
+            ref = told.ref if told.ref is not None else "" if last is None else last.ref
+            return Deploy(shard, Role(told.role), deployed_at, now, ref, by)
+
+        async with understood():
+            await self._shards.tell(of.installation.id, pool.name, deploy)
+        return Response(status_code=204)
+
+    def _pool(self, of: Org, name: str) -> PoolSettings | Response:
+        """A pool of the configuration: of others nobody can say what their shards are."""
+        org = of.installation.org
+        known = {pool.name: pool for pool in self._settings.pools_of(org) if has_shards(pool)}
+        if name in known:
+            return known[name]
+        names = ", ".join(sorted(known)) or "none"
+        return problem(404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}")
+
+    async def _known(self, of: Org, pool: PoolSettings, now: float) -> Known:
+        deaths = None
+        if self._settings.namespaces:
+            async with understood():
+                deaths = await self._deaths.recent(of.installation.id, now - LOOP_SECONDS, MOST_DEATHS)
+        runners, jobs = await self._reads.runners(of), await self._reads.jobs(of)
+        org = of.installation.org
+        rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
+        return Known(pool, rules, runners.values(), of.survey, limits, jobs, deaths)
+
+    async def _sources(self, of: Org, pool: PoolSettings) -> Sources:
+        installation = of.installation.id
+        async with understood():
+            deploys = await self._shards.deploys(installation, pool.name)
+            answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
+        return Sources(deploys, pool.active_source, answer)

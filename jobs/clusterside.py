@@ -1,0 +1,57 @@
+"""Look at an org's cluster side: what does not fit together, and how runners died in the last day."""
+
+from __future__ import annotations
+
+from ghapp.health.clusterside import (
+    ClusterSide,
+    Unseen,
+    bridged,
+    folded,
+    mismatches,
+    namespaces_of,
+    unread_since,
+    unseen,
+)
+from ghapp.health.installation import Installation
+from ghapp.store.clusterside import ClusterSides
+from ghapp.store.deaths import Deaths
+from ghapp.store.pods import Pods
+from jobs.house import House
+
+EVERY_SECONDS = 15.0
+"""A look that is younger will do: nothing is told before it has lasted for minutes."""
+
+MOST_READ = 2_000
+"""Deaths read by one look; clean exits are among them."""
+
+
+async def look_at_cluster(house: House, installation: Installation, now: float) -> ClusterSide | None:
+    """What is known of an org's cluster side as of `now`; None where no pool of it says where its pods are.
+
+    Everything is read from what the watch and the sweeps have stored: nothing is asked of the cluster or of GitHub.
+    """
+    rules = house.settings.pools_of(installation.org)
+    namespaces = namespaces_of(rules)
+    if not namespaces:
+        return None
+    sides, pods = ClusterSides(house.redis), Pods(house.redis)
+    before = bridged(await sides.of(installation.id), now)
+    if before is not None and now - before.at < EVERY_SECONDS:
+        return before
+    # GitHub's side first: what came to the cluster after it is too young to be missed.
+    survey = await house.runners.survey(installation.id)
+    runners = (await house.runners.all(installation.id)).values()
+    seen = {name: view for name in namespaces if (view := await pods.all(name)) is not None}
+    limits = house.settings.of(installation.org).evidence
+    found = mismatches(installation.org, runners, survey, seen, rules, now, limits)
+    deaths = Deaths(house.redis, house.clock)
+    recent = await deaths.recent(installation.id, unread_since(before, now), MOST_READ)
+    side = folded(before, found, recent, now)
+    await sides.keep(installation.id, side)
+    return side
+
+
+async def not_seen(house: House, installation: Installation, now: float) -> list[Unseen]:
+    """The namespaces of an org's pools that nobody sees just now."""
+    names, pods = namespaces_of(house.settings.pools_of(installation.org)), Pods(house.redis)
+    return unseen({name: await pods.seen_at(name) for name in names}, now)

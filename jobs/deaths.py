@@ -1,0 +1,151 @@
+"""Record how a runner ended, before anyone can take its pod away: the line, the death, and that it be looked into.
+
+At least once each, whatever crashes in between: a death is known by its pod and its end, so whoever tells it again
+adds nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from redis import Redis as SyncRedis
+from redis.asyncio import Redis
+
+from ghapp import work
+from ghapp.cluster.api import Cluster
+from ghapp.errors import ClusterError
+from ghapp.health.death import Death, died, vanished
+from ghapp.health.evidence import Evidence
+from ghapp.health.installation import Installation
+from ghapp.health.pod import Pod
+from ghapp.health.pools import pool_of
+from ghapp.log import logger
+from ghapp.settings import Settings
+from ghapp.store.counters import Counters
+from ghapp.store.deaths import Deaths
+from ghapp.store.events import Events
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.work import Work
+from jobs.tell import death_id
+
+log = logger(__name__)
+
+UNTOLD_SECONDS = 3600.0
+"""How far back a new watch looks for deaths that were recorded, and that nobody was asked to look into."""
+
+MOST_UNTOLD = 500
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Coroner:
+    """Records deaths.
+
+    Attributes:
+        settings: whose pools are where.
+        cluster: asked for the last lines of a runner.
+        redis: where deaths are kept.
+        desk: where work is asked for.
+        clock: epoch seconds.
+    """
+
+    settings: Settings
+    cluster: Cluster
+    redis: Redis
+    desk: SyncRedis
+    clock: Clock = time.time
+
+    async def record_end(self, pod: Pod) -> bool:
+        """A runner's container has ended; False when that was recorded before."""
+        if pod.ended is None or pod.runner is None:
+            return False
+        lines: tuple[str, ...] = ()
+        with suppress(ClusterError):
+            lines = await self.cluster.log(pod, previous=pod.runner.ended is None)
+        return await self._record(pod, died(pod, lines, self.clock()))
+
+    async def record_vanished(self, pod: Pod) -> bool:
+        """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before."""
+        if not pod.is_running:
+            return False
+        return await self._record(pod, vanished(pod, self.clock()))
+
+    async def ask_again(self, namespace: str) -> None:
+        """Have those looked into whose job a crash has lost between the record and the queue."""
+        since = self.clock() - UNTOLD_SECONDS
+        deaths, events = Deaths(self.redis, self.clock), Events(self.redis)
+        for installation in await self._tenants(namespace):
+            recent = {
+                death_id(installation, each): each
+                for each in await deaths.recent(installation.id, since, MOST_UNTOLD)
+                if each.namespace == namespace
+            }
+            for missing in await events.missing(list(recent)):
+                self._have_looked_into(installation, recent[missing])
+
+    async def _record(self, pod: Pod, death: Death) -> bool:
+        installation, evidence = await self._whose(pod)
+        if installation is None:
+            _say(death, org=None)
+            return True
+        deaths = Deaths(self.redis, self.clock)
+        if _is_told(pod, death, await deaths.of(installation.id, death.runner_name)):
+            return False
+        if evidence is not None:
+            rules = self.settings.pools_of(installation.org)
+            pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+            death = death._replace(runner_id=evidence.id, pool=pool)
+        _say(death, org=installation.org)
+        if not await deaths.record(installation.id, death):
+            return False
+        await Counters(self.redis).add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+        self._have_looked_into(installation, death)
+        return True
+
+    def _have_looked_into(self, installation: Installation, death: Death) -> None:
+        key = f"post-mortem-{installation.id}-{death.pod_uid}"
+        work.ask(self.desk, Work.POST_MORTEM, installation.id, death.runner_name, death.pod_uid, key=key)
+
+    async def _whose(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
+        """The org of a runner, and what is known of it: of several in one namespace, the one that knows its name."""
+        tenants, runners = await self._tenants(pod.namespace), Runners(self.redis)
+        for installation in tenants:
+            runner_id = (await runners.ids_of(installation.id, [pod.name])).get(pod.name)
+            if runner_id is not None:
+                return installation, (await runners.some(installation.id, [runner_id])).get(runner_id)
+        return (tenants[0], None) if len(tenants) == 1 else (None, None)
+
+    async def _tenants(self, namespace: str) -> list[Installation]:
+        """Whose pools have their pods there, as far as the App is installed."""
+        orgs = {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}
+        return [each for each in await Installations(self.redis).all() if each.org.lower() in orgs]
+
+
+def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:
+    """Whether this end is on record. One that nobody saw is, if an end was seen after its container started."""
+    if known is None or known.pod_uid != death.pod_uid:
+        return False
+    if death.exit_code is None:
+        since = pod.runner.running_since if pod.runner is not None else None
+        return known.exit_code is None or since is None or known.at >= since
+    has_time = pod.ended is not None and pod.ended.finished_at is not None
+    return known.exit_code == death.exit_code and (known.at == death.at or not has_time)
+
+
+def _say(death: Death, org: str | None) -> None:
+    log.warning(
+        "runner pod terminated",
+        org=org,
+        pod=death.pod,
+        namespace=death.namespace,
+        node=death.node,
+        exitCode=death.exit_code,
+        signal=death.signal,
+        reason=death.reason,
+        cause=death.cause.value,
+        runner=death.runner_name,
+    )

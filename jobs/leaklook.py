@@ -1,0 +1,175 @@
+"""Look at an org's stamped pods, and at all that is recorded of their runners. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from ghapp.cluster.api import Cluster
+from ghapp.health.asking import heard_of
+from ghapp.health.demand import Job
+from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.heard import Heard
+from ghapp.health.installation import Installation
+from ghapp.health.leak import Look, Memory
+from ghapp.health.pod import Pod
+from ghapp.health.podclaim import Claimed, by_name
+from ghapp.health.pools import pool_of
+from ghapp.health.whose import is_ours
+from ghapp.settings import Settings
+from ghapp.store.fuses import WHOLE_ORG
+from jobs.house import House
+
+
+class Known(NamedTuple):
+    """What is recorded: by sweeps, by deliveries, by controllers.
+
+    Attributes:
+        bearers: runners by their name, of which several may have borne it.
+        jobs: those in progress by delivery, by the name of their runner.
+        claims: as they are kept; some may have run out.
+        survey: how the last look at GitHub went.
+        at: when the reading was begun.
+    """
+
+    bearers: Mapping[str, Sequence[Evidence]]
+    jobs: Mapping[str, Sequence[Job]]
+    claims: Claimed
+    survey: Survey
+    at: float
+
+    def heard(self, name: str, now: float, stale_seconds: float) -> Heard:
+        """What all that comes to for one name."""
+        return heard_of(self.bearers.get(name, ()), self.jobs.get(name, ()), self.survey, now, stale_seconds)
+
+    def latest(self, name: str) -> Evidence | None:
+        """The last runner that bore that name."""
+        return max(self.bearers.get(name, ()), key=lambda each: each.id, default=None)
+
+
+class Seen(NamedTuple):
+    """One look.
+
+    Attributes:
+        look: the pods that this org may judge, and what is heard of all runners.
+        known: where that comes from.
+        listed: all pods that bear the label.
+        nobodys: how many of them are another org's, or nobody knows whose.
+    """
+
+    look: Look
+    known: Known
+    listed: Sequence[Pod]
+    nobodys: int = 0
+
+
+def namespaces_of(settings: Settings, org: str) -> tuple[str, ...]:
+    """Where an org's pools have their pods, each once."""
+    return tuple(sorted({pool.namespace for pool in settings.pools_of(org) if pool.namespace}))
+
+
+def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
+    """A pod's pool: its runner's, else the only one with pods in its namespace, else nobody knows: empty."""
+    rules = settings.pools_of(org)
+    if runner is not None and runner.registered:
+        return pool_of(runner.labels, runner.custom_labels, rules)
+    pools = [rule.name for rule in rules if rule.namespace == namespace]
+    return pools[0] if len(pools) == 1 else ""
+
+
+def names_of(pod: Pod, claims: Claimed, memory: Memory) -> set[str]:
+    """What a pod and its runner may be called."""
+    claim = claims.get(pod.name)
+    said = claim.runner_name if claim is not None and claim.pod == pod.name else pod.name
+    return {pod.name, memory.names.get(pod.uid, pod.name), said}
+
+
+async def look_at_all(house: House, installation: Installation, cluster: Cluster, memory: Memory) -> Seen:
+    """Every stamped pod of the org's namespaces first, and then what is known of runners.
+
+    Raises:
+        ClusterError: some list cannot be had, and so none counts.
+    """
+    label = house.settings.of(installation.org).leaks.owner_label
+    began, pods = house.clock(), list[Pod]()
+    for namespace in namespaces_of(house.settings, installation.org):
+        pods += (await cluster.pods(namespace, label)).items
+    return await look_with(house, installation, pods, began, memory)
+
+
+async def look_with(
+    house: House,
+    installation: Installation,
+    pods: Sequence[Pod],
+    pods_at: float,
+    memory: Memory,
+    *,
+    only: Collection[str] | None = None,
+) -> Seen:
+    """What is known now of the runners of pods that were read at `pods_at`; `only` of these names, not of all."""
+    known = await _known(house, installation.id, only)
+    ours = await _ours(house, installation, pods, known, memory)
+    now, stale_seconds = house.clock(), house.settings.of(installation.org).evidence.stale_seconds
+    names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in ours))
+    heard = {name: known.heard(name, now, stale_seconds) for name in names}
+    pauses = await house.fuses.pauses(installation.id)
+    kept = [pod for pod in ours if not _is_paused(house.settings, installation.org, pod, known, memory, set(pauses))]
+    return Seen(Look(kept, pods_at, known.claims, heard, known.at), known, pods, len(pods) - len(ours))
+
+
+async def _known(house: House, installation: int, only: Collection[str] | None) -> Known:
+    at = house.clock()
+    claims = by_name(await house.pod_claims.kept(installation))
+    if only is None:
+        found = await house.runners.all(installation)
+    else:
+        found = await house.runners.some(installation, (await house.runners.ids_of(installation, only)).values())
+    bearers, jobs = defaultdict[str, list[Evidence]](list), defaultdict[str, list[Job]](list)
+    for evidence in found.values():
+        bearers[evidence.name].append(evidence)
+    for job in await house.demand.all(installation):
+        if job.status == "running" and job.runner_name and (only is None or job.runner_name in only):
+            jobs[job.runner_name].append(job)
+    return Known(dict(bearers), dict(jobs), claims, await house.runners.survey(installation), at)
+
+
+async def _ours(
+    house: House, installation: Installation, pods: Sequence[Pod], known: Known, memory: Memory
+) -> list[Pod]:
+    """Those that no other org has pods beside, or whose runner is known here, and nowhere else."""
+    names = {pod.uid: names_of(pod, known.claims, memory) for pod in pods}
+    others: dict[str, list[set[str]]] = {}
+    for namespace in {pod.namespace for pod in pods}:
+        asked = set[str]().union(*(names[pod.uid] for pod in pods if pod.namespace == namespace))
+        others[namespace] = await _known_elsewhere(house, installation, namespace, asked)
+    here = {*known.bearers, *known.claims}
+    return [pod for pod in pods if is_ours(names[pod.uid], here, others[pod.namespace])]
+
+
+async def _known_elsewhere(
+    house: House, installation: Installation, namespace: str, names: Collection[str]
+) -> list[set[str]]:
+    """For each other org with pods in a namespace, which of these names it knows; one that is not installed, none."""
+    pools = house.settings.pools
+    orgs = {pool.org.lower() for pool in pools if pool.namespace == namespace} - {installation.org.lower()}
+    found = []
+    for org in sorted(orgs):
+        other = await house.installations.of(org)
+        if other is None:
+            found.append(set[str]())
+            continue
+        claims = by_name(await house.pod_claims.kept(other.id))
+        ids = await house.runners.ids_of(other.id, names)
+        found.append({name for name in names if name in ids or name in claims})
+    return found
+
+
+def _is_paused(settings: Settings, org: str, pod: Pod, known: Known, memory: Memory, paused: set[str]) -> bool:
+    """Whether a person paused its pool, or, where nobody knows which that is, any that it may be of."""
+    if not paused - {WHOLE_ORG}:
+        return False
+    name = memory.names.get(pod.uid, pod.name)
+    pool = pool_for(settings, org, pod.namespace, known.latest(name))
+    pools = {pool} if pool else {each.name for each in settings.pools_of(org) if each.namespace == pod.namespace}
+    return not paused.isdisjoint(pools)

@@ -1,0 +1,190 @@
+"""Make a death whole: join it to its job, ask what surrounded it, tell of it, and say so to the job's developer.
+
+One death is looked into several times: GitHub says ten minutes late that a lost job failed, and a host's lines come
+after the end that they surround. Every look may be repeated: the record only grows, the event is told once under its
+own id, and the check run is created once and updated.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ghapp.errors import (
+    GhappError,
+    GitHubError,
+    GitHubUnavailableError,
+    LogStoreUnavailableError,
+    NotFoundError,
+    PermissionMissingError,
+)
+from ghapp.github.checks import Checks
+from ghapp.github.jobs import Jobs
+from ghapp.health.cadence import Purpose
+from ghapp.health.cause import Cause
+from ghapp.health.death import Death
+from ghapp.health.installation import Installation
+from ghapp.health.postmortem import (
+    NAME,
+    JobFacts,
+    failed_for_it,
+    is_surrounded,
+    may_have_failed_for_it,
+    next_look_after,
+    post_mortem_report,
+    wants_lines,
+)
+from ghapp.log import logger
+from ghapp.store.claims import OUTLIVING_SECONDS
+from ghapp.store.deaths import Deaths
+from ghapp.store.postmortems import PostedMortem, PostMortems
+from ghapp.work import Work
+from jobs.house import House, furnished, open_house
+from jobs.surroundings import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
+from jobs.tell import death_id, tell_death
+
+log = logger(__name__)
+
+
+class Outcome(StrEnum):
+    """What became of one look."""
+
+    NOTHING_TO_DO = "nothing-to-do"
+    RECORDED = "recorded"
+    """And no check run is due, now or later."""
+    WAITS = "waits"
+    """Another look is asked for."""
+    CREATED = "created"
+    UPDATED = "updated"
+
+
+async def post_mortem(installation_id: int, runner_name: str, pod_uid: str, look: int = 0) -> None:
+    """The job: look into one death, and ask for the next look while there is something to wait for."""
+    async with open_house(furnished()) as house:
+        await look_into(house, installation_id, runner_name, pod_uid, look)
+
+
+async def look_into(house: House, installation_id: int, runner_name: str, pod_uid: str, look: int = 0) -> Outcome:
+    """One look: what it finds is recorded and told at once; only the check run waits for the job's conclusion.
+
+    Args:
+        house: the stores and GitHub.
+        installation_id: whose runner it was.
+        runner_name: whose latest death.
+        pod_uid: of the pod it died in; a later pod's death is another one.
+        look: how many came before.
+
+    Raises:
+        GitHubUnavailableError: after all the rest is done; the queue tries this look again.
+    """
+    mine = f"{installation_id}:{runner_name}:{pod_uid}"
+    async with house.claims.hold("post-mortem", mine, OUTLIVING_SECONDS) as is_mine:
+        installation = await house.installations.one(installation_id)
+        known = await Deaths(house.redis, house.clock).of(installation_id, runner_name)
+        if not is_mine or installation is None or known is None or known.pod_uid != pod_uid:
+            return Outcome.NOTHING_TO_DO
+        return await _look(house, installation, known, look)
+
+
+async def _look(house: House, installation: Installation, death: Death, look: int) -> Outcome:
+    death = await with_job(house, installation, death)
+    for with_more in (with_runner_lines, with_host_lines):
+        try:
+            death = await with_more(house, death)
+        except LogStoreUnavailableError as error:
+            await _say_once(house, installation, error)
+    facts: JobFacts | None = None
+    trouble: GitHubError | None = None
+    outcome = Outcome.RECORDED
+    try:
+        facts = await facts_of(house, installation, death)
+    except GitHubError as error:
+        trouble = error
+    if facts is not None:
+        death = with_facts(death, facts)
+    await Deaths(house.redis, house.clock).enrich(installation.id, death)
+    await tell_death(house, installation, death, house.clock())
+    try:
+        if facts is not None and facts.over:
+            outcome = await _post(house, installation, death, facts)
+    except GitHubError as error:
+        trouble = error
+    if trouble is not None:
+        await _say_once(house, installation, trouble)
+    if isinstance(trouble, GitHubUnavailableError):
+        raise trouble
+    if _is_open(house, death, facts, trouble) and _ask_for_next(house, installation, death, look):
+        return Outcome.WAITS if outcome is Outcome.RECORDED else outcome
+    return outcome
+
+
+async def _post(house: House, installation: Installation, death: Death, facts: JobFacts) -> Outcome:
+    """Have the job's commit bear one check run that tells of this death, if the job failed for it."""
+    if death.job is None or not may_have_failed_for_it(death, facts):
+        return Outcome.RECORDED
+    if not installation.may("checks", "write"):
+        raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
+    tenant = await house.tenant(installation, Purpose.REPORT)
+    if not failed_for_it(death, facts, await _notes(Jobs(tenant, death.job.repository), facts)):
+        return Outcome.RECORDED
+    post_mortems, subject = PostMortems(house.redis), death_id(installation, death)
+    checks = Checks(tenant, death.job.repository, name=NAME, subject=subject)
+    said = post_mortem_report(death, death.job, show_host=await checks.is_private())
+    posted = await post_mortems.posted(subject)
+    if posted is not None and posted.digest == said.digest:
+        return Outcome.RECORDED
+    check_run = await checks.find(facts.head_sha) if posted is None else posted.check_run
+    outcome = Outcome.CREATED if check_run is None else Outcome.UPDATED
+    if check_run is None:
+        check_run = await checks.create(facts.head_sha, said)
+    elif not await checks.update(check_run, said):
+        check_run = None
+    if check_run is None:
+        raise NotFoundError(f"{death.job.repository}: GitHub does not take a check run for {facts.head_sha}")
+    await post_mortems.post(subject, PostedMortem(check_run, said.digest))
+    log.info(
+        "post-mortem posted",
+        installation=installation.id,
+        org=installation.org,
+        runner=death.runner_name,
+        cause=death.cause.value,
+        repository=death.job.repository,
+        job=facts.id,
+        check_run=check_run,
+        outcome=outcome.value,
+    )
+    return outcome
+
+
+async def _notes(jobs: Jobs, facts: JobFacts) -> tuple[str, ...]:
+    """None where they may not be read: the steps tell most of it."""
+    try:
+        return await jobs.notes(facts.id)
+    except (NotFoundError, PermissionMissingError):
+        return ()
+
+
+async def _say_once(house: House, installation: Installation, error: GhappError) -> None:
+    """Once a day for each kind of trouble: after an outage there are many deaths, and all have the same."""
+    lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
+    if await PostMortems(house.redis).is_unsaid(installation.id, f"{type(error).__name__}:{lacking}"):
+        log.warning("post-mortem lacks something", installation=installation.id, org=installation.org, why=str(error))
+
+
+def _is_open(house: House, death: Death, facts: JobFacts | None, trouble: GitHubError | None) -> bool:
+    """Whether a later look could find more."""
+    if house.settings.loki_url is not None and wants_lines(death) and not is_surrounded(death, house.clock()):
+        return True
+    if death.cause is Cause.CLEAN_EXIT or isinstance(trouble, PermissionMissingError):
+        return False
+    return facts is None or not facts.over or trouble is not None
+
+
+def _ask_for_next(house: House, installation: Installation, death: Death, look: int) -> bool:
+    """False when this was the last."""
+    after = next_look_after(look)
+    if after is None:
+        return False
+    key = f"post-mortem-{death_id(installation, death)}-{look + 1}"
+    args = (installation.id, death.runner_name, death.pod_uid, look + 1)
+    house.ask(Work.POST_MORTEM, *args, key=key, after_seconds=after)
+    return True

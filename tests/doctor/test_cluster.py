@@ -1,0 +1,304 @@
+"""The cluster's part of `ghapp doctor`, against a strict API server of our own."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.lease import Leadership
+from ghapp.doctor import cluster
+from ghapp.doctor.cluster import of_configuration, of_label
+from ghapp.doctor.finding import Status
+from ghapp.doctor.rights import Place, needs, of_rights
+from ghapp.doctor.watching import of_ages, of_holder
+from ghapp.health.pod import Container, Pod
+from ghapp.sandbox.cluster.server import ClusterServer
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.pods import Pods
+from tests.cluster.conftest import client
+from tests.cluster.test_access import rule
+from tests.loki import Loki, answer
+
+NOW = 1_790_000_000.0
+HOME = "ghapp"
+ARC = PoolSettings("acme", "linux", replacer="arc", namespace="runners")
+PODS = PoolSettings("acme", "gpu", replacer="pods", namespace="runners")
+TOLD = PoolSettings("acme", "mac", replacer="none", namespace="runners")
+NOWHERE = PoolSettings("acme", "win")
+
+
+@pytest.fixture
+def api():
+    with ClusterServer() as server:
+        server.control.namespace("runners")
+        server.control.namespace(HOME)
+        yield server
+
+
+@pytest.fixture
+async def looked(api, redis, redis_url, tmp_path):
+    """Looks as some user; what is found, by name."""
+
+    async def look(toml='replacer = "arc"\nnamespace = "runners"', user="admin", **environ):
+        policy = tmp_path / "ghapp.toml"
+        policy.write_text(f'[[pools]]\norg = "acme"\nname = "linux"\n{toml}\n')
+        config = api.kubeconfig(tmp_path / "kubeconfig", user, HOME)
+        known = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "KUBECONFIG": str(config)}
+        settings = Settings.read({**known, "GHAPP_REDIS_URL": redis_url, **environ})
+        found = await cluster.look(settings, settings.redis_url)
+        assert len({each.name for each in found}) == len(found)
+        assert all((each.fix is None) is (each.status is Status.OK) for each in found)
+        return {each.name: each for each in found}
+
+    return look
+
+
+def may(api, *roles, without=()):
+    rules = [rule(each, "runners") for each in NEAR_RUNNERS if each.role in roles]
+    rules += [rule(each, HOME) for each in AT_HOME if each.role in roles]
+    api.control.user("ours", [each for each in rules if (*each.verbs, *each.resources) not in without])
+
+
+async def lead(api, redis):
+    await Heartbeats(redis).beat("watch", "watch-0", time.time())
+    async with client(api) as found:
+        assert await Leadership(Cluster(found), WATCH_LEASE, "watch-0", HOME).turn()
+
+
+async def test_where_all_is_well_everything_is(api, redis, looked):
+    api.control.pod("runners", "linux-0", labels={"ghapp.dev/owner": "a"})
+    api.control.ephemeral_runner("runners", "linux-0")
+    await Pods(redis).replace_all("runners", [], [], time.time())
+    await lead(api, redis)
+    found = await looked()
+    assert {name for name, each in found.items() if each.status is not Status.OK} == set()
+    assert found.keys() == {
+        "configuration",
+        "answers",
+        "rights of watch in runners",
+        "rights of worker in runners",
+        "rights of watch in ghapp",
+        "ARC in runners",
+        "pods in runners",
+        "label ghapp.dev/owner in runners",
+        "view of runners",
+        "leader",
+    }
+    assert found["answers"].said.startswith("Kubernetes v")
+    assert found["leader"].said == "watch-0, of 1 alive"
+
+
+async def test_what_is_missing_is_named_one_by_one(api, looked):
+    api.control.pod("runners", "linux-0")
+    api.control.uninstall()
+    found = await looked()
+    assert {name: each.status for name, each in found.items() if each.status is not Status.OK} == {
+        "ARC in runners": Status.WRONG,
+        "label ghapp.dev/owner in runners": Status.WARNING,
+        "view of runners": Status.WARNING,
+        "leader": Status.WARNING,
+    }
+    assert "install its CRD" in found["ARC in runners"].said
+    assert "start `ghapp watch`" in found["leader"].fix
+
+
+@pytest.mark.parametrize("replacer", ["pods", "none"])
+async def test_without_a_pool_of_arc_s_nobody_misses_its_crds(api, looked, replacer):
+    api.control.uninstall()
+    found = await looked(f'replacer = "{replacer}"\nnamespace = "runners"')
+    assert "ARC in runners" not in found
+    assert found["rights of worker in runners"].status is Status.OK
+
+
+async def test_a_verb_that_rbac_lacks_is_named_with_whose_and_where(api, looked):
+    may(api, "watch", "worker", without={("patch", "ephemeralrunners"), ("get", "pods/log"), ("update", "leases")})
+    found = await looked(user="ours")
+    assert found["rights of worker in runners"].said == "RBAC lacks patch on ephemeralrunners.actions.github.com"
+    assert found["rights of watch in runners"].said == "RBAC lacks get on pods/log"
+    assert found["rights of watch in ghapp"].said == "RBAC lacks update on leases.coordination.k8s.io ghapp-watch"
+    assert [each.status for name, each in found.items() if name.startswith("rights")] == [Status.WRONG] * 3
+    assert "the account of `ghapp worker`" in found["rights of worker in runners"].fix
+
+
+@pytest.mark.parametrize(("role", "other"), [("watch", "worker"), ("worker", "watch")])
+async def test_who_may_do_one_role_s_work_need_not_do_the_other_s(api, looked, role, other):
+    may(api, role)
+    found = await looked(user="ours")
+    assert found[f"rights of {role} in runners"].status is Status.OK
+    assert found[f"rights of {other} in runners"].status is Status.WARNING
+    assert f"if this is the account of {role}" in found[f"rights of {other} in runners"].fix
+
+
+async def test_who_may_do_nothing_is_told_so_once(api, looked):
+    may(api)
+    found = await looked(user="ours")
+    wrong = {name for name, each in found.items() if each.status is Status.WRONG}
+    assert wrong == {"rights of watch in runners", "rights of worker in runners", "rights of watch in ghapp"}
+    assert not {"pods in runners", "ARC in runners", "leader"} & found.keys(), "what is forbidden is told by the rights"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [lambda api: api.control.fails(503), lambda api: api.control.answers_html(), lambda api: api.control.resets()],
+    ids=["503", "a proxy's page", "reset"],
+)
+async def test_a_cluster_that_does_not_answer_is_one_thing(api, looked, trouble):
+    trouble(api)
+    found = await looked()
+    assert {name: each.status for name, each in found.items()} == {
+        "configuration": Status.OK,
+        "answers": Status.WRONG,
+        "view of runners": Status.WARNING,
+    }
+
+
+async def test_a_cluster_that_hangs_is_given_up(api, looked, monkeypatch):
+    monkeypatch.setattr("ghapp.doctor.looking.PATIENCE_SECONDS", 0.2)
+    api.control.hangs()
+    assert (await looked())["answers"].said.startswith("no answer within")
+
+
+async def test_what_fails_after_the_first_answer_hides_nothing_else(api, looked):
+    api.control.fails(500, resources=["pods"])
+    found = await looked()
+    assert found["pods in runners"].status is Status.WRONG
+    assert found["ARC in runners"].status is Status.OK
+    assert found["rights of worker in runners"].status is Status.OK
+
+
+async def test_a_token_that_is_refused_is_said(api, looked, tmp_path):
+    api.control.user("ours", [])
+    config = api.kubeconfig(tmp_path / "old", "ours")
+    api.control.revoke("ours")
+    found = await looked(KUBECONFIG=str(config))
+    assert found["answers"].status is Status.WRONG
+    assert "(401)" in found["answers"].said
+
+
+@pytest.mark.parametrize("text", ["", "{", "clusters: []"], ids=["empty", "no YAML", "no cluster"])
+async def test_a_kubeconfig_that_is_none_is_said(looked, tmp_path, text):
+    (tmp_path / "broken").write_text(text)
+    found = await looked(KUBECONFIG=str(tmp_path / "broken"))
+    assert found["connection"].status is Status.WRONG
+    assert found["connection"].said.startswith("KUBECONFIG: ")
+
+
+async def test_where_no_pool_has_a_namespace_nothing_is_asked(api, looked):
+    found = await looked("")
+    assert {name: each.status for name, each in found.items()} == {"configuration": Status.OK}
+    assert api.control.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("pools", "status"),
+    [([ARC], "wrong"), ([NOWHERE, PODS], "wrong"), ([TOLD], "warning"), ([NOWHERE], None), ([], None)],
+    ids=["arc", "pods", "only seen", "no namespace", "no pool"],
+)
+def test_without_a_cluster_what_needs_one_is_told(pools, status):
+    assert [each.status for each in of_configuration(pools, is_configured=False)] == ([status] if status else [])
+    assert [each.status for each in of_configuration(pools, is_configured=True)] == ["ok"]
+
+
+async def test_an_owner_label_that_is_named_otherwise_is_looked_for_and_none_where_nothing_is_reaped(api, looked):
+    api.control.pod("runners", "linux-0", labels={"tuist.dev/runner-pool-owner": "a"})
+    named = 'namespace = "runners"\n[leaks]\nowner_label = "tuist.dev/runner-pool-owner"'
+    assert (await looked(named))["label tuist.dev/runner-pool-owner in runners"].status is Status.OK
+    assert not [name for name in await looked('namespace = "runners"\n[leaks]\nmode = "off"') if "label" in name]
+
+
+def pod(name, container="runner", **labels):
+    runner = None if container is None else Container(container)
+    return Pod("runners", name, name, "1", NOW, labels=labels, runner=runner)
+
+
+@pytest.mark.parametrize(
+    ("pods", "status", "said"),
+    [
+        ([], None, ""),
+        ([pod("a")], "warning", "no pod bears it"),
+        ([pod("a", owner="x"), pod("b")], "ok", "on 1 of 2 pods"),
+        ([pod("a", owner="x"), pod("b", None, owner="x")], "ok", "on 2 of 2 pods"),
+        ([pod("a", owner="x"), pod("b", "web", owner="x")], "warning", "1 of 2 pods with it have no container called"),
+    ],
+    ids=["no pod", "on none", "on one", "not started", "with another meaning"],
+)
+def test_the_owner_label_is_on_runners_pods(pods, status, said):
+    found = of_label("runners", "owner", pods)
+    assert [each.status for each in found] == ([status] if status else [])
+    assert all(said in each.said for each in found)
+
+
+@pytest.mark.parametrize(
+    ("at", "status"),
+    [(NOW, "ok"), (NOW - 119.9, "ok"), (NOW - 120, "warning"), (NOW + 120, "warning"), (None, "warning")],
+    ids=["now", "fresh", "old", "of a clock that jumped", "never"],
+)
+def test_a_view_is_kept_fresh(at, status):
+    assert [each.status for each in of_ages({"runners": at}, NOW)] == [status]
+
+
+@pytest.mark.parametrize(
+    ("holder", "alive", "status", "said"),
+    [
+        ("a", ["a", "b"], "ok", "a, of 2 alive"),
+        ("", [], "warning", "no watch is alive"),
+        ("a", [], "warning", "no watch is alive"),
+        ("", ["b"], "warning", "1 watches are alive, and none leads"),
+        ("a", ["b"], "warning", "1 watches are alive, and a leads, which is not"),
+    ],
+    ids=["one leads", "none", "it died", "none leads", "the dead one leads"],
+)
+def test_somebody_leads(holder, alive, status, said):
+    found = of_holder(holder, alive)
+    assert (found.status, found.said) == (status, said)
+
+
+def test_each_role_is_asked_for_what_it_needs_where_it_works():
+    needed = needs([ARC, PODS, TOLD, NOWHERE], HOME)
+    assert needed.keys() == {Place("watch", "runners"), Place("worker", "runners"), Place("watch", HOME)}
+    assert set(needed[Place("watch", HOME)]) == set(AT_HOME)
+    assert {each.rbac_resource for each in needs([PODS], HOME)[Place("worker", "runners")]} == {
+        "pods",
+        "serviceaccounts",
+    }
+
+
+def test_roles_of_one_namespace_are_told_apart_from_those_at_home():
+    needed = needs([ARC], "runners")
+    assert needed.keys() == {Place("watch", "runners"), Place("worker", "runners")}
+    found = of_rights(needed, {place: [] for place in needed})
+    assert [each.status for each in found] == [Status.OK, Status.OK]
+
+
+async def test_a_log_store_that_answers_is_well_whatever_it_holds(looked):
+    with Loki(body=answer("streams", [])) as loki:
+        found = (await looked("", GHAPP_LOKI_URL=f"http://mona:hush@{loki.address}/prefix/"))["log store"]
+        assert (found.status, loki.asked[0][0]) == (Status.OK, "/prefix/loki/api/v1/labels")
+        assert loki.asked[0][2].startswith("Basic ")
+    assert "hush" not in found.said
+
+
+@pytest.mark.parametrize("status", [401, 404, 502])
+async def test_a_log_store_that_refuses_is_told_with_its_answer(looked, status):
+    with Loki(status=status) as loki:
+        found = (await looked("", GHAPP_LOKI_URL=loki.url))["log store"]
+    assert (found.status, found.said) == (Status.WARNING, f"{loki.address}: it answered {status}")
+
+
+async def test_a_log_store_that_is_away_is_told(looked):
+    found = (await looked("", GHAPP_LOKI_URL="http://mona:hush@127.0.0.1:1"))["log store"]
+    assert (found.status, found.said) == (Status.WARNING, "127.0.0.1:1: no answer (ConnectError)")
+
+
+async def test_a_log_store_that_hangs_is_given_up(looked, monkeypatch):
+    monkeypatch.setattr("ghapp.doctor.logstore.SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        found = (await looked("", GHAPP_LOKI_URL=url))["log store"]
+    assert found.status is Status.WARNING
+    assert "no answer" in found.said

@@ -1,0 +1,132 @@
+"""A workflow job on GitHub: what became of it, and what was noted beside it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ghapp.errors import GitHubUnavailableError, NotFoundError
+from ghapp.github.checks import Checks, external_id
+from ghapp.github.jobs import Jobs
+from ghapp.github.transport import Answer
+from ghapp.health.installation import Installation
+from ghapp.health.postmortem import NAME, JobFacts
+from ghapp.health.report import Conclusion, Report
+
+HERE = "acme/api"
+SAID = Report("title", "summary", "text", Conclusion.NEUTRAL, ())
+
+
+class Told:
+    """A tenant whose GitHub answers one thing."""
+
+    installation = Installation(7, "acme", 1)
+
+    def __init__(self, status, body):
+        self._answer, self.sent, self.bodies = Answer(status, {}, msgspec.json.encode(body)), [], []
+
+    async def send(self, method, path, *, headers=None, json=None, **params):
+        self.sent.append((method, path, params))
+        self.bodies.append(json)
+        return self._answer
+
+
+def document(**changes):
+    """A job that lost its runner: the step that it was at never ended."""
+    worst = {
+        "id": 42,
+        "name": "test",
+        "head_sha": "a" * 40,
+        "status": "completed",
+        "conclusion": "failure",
+        "html_url": "https://github.com/acme/api/actions/runs/1/job/42",
+        "completed_at": "2026-11-20T12:00:03Z",
+        "steps": [step("success"), step(None)],
+    }
+    return worst | changes
+
+
+def step(conclusion):
+    return {"name": "s", "status": "completed" if conclusion else "in_progress", "conclusion": conclusion, "number": 1}
+
+
+async def facts(body):
+    return await Jobs(Told(200, body), HERE).facts(42)
+
+
+async def test_a_job_s_facts_are_asked_for_once():
+    tenant = Told(200, document())
+    assert await Jobs(tenant, HERE).facts(42) == JobFacts(
+        id=42,
+        name="test",
+        head_sha="a" * 40,
+        html_url="https://github.com/acme/api/actions/runs/1/job/42",
+        over=True,
+        conclusion="failure",
+        completed_at=1_795_176_003.0,
+        step_failed=False,
+    )
+    assert tenant.sent == [("GET", "/repos/acme/api/actions/jobs/42", {})]
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "waiting", "requested", "pending"])
+async def test_a_job_that_is_not_over_has_no_conclusion_whatever_is_told(status):
+    found = await facts(document(status=status, conclusion="failure", completed_at=None, html_url=None))
+    assert (found.over, found.conclusion, found.completed_at, found.html_url) == (False, "", None, "")
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "failed"),
+    [("failure", True), ("timed_out", True), ("cancelled", False), ("skipped", False), ("success", False)],
+)
+async def test_a_step_failed_when_it_came_to_a_bad_end_of_its_own(conclusion, failed):
+    assert (await facts(document(steps=[step("success"), step(conclusion)]))).step_failed is failed
+
+
+async def test_a_job_may_have_no_steps():
+    body = document()
+    del body["steps"]
+    assert (await facts(body)).step_failed is False
+
+
+async def test_what_was_noted_beside_a_job_is_under_its_own_id():
+    tenant = Told(200, [{"message": "lost"}, {"message": None}, {}])
+    assert await Jobs(tenant, HERE).notes(42) == ("lost", "", "")
+    assert tenant.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 50})]
+
+
+@pytest.mark.parametrize("ask", [lambda jobs: jobs.facts(42), lambda jobs: jobs.notes(42)], ids=["facts", "notes"])
+@pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (200, GitHubUnavailableError)])
+async def test_a_job_that_is_not_there_and_an_answer_that_is_none_are_errors(ask, status, error):
+    with pytest.raises(error):
+        await ask(Jobs(Told(status, {"message": "hello"}), HERE))
+
+
+async def test_a_post_mortem_is_found_among_others_of_its_name_on_one_commit():
+    runs = [{"id": 9, "external_id": "ghapp-7-other"}, {"id": 8, "external_id": "ghapp-7-death"}, {"id": 7}]
+    tenant = Told(200, {"check_runs": runs})
+    assert external_id(7, "death") == "ghapp-7-death"
+    assert await Checks(tenant, HERE, name=NAME, subject="death").find("abc") == 8
+    expected = {"check_name": "Runner post-mortem", "filter": "all", "per_page": 100}
+    assert tenant.sent == [("GET", "/repos/acme/api/commits/abc/check-runs", expected)]
+
+
+async def test_a_post_mortem_is_posted_under_its_own_name():
+    tenant = Told(201, {"id": 8})
+    assert await Checks(tenant, HERE, name=NAME, subject="death").create("abc", SAID) == 8
+    (sent,) = tenant.bodies
+    assert (sent["name"], sent["external_id"], sent["head_sha"]) == ("Runner post-mortem", "ghapp-7-death", "abc")
+    assert (sent["conclusion"], "details_url" in sent) == ("neutral", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "private"),
+    [
+        (200, {"default_branch": "main", "private": True}, True),
+        (200, {"default_branch": "main", "private": False}, False),
+        (200, {"default_branch": "main"}, False),
+        (404, {"message": "Not Found"}, False),
+    ],
+)
+async def test_a_repository_that_is_not_known_to_be_private_is_public(status, body, private):
+    assert await Checks(Told(status, body), HERE).is_private() is private

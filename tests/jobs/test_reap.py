@@ -1,0 +1,399 @@
+"""The reaper: what it reads, whom it judges, what it deletes and tells, and what a crash leaves of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from ghapp.cluster.api import Cluster
+from ghapp.health.demand import Job
+from ghapp.health.evidence import Evidence, job_ended, job_started
+from ghapp.health.installation import Installation
+from ghapp.health.podclaim import PodClaim
+from ghapp.store import keys
+from ghapp.store import leaks as store
+from ghapp.store.events import Events
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.leaks import Leaks
+from jobs import leakask
+from jobs.reap import reap_installation
+from tests.stories.conftest import POOL
+from tests.stories.leaking import NAMESPACE, leaking
+
+GLOBEX = Installation(99, "globex", 990, {"organization_self_hosted_runners": "write"})
+SHARED = f"""
+        [[pools]]
+        org = "globex"
+        name = "theirs"
+        namespace = "{NAMESPACE}"
+        """
+
+
+@pytest.fixture
+def leaky(story, tmp_path):
+    """Opens a story in a cluster: `async with leaky(runners=12) as at:`."""
+
+    def opened(**changes):
+        return leaking(story, tmp_path, **changes)
+
+    return opened
+
+
+async def ripe(at):
+    """A pod for each of GitHub's idle runners, unclaimed for a minute less than it takes; and one that is claimed."""
+    for name in at.runners:
+        at.make_pod(name)
+    at.make_pod("busy")
+    await at.claim("busy", seconds=36_000)
+    await at.tick()
+    await at.minutes(4)
+    assert at.deletions() == []
+    return set(at.runners)
+
+
+async def begun(at):
+    return await Leaks(at.it.house.redis).begun(at.it.installation)
+
+
+async def test_a_reaped_pod_is_told_of_with_its_evidence_and_counted_and_logged(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        unclaimed_since = at.it.clock() - 240
+        uid = at.api.control.object("pods", NAMESPACE, name)["metadata"]["uid"]
+        with capture_logs() as logs:
+            (tick,) = await at.minutes(1)
+        assert (tick.stamped, tick.reaped, tick.deferred, tick.told, tick.trouble) == (2, 1, 0, 0, "")
+        (data,) = await at.it.told("pod.orphaned")
+        assert {key: data[key] for key in ("org", "namespace", "pod", "pod_uid", "node", "runner_name", "pool")} == {
+            "org": "acme",
+            "namespace": NAMESPACE,
+            "pod": name,
+            "pod_uid": uid,
+            "node": "node-1",
+            "runner_name": name,
+            "pool": "in-cluster",
+        }
+        said = {each["source"]: each for each in data["evidence"]}
+        assert data["unclaimed_since"] == said["claim"]["at"]
+        assert said["list"]["said"] == "GitHub shows no busy runner of its name"
+        assert [each["at"] for each in data["evidence"]] == sorted(each["at"] for each in data["evidence"])
+        assert await at.counted("reaped") == 1
+        (line,) = [each for each in logs if each["event"] == "orphan reaped"]
+        assert (line["pod"], line["org"], line["unclaimed_seconds"]) == (name, "acme", 300)
+        assert unclaimed_since < at.it.clock() - 299
+        assert await begun(at) == []
+
+
+async def test_the_pods_service_account_goes_with_it_and_that_of_the_namespace_stays(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.make_pod("default")
+        await at.minutes(6)
+        assert set(at.deletions()) == {name, "default"}
+        assert at.deletions("serviceaccounts") == [name]
+        assert "default" in at.api.control.names("serviceaccounts", NAMESPACE)
+
+
+async def test_a_service_account_that_is_gone_already_is_success(leaky):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        for name in leaks:
+            at.api.control.delete("serviceaccounts", NAMESPACE, name)
+        (tick,) = await at.minutes(1)
+        assert (tick.reaped, tick.trouble) == (len(leaks), "")
+        assert await begun(at) == []
+
+
+class CrashError(BaseException):
+    """The process is gone."""
+
+
+STEPS = [
+    (Leaks, "begin"),
+    (Cluster, "delete_pod"),
+    (Events, "append"),
+    (Cluster, "delete_service_account"),
+    (Leaks, "done"),
+]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("owner", "step"), STEPS, ids=[step for _, step in STEPS])
+async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, monkeypatch, owner, step, when):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        original = getattr(owner, step)
+
+        async def crashes(self, *args, **kwargs):
+            if when == "after":
+                await original(self, *args, **kwargs)
+            raise CrashError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        await at.minutes(1)
+        assert sorted(at.deletions()) == sorted(await at.told()) == sorted(leaks)
+        assert (at.pods(), at.accounts()) == ({"busy"}, {"busy"})
+        assert await begun(at) == []
+        assert len(leaks) - 1 <= await at.counted("reaped") <= len(leaks)
+
+
+async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_anew(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+
+        async def crashes(*_):
+            raise CrashError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Cluster, "delete_pod", crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        assert [each.pod for each in await begun(at)] == [name]
+        await at.claim(name, seconds=36_000)
+        await at.minutes(10)
+        assert (at.deletions(), at.deletions("serviceaccounts"), await begun(at)) == ([], [], [])
+
+
+async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+
+        async def crashes(*_):
+            raise CrashError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Cluster, "delete_service_account", crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        at.api.control.vanish(NAMESPACE, name)
+        at.make_pod(name, age_seconds=0)
+        await at.minutes(1)
+        assert name in at.accounts()
+        assert await at.told() == [name]
+        assert await begun(at) == []
+
+
+@pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
+async def test_without_leave_to_delete_both_neither_is_and_that_is_said_once(leaky, monkeypatch, resource):
+    async with leaky() as at:
+        await ripe(at)
+        may = Cluster.may
+
+        async def lacks(self, verb, asked, *args):
+            return asked != resource and await may(self, verb, asked, *args)
+
+        monkeypatch.setattr(Cluster, "may", lacks)
+        with capture_logs() as logs:
+            ticks = await at.minutes(3)
+        assert (at.deletions(), at.deletions("serviceaccounts")) == ([], [])
+        assert all(resource in tick.trouble for tick in ticks)
+        assert [each["event"] for each in logs if "reaper" in each["event"]] == ["the reaper is held up"]
+        assert ticks[0].trouble_since == ticks[-1].trouble_since == at.it.clock() - 120
+
+
+async def test_a_service_account_that_cannot_be_deleted_is_tried_again_and_its_pod_told_once(leaky):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        with at.api.control.fails(500, verbs=("delete",), resources=("serviceaccounts",)):
+            (first, second) = await at.minutes(2)
+        assert (first.reaped, second.reaped) == (len(leaks), 0)
+        assert first.trouble
+        assert sorted(await at.told()) == sorted(leaks)
+        assert {each.pod for each in await begun(at)} == leaks
+        await at.minutes(1)
+        assert at.accounts() == {"busy"}
+        assert await begun(at) == []
+
+
+async def test_while_too_many_deletions_are_unfinished_no_other_is_begun(leaky, monkeypatch):
+    monkeypatch.setattr(store, "MOST_BEGUN", 2)
+    async with leaky() as at:
+        await ripe(at)
+        with at.api.control.fails(500, verbs=("delete",), resources=("serviceaccounts",)):
+            (tick,) = await at.minutes(1)
+            assert (tick.reaped, tick.trouble) == (2, "too many deletions were begun and are not finished")
+        await at.minutes(2)
+        assert len(at.deletions()) == 4
+
+
+async def test_a_skipped_tick_is_said_once_and_counted_each_time(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        with capture_logs() as logs:
+            with at.api.control.fails(500, verbs=("list",)):
+                await at.minutes(2)
+            await at.minutes(1)
+        said = [each["event"] for each in logs if "reaper" in each["event"]]
+        assert said == ["the reaper is held up", "the reaper goes on"]
+        assert await at.counted("skipped") == 2
+
+
+async def test_without_a_cluster_that_is_said_and_nothing_else_stops(story):
+    async with story(config=f'[[pools]]\norg = "acme"\nname = "k"\nnamespace = "{NAMESPACE}"\n') as it:
+        tick = await reap_installation(it.house, it.installation)
+        assert tick.trouble.startswith("KUBECONFIG")
+
+
+@pytest.mark.parametrize(
+    ("pool", "reaped"),
+    [(WHOLE_ORG, False), ("in-cluster", False), (POOL, True)],
+    ids=["the org", "its pool", "another"],
+)
+async def test_what_a_person_paused_is_not_reaped(leaky, pool, reaped):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        await at.it.house.fuses.pause(at.it.installation, pool, Pause("ada", "maintenance", at.it.clock()))
+        await at.minutes(2)
+        assert set(at.deletions()) == (leaks if reaped else set())
+
+
+async def test_dry_run_tells_in_one_line_and_leaves_what_was_begun(leaky):
+    async with leaky(more='[leaks]\nmode = "dry-run"\nper_tick = 3') as at:
+        await ripe(at)
+        with capture_logs() as logs:
+            (tick,) = await at.minutes(1)
+        (line,) = [each for each in logs if each["event"] == "leaks wait"]
+        assert (line["only_told"], line["deferred"]) == (tick.told, tick.deferred) == (3, 1)
+        assert await at.told() == []
+
+
+class TestWhatDeliveriesSay:
+    async def know(self, at, name, **changes):
+        """A runner that GitHub never listed, as those of repositories."""
+        known = Evidence(777, name, at.it.clock())._replace(**changes)
+        await at.it.house.runners.revise(at.it.installation, {777: lambda _: known})
+
+    async def with_a_pod(self, at, **changes):
+        await self.know(at, "repo-1", **changes)
+        at.make_pod("repo-1", age_seconds=3600)
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+
+    async def test_a_job_in_progress_keeps_its_pod(self, leaky):
+        async with leaky() as at:
+            await self.with_a_pod(at, job_id=5, job_started_at=at.it.clock())
+            await at.minutes(30)
+            assert at.deletions() == []
+
+    async def test_a_job_that_is_known_by_its_runners_name_alone_does_too(self, leaky):
+        async with leaky() as at:
+            at.make_pod("linux-9", age_seconds=3600)
+            at.make_pod("busy")
+            await at.claim("busy", seconds=36_000)
+            now = at.it.clock()
+            job = Job(77, "running", (POOL,), "acme/nowhere", now, 9, "linux-9", now)
+            await at.it.house.demand.tell(at.it.installation, [job])
+            await at.minutes(30)
+            assert at.deletions() == []
+
+    async def test_of_a_runner_that_no_list_shows_github_is_not_asked_and_its_pod_is_kept(self, leaky):
+        async with leaky() as at:
+            await self.with_a_pod(at)
+            await at.minutes(7)
+            before = at.it.account()["calls"]
+            await at.reap()
+            assert (at.it.account()["calls"], at.deletions()) == (before, [])
+
+    async def test_until_its_job_has_been_over_for_15_minutes_and_no_github_is_needed_for_that(self, leaky):
+        async with leaky() as at:
+            started = at.it.clock()
+            ended = job_ended(job_started(Evidence(777, "repo-1", started), 5, started), 5, started + 1)
+            await self.with_a_pod(at, **{key: value for key, value in ended._asdict().items() if key.startswith("job")})
+            at.it.sandbox.control.fault(match="/orgs/", status=503)
+            await at.minutes(15)
+            assert at.deletions() == []
+            await at.minutes(1)
+            assert at.deletions() == ["repo-1"]
+            (data,) = await at.it.told("pod.orphaned")
+            assert (data["pool"], data["evidence"][-1]["said"]) == (
+                "in-cluster",
+                "GitHub gave no word on its runner, whose job has been over for 15 minutes",
+            )
+
+
+async def test_a_pod_whose_controller_called_its_runner_otherwise_is_kept_by_what_that_one_does(leaky):
+    async with leaky() as at:
+        for name in at.runners:
+            await at.claim(f"pod-of-{name}", name, seconds=60)
+            at.make_pod(f"pod-of-{name}", age_seconds=3600)
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+        await at.tick()
+        (busy,) = at.it.sandbox.control.busy("acme", count=1)
+        (kept,) = {f"pod-of-{name}" for name, each in at.runners.items() if each.id == busy}
+        await at.minutes(20)
+        assert at.pods() == {"busy", kept}
+
+
+async def test_what_one_tick_may_ask_of_github_is_bounded(leaky, monkeypatch):
+    monkeypatch.setattr(leakask, "MOST_RUNNERS", 3)
+    async with leaky(runners=10) as at:
+        await ripe(at)
+        (tick,) = await at.minutes(1)
+        assert (tick.reaped, tick.deferred) == (3, 7)
+        ticks = await at.minutes(3)
+        assert [each.reaped for each in ticks] == [3, 3, 1]
+
+
+class TestASharedNamespace:
+    async def with_globex(self, at, knows=(), claims=()):
+        await at.it.house.installations.put(GLOBEX)
+        records = {number: Evidence(number, name, at.it.clock()) for number, name in enumerate(knows, 1)}
+        await at.it.house.runners.revise(GLOBEX.id, {each.id: lambda _, each=each: each for each in records.values()})
+        for claim in claims:
+            await at.it.house.pod_claims.claim(GLOBEX.id, claim.pod, claim.runner_name, None, claim.expires_at)
+
+    async def test_a_pod_is_judged_by_the_org_whose_runner_it_is_and_by_no_other(self, leaky):
+        async with leaky(pools=SHARED) as at:
+            at.make_pod("nobody-knows", age_seconds=3600)
+            theirs = sorted(at.runners)[:2]
+            later = at.it.clock() + 36_000
+            await self.with_globex(at, [theirs[0]], [PodClaim(theirs[1], theirs[1], None, later)])
+            leaks = await ripe(at)
+            (tick,) = await at.minutes(1)
+            assert set(at.deletions()) == leaks - set(theirs)
+            assert tick.nobodys == 3
+
+    async def test_where_the_other_org_is_not_installed_ours_are_still_ours(self, leaky):
+        async with leaky(pools=SHARED) as at:
+            leaks = await ripe(at)
+            at.make_pod("nobody-knows", age_seconds=3600)
+            await at.minutes(7)
+            assert set(at.deletions()) == leaks
+
+    async def test_a_claim_of_the_other_org_just_before_the_deletion_spares_it(self, leaky):
+        async with leaky(pools=SHARED) as at:
+            await self.with_globex(at)
+            leaks = await ripe(at)
+            spared, read = min(leaks), at.cluster.pod
+
+            async def read_and_claimed(namespace, name):
+                pod = await read(namespace, name)
+                await at.it.house.pod_claims.claim(GLOBEX.id, spared, spared, None, at.it.clock() + 600)
+                return pod
+
+            at.cluster.pod = read_and_claimed
+            await at.minutes(1)
+            assert set(at.deletions()) == leaks - {spared}
+
+
+async def test_a_suspended_installation_is_not_looked_at(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        installation = await at.it.house.installations.one(at.it.installation)
+        await at.it.house.installations.put(replace(installation, suspended=True))
+        await at.it.pass_(60)
+        assert await at.reap() is None
+        assert at.deletions() == []
+
+
+async def test_the_memory_goes_by_itself_a_day_after_the_last_tick(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        ttl = await at.it.house.redis.ttl(keys.leaks(at.it.installation))
+        assert store.KEPT_SECONDS - 60 < ttl <= store.KEPT_SECONDS

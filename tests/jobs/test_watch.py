@@ -1,0 +1,337 @@
+"""Deaths, seen in a strict API server, by a watch that is cut off, killed, and taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from redis.exceptions import ConnectionError as RedisAway
+from structlog.testing import capture_logs
+
+from ghapp import work
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.ending import end
+from ghapp.cluster.sight import Trouble
+from ghapp.errors import ClusterUnavailableError
+from ghapp.health.cause import Cause
+from ghapp.health.evidence import Registration, registration_seen
+from ghapp.health.installation import Installation
+from ghapp.sandbox.cluster.server import ClusterServer
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.connect import connect_sync
+from ghapp.store.counters import Counters
+from ghapp.store.deaths import Deaths
+from ghapp.store.installations import Installations
+from ghapp.store.pods import Pods
+from ghapp.store.runners import Runners
+from ghapp.work import Work
+from jobs.deaths import Coroner
+from jobs.watch import View
+
+NS, INSTALLATION = "runners", 7
+LINE = "runner pod terminated"
+
+
+@pytest.fixture
+def api():
+    with ClusterServer() as server:
+        server.control.namespace(NS)
+        yield server
+
+
+@pytest.fixture
+async def cluster(api):
+    headers = {"Authorization": f"Bearer {api.token('admin')}"}
+    async with httpx2.AsyncClient(base_url=api.url, headers=headers, trust_env=False) as client:
+        yield Cluster(client)
+
+
+@pytest.fixture
+async def coroner(redis, redis_url, cluster):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
+    settings = Settings.read({})
+    object.__setattr__(settings, "pools", (PoolSettings("acme", "linux", namespace=NS),))
+    with connect_sync(redis_url) as desk:
+        yield Coroner(settings, cluster, redis, desk)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The work that was asked for."""
+    found = []
+    monkeypatch.setattr(work, "ask", lambda _desk, *what, **how: found.append((*what, how["key"])))
+    return found
+
+
+@asynccontextmanager
+async def watching(coroner, leads=lambda: True):
+    view = View(NS, coroner, leads)
+    task = asyncio.create_task(view.attend())
+    try:
+        yield view
+    finally:
+        await end([task])
+
+
+async def until(holds):
+    async with asyncio.timeout(20):
+        while not (found := await holds()):  # noqa: ASYNC110 - Redis tells nobody
+            await asyncio.sleep(0.01)
+        return found
+
+
+async def deaths(coroner):
+    found = await Deaths(coroner.redis).recent(INSTALLATION, 0.0, 1000)
+    return {each.runner_name: each for each in found}
+
+
+async def seen(coroner, api):
+    """Wait until the view is what the cluster holds."""
+
+    async def same():
+        there = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in api.control.objects("pods")}
+        return {each.name: each.version for each in await Pods(coroner.redis).known(NS)} == there or None
+
+    await until(same)
+
+
+async def death_of(coroner, name):
+    return await until(lambda: _found(coroner, name))
+
+
+async def _found(coroner, name):
+    return (await deaths(coroner)).get(name)
+
+
+async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_told_in_one_line(coroner, api, asked, redis):
+    labels = ("self-hosted", "linux")
+    shown = Registration(42, "linux-1", "linux", True, True, labels, ("linux",), ephemeral=True)
+    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
+    api.control.pod(NS, "linux-1", node="node-9")
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            api.control.container_ends(NS, "linux-1", exit_code=137, reason="OOMKilled", log=["one", "two"])
+            death = await death_of(coroner, "linux-1")
+            await seen(coroner, api)
+    assert (death.cause, death.exit_code, death.reason) == (Cause.HOST_OOM, 137, "OOMKilled")
+    assert (death.node, death.namespace, death.pool, death.runner_id) == ("node-9", NS, "linux", 42)
+    assert death.runner_log == ("one", "two")
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert {key: line[key] for key in ("pod", "exitCode", "signal", "reason", "cause", "runner", "org")} == {
+        "pod": "linux-1",
+        "exitCode": 137,
+        "signal": 9,
+        "reason": "OOMKilled",
+        "cause": "host-oom",
+        "runner": "linux-1",
+        "org": "acme",
+    }
+    key = f"post-mortem-{INSTALLATION}-{death.pod_uid}"
+    assert asked == [(Work.POST_MORTEM, INSTALLATION, "linux-1", death.pod_uid, key)]
+    assert await Counters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme"}': 1}
+
+
+async def test_a_container_that_was_started_again_has_died_once_for_each_end(coroner, api, asked):
+    api.control.pod(NS, "a")
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            for code in (1, 2):
+                api.control.container_ends(NS, "a", exit_code=code, reason="Error", restart=True, log=[f"end {code}"])
+                await until(lambda code=code: _last_code(coroner, code))
+            await seen(coroner, api)
+    assert [each["exitCode"] for each in logs if each["event"] == LINE] == [1, 2]
+    assert len(asked) == 2
+
+
+async def _last_code(coroner, code):
+    found = await Deaths(coroner.redis).of(INSTALLATION, "a")
+    return found is not None and found.exit_code == code
+
+
+async def test_a_pod_that_vanished_while_it_ran_is_a_death_and_one_that_never_ran_is_none(coroner, api, asked):
+    api.control.pod(NS, "ran")
+    api.control.pod(NS, "waited", running=False)
+    async with watching(coroner):
+        await seen(coroner, api)
+        api.control.vanish(NS, "waited")
+        api.control.vanish(NS, "ran")
+        death = await death_of(coroner, "ran")
+        await seen(coroner, api)
+    assert (death.cause, death.exit_code) == (Cause.VANISHED, None)
+    assert set(await deaths(coroner)) == {"ran"}
+
+
+async def test_what_is_no_runner_s_pod_is_none_of_our_business(coroner, api, asked):
+    api.control.pod(NS, "database", containers=("postgres",))
+    api.control.pod(NS, "a")
+    async with watching(coroner):
+        await until(lambda: Pods(coroner.redis).known(NS))
+        api.control.container_ends(NS, "database", exit_code=1, container="postgres")
+        api.control.container_ends(NS, "a", exit_code=1)
+        await death_of(coroner, "a")
+        api.control.vanish(NS, "database")
+        api.control.vanish(NS, "a")
+        await until(lambda: _is_empty(coroner))
+    assert set(await deaths(coroner)) == {"a"}
+
+
+async def _is_empty(coroner):
+    return not await Pods(coroner.redis).known(NS)
+
+
+SCRIPT = [
+    ("a ends", lambda it: it.container_ends(NS, "a", exit_code=1, reason="Error")),
+    ("b vanishes", lambda it: it.vanish(NS, "b")),
+    ("d comes", lambda it: it.pod(NS, "d")),
+    ("a goes", lambda it: it.vanish(NS, "a")),
+    ("c is evicted", lambda it: it.evict(NS, "c")),
+    ("a comes anew", lambda it: it.pod(NS, "a")),
+    ("c goes", lambda it: it.vanish(NS, "c")),
+    ("e comes", lambda it: it.pod(NS, "e")),
+    ("d ends", lambda it: it.container_ends(NS, "d", exit_code=143, reason="Error")),
+]
+
+
+@pytest.mark.parametrize("back", [0, 2, 4])
+@pytest.mark.parametrize("killed", range(len(SCRIPT) + 1))
+async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(coroner, api, asked, killed, back):
+    """Killed before event `killed`; another takes over `back` events later, or at the end."""
+    for name in "abc":
+        api.control.pod(NS, name)
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            for _, happens in SCRIPT[:killed]:
+                happens(api.control)
+                await seen(coroner, api)
+        for _, happens in SCRIPT[killed : killed + back]:
+            happens(api.control)
+        async with watching(coroner):
+            await seen(coroner, api)
+            for _, happens in SCRIPT[killed + back :]:
+                happens(api.control)
+                await seen(coroner, api)
+    told = [each["pod"] for each in logs if each["event"] == LINE]
+    assert sorted(told) == ["a", "b", "c", "d"]
+    assert set(await deaths(coroner)) == set("abcd")
+    assert len(asked) >= 4
+
+
+@pytest.mark.parametrize("how", ["orderly", "broken", "reset", "half", "expired"])
+async def test_a_watch_that_the_server_cuts_off_after_every_event_misses_no_death(coroner, api, asked, how):
+    for name in "abc":
+        api.control.pod(NS, name)
+    async with watching(coroner):
+        await seen(coroner, api)
+        api.control.cut_watches_after(1, how, times=None)
+        for _, happens in SCRIPT:
+            happens(api.control)
+        await seen(coroner, api)
+    assert set(await deaths(coroner)) >= set("abcd")
+
+
+async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into_after_all(
+    coroner, api, asked, monkeypatch
+):
+    class CrashError(Exception):
+        pass
+
+    def crash(*_, **__):
+        raise CrashError
+
+    api.control.pod(NS, "a")
+    api.control.container_ends(NS, "a", exit_code=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(work, "ask", crash)
+        with pytest.raises(CrashError):
+            await asyncio.wait_for(View(NS, coroner, lambda: True).attend(), 20)
+    assert set(await deaths(coroner)) == {"a"}
+    api.control.vanish(NS, "a")
+    async with watching(coroner):
+        await until(lambda: _any(asked))
+    assert [each[2] for each in asked] == ["a"]
+
+
+async def _any(found):
+    return bool(found)
+
+
+async def test_who_does_not_lead_records_nothing(coroner, api, asked):
+    api.control.pod(NS, "a")
+    api.control.container_ends(NS, "a", exit_code=1)
+    await View(NS, coroner, lambda: False).attend()
+    assert await deaths(coroner) == {}
+    assert await Pods(coroner.redis).known(NS) == []
+
+
+async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, asked, monkeypatch):
+    api.control.pod(NS, "a")
+    view, calls = View(NS, coroner, lambda: True), []
+    keep = Pods.put
+
+    async def away_once(self, *what):
+        calls.append(what)
+        if len(calls) == 1:
+            raise RedisAway
+        return await keep(self, *what)
+
+    monkeypatch.setattr(Pods, "put", away_once)
+    monkeypatch.setattr("jobs.watch.PAUSE_SECONDS", 0.01)
+    task = asyncio.create_task(view.keep())
+    await seen(coroner, api)
+    api.control.container_ends(NS, "a", exit_code=1)
+    await seen(coroner, api)
+    api.control.vanish(NS, "a")
+    await until(lambda: _is_empty(coroner))
+    await end([task])
+    assert len(calls) == 1, "what was lost was listed anew"
+    assert set(await deaths(coroner)) == {"a"}
+
+
+async def test_of_two_orgs_in_one_namespace_it_is_whose_runner_it_was(coroner, api, asked, redis):
+    await Installations(redis).put(Installation(8, "other", 2))
+    shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
+    await Runners(redis).revise(8, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
+    pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
+    object.__setattr__(coroner.settings, "pools", pools)
+    for name in ("a", "nobodys"):
+        api.control.pod(NS, name)
+        api.control.container_ends(NS, name, exit_code=1)
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+    assert {each["pod"]: each["org"] for each in logs if each["event"] == LINE} == {"a": "other", "nobodys": None}
+    assert await Deaths(redis).of(8, "a") is not None
+    assert await deaths(coroner) == {}
+
+
+async def test_arc_s_objects_are_listed_and_where_they_cannot_be_the_view_ages(coroner, api):
+    view = View(NS, coroner, lambda: True)
+    api.control.ephemeral_runner(NS, "a")
+    async with watching(coroner):
+        await view.see_objects()
+        found = await until(lambda: Pods(coroner.redis).all(NS))
+        assert set(found.objects) == {"a"}
+        api.control.fails(500)
+        with capture_logs() as logs:
+            await view.see_objects()
+            await view.see_objects()
+        assert (await Pods(coroner.redis).all(NS)).seen_at == found.seen_at
+        assert [each["event"] for each in logs] == ["watch sees nothing"], "once, until it is over"
+        api.control.all_is_well()
+        api.control.uninstall("ephemeralrunners")
+        await view.see_objects()
+        assert (await Pods(coroner.redis).all(NS)).objects == {}, "without ARC there are none"
+
+
+async def test_trouble_is_said_once_until_it_is_over(coroner):
+    view = View(NS, coroner, lambda: True)
+    with capture_logs() as logs:
+        for _ in range(3):
+            await view.see(Trouble(ClusterUnavailableError("away")))
+    assert json.dumps(logs).count("watch sees nothing") == 1

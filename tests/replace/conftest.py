@@ -1,0 +1,25 @@
+"""A real API over HTTP, as far as a sandbox can be that, and our own client on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.connection import open_cluster
+from ghapp.sandbox.cluster.server import ClusterServer
+
+
+@pytest.fixture
+def server() -> Iterator[ClusterServer]:
+    with ClusterServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def cluster(server: ClusterServer, tmp_path: Path) -> AsyncIterator[Cluster]:
+    path = server.kubeconfig(tmp_path / "kubeconfig")
+    async with open_cluster({"KUBECONFIG": str(path)}) as opened:
+        yield opened

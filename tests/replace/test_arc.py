@@ -1,0 +1,125 @@
+"""ARC's object, and nothing but it."""
+
+import pytest
+
+from ghapp.errors import ClusterUnavailableError, ConflictError
+from ghapp.health.deletable import REGISTRATION_FINALIZER, Ruling
+from ghapp.health.deletion import Deletion
+from ghapp.health.obstacle import Because
+from ghapp.replace import arc
+from tests.health.builders import LONG_AGO, NOW, lost
+from tests.health.clusterside import (
+    ARCS_OTHER_FINALIZER,
+    NAMESPACE,
+    circumstances,
+    pod,
+    pod_of_object,
+    runner_object,
+)
+
+from .cluster import FakeCluster
+
+
+async def look(cluster, evidence=None):
+    return await arc.look(cluster, NAMESPACE, evidence or lost(), circumstances())
+
+
+async def test_the_object_goes_and_its_pod_is_left_to_arc():
+    cluster = FakeCluster(runner_object(), pod_of_object(), accounts=("linux-1",))
+    finding = await look(cluster)
+    assert finding.ruling is Ruling.DELETE
+    await arc.act(cluster, finding)
+    assert cluster.done == ["delete object linux-1"]
+
+
+async def test_what_was_found_tells_one_from_another():
+    finding = await look(
+        FakeCluster(runner_object(job_id="8f"), pod_of_object()), lost(job_id=7, job_ended_at=LONG_AGO)
+    )
+    assert finding.uid == "object-1"
+    assert finding.said == (
+        "EphemeralRunner runners/linux-1 (object-1, version 71), Running, runner id 1, job 8f, "
+        "pod Running on node-a, its container has run since 2026-09-20T14:13:25Z"
+    )
+
+
+async def test_an_object_of_another_name_is_found_by_its_runners_name():
+    other = runner_object(name="arc-1")
+    cluster = FakeCluster(other, pod_of_object(name="arc-1"), runner_object(name="arc-2", runner_name="linux-2"))
+    finding = await look(cluster)
+    assert (finding.ruling, finding.object) == (Ruling.DELETE, other)
+
+
+async def test_an_object_of_its_name_that_bears_another_runner_is_not_the_one():
+    cluster = FakeCluster(runner_object(runner_name="linux-2"), pod_of_object())
+    finding = await look(cluster)
+    assert (finding.ruling, finding.object) == (Ruling.REFUSE, None)
+    assert finding.because is Because.POD_OUTLIVES_OBJECT
+
+
+async def test_an_object_that_is_not_registered_yet_is_known_by_its_own_name():
+    finding = await look(FakeCluster(runner_object(runner_name=""), pod_of_object()))
+    assert finding.ruling is Ruling.DELETE
+
+
+async def test_two_objects_for_one_runner_are_both_left_alone():
+    twins = [runner_object(name=name) for name in ("arc-1", "arc-2")]
+    finding = await look(FakeCluster(*twins, pod_of_object(name="arc-1"), pod_of_object(name="arc-2")))
+    assert (finding.ruling, finding.because) == (Ruling.REFUSE, Because.SEVERAL_OBJECTS)
+
+
+async def test_one_that_is_gone_leaves_nothing_to_do():
+    cluster = FakeCluster()
+    finding = await look(cluster)
+    assert finding.ruling is Ruling.NOTHING_LEFT
+    assert finding.said == "no EphemeralRunner of its name in runners"
+    await arc.act(cluster, finding)
+    assert cluster.done == []
+
+
+async def test_a_job_that_begins_between_the_look_and_the_deletion_is_a_conflict():
+    cluster = FakeCluster(runner_object(), pod_of_object())
+    finding = await look(cluster)
+    cluster.objects["linux-1"] = runner_object(job_id="8f", version="72")
+    with pytest.raises(ConflictError):
+        await arc.act(cluster, finding)
+    assert cluster.done == []
+
+
+async def test_a_stuck_finalizer_goes_alone():
+    stuck = runner_object(deleting_since=NOW - 120)
+    evidence = lost(deletion=Deletion(uid="object-1", found_at=NOW - 120, accepted_at=NOW - 120))
+    cluster = FakeCluster(stuck, pod_of_object())
+    finding = await look(cluster, evidence)
+    assert finding.ruling is Ruling.FREE
+    await arc.act(cluster, finding)
+    assert cluster.done == [f"free linux-1 of {REGISTRATION_FINALIZER}"]
+    assert cluster.objects["linux-1"].finalizers == (ARCS_OTHER_FINALIZER,)
+
+
+@pytest.mark.parametrize("ruling", [Ruling.REFUSE, Ruling.UNDER_WAY, Ruling.NOTHING_LEFT])
+async def test_without_leave_nothing_is_done(ruling):
+    cluster = FakeCluster(runner_object(deleting_since=NOW), pod_of_object())
+    finding = (await look(cluster))._replace(ruling=ruling)
+    await arc.act(cluster, finding)
+    assert cluster.done == []
+
+
+@pytest.mark.parametrize("call", ["pod", "ephemeral_runner"])
+async def test_no_answer_is_not_absence(call):
+    cluster = FakeCluster(runner_object(), pod_of_object())
+    cluster.fails[call] = ClusterUnavailableError("away")
+    with pytest.raises(ClusterUnavailableError):
+        await look(cluster)
+
+
+async def test_a_list_without_an_answer_is_not_absence():
+    cluster = FakeCluster()
+    cluster.fails["ephemeral_runners"] = ClusterUnavailableError("away")
+    with pytest.raises(ClusterUnavailableError):
+        await look(cluster)
+
+
+async def test_a_pod_that_is_not_the_objects_own_is_told_apart():
+    finding = await look(FakeCluster(runner_object(), pod()))
+    assert (finding.ruling, finding.because) == (Ruling.REFUSE, Because.POD_OF_ANOTHER)

@@ -1,0 +1,92 @@
+"""A pod and the ServiceAccount of its name."""
+
+import pytest
+
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError
+from ghapp.health.deletable import Ruling
+from ghapp.health.obstacle import Because
+from ghapp.replace import pods
+from tests.health.builders import NOW, lost
+from tests.health.clusterside import NAMESPACE, circumstances, container, pod, pod_of_object
+
+from .cluster import FakeCluster
+
+BOTH = ["delete pod linux-1", "delete account linux-1"]
+
+
+async def look(cluster, evidence=None):
+    return await pods.look(cluster, NAMESPACE, evidence or lost(), circumstances())
+
+
+async def look_and_act(cluster, evidence=None):
+    await pods.act(cluster, await look(cluster, evidence))
+
+
+async def test_the_pod_goes_and_then_its_account():
+    cluster = FakeCluster(pod(), accounts=("linux-1", "linux-2", "default"))
+    await look_and_act(cluster)
+    assert cluster.done == BOTH
+
+
+async def test_a_crash_between_the_two_is_healed_by_the_next_try():
+    cluster = FakeCluster(pod(), accounts=("linux-1",))
+    cluster.fails["delete_service_account"] = [ClusterUnavailableError("away")]
+    with pytest.raises(ClusterUnavailableError):
+        await look_and_act(cluster)
+    assert cluster.done == BOTH[:1]
+    await look_and_act(cluster)
+    assert cluster.done == BOTH
+
+
+async def test_a_pod_that_is_terminating_is_not_asked_to_go_again_and_its_account_goes():
+    cluster = FakeCluster(pod(deleting_since=NOW, runner=None), accounts=("linux-1",))
+    await look_and_act(cluster)
+    assert cluster.done == BOTH[1:]
+
+
+async def test_what_is_gone_is_success():
+    cluster = FakeCluster()
+    finding = await look(cluster)
+    assert finding.said == "no pod of its name in runners"
+    await pods.act(cluster, finding)
+    assert cluster.done == []
+
+
+async def test_the_account_that_every_namespace_has_is_nobodys_own():
+    cluster = FakeCluster(pod(name="default"), accounts=("default",))
+    await look_and_act(cluster, lost(name="default"))
+    assert cluster.done == ["delete pod default"]
+
+
+async def test_another_pod_of_the_same_name_is_left_alone():
+    cluster = FakeCluster(pod(), accounts=("linux-1",))
+    finding = await look(cluster)
+    cluster.found_pods["linux-1"] = pod(uid="pod-2")
+    with pytest.raises(ConflictError):
+        await pods.act(cluster, finding)
+    assert cluster.done == []
+
+
+@pytest.mark.parametrize(
+    ("found", "because"),
+    [
+        (pod_of_object(), Because.POD_OF_ARC),
+        (pod(runner=container(running_since=None)), Because.NOT_RUNNING),
+        (pod(created_at=NOW), Because.WITHIN_GRACE),
+    ],
+    ids=["ARC's", "not running", "young"],
+)
+async def test_a_pod_that_may_not_go_is_left_alone(found, because):
+    cluster = FakeCluster(found, accounts=("linux-1",))
+    finding = await look(cluster)
+    assert (finding.ruling, finding.because) == (Ruling.REFUSE, because)
+    await pods.act(cluster, finding)
+    assert cluster.done == []
+
+
+@pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
+async def test_leave_is_asked_for_before_the_registration_goes(resource):
+    await pods.require_leave(FakeCluster(), NAMESPACE)
+    with pytest.raises(ClusterForbiddenError) as lacks:
+        await pods.require_leave(FakeCluster(lacks=(resource,)), NAMESPACE)
+    assert (lacks.value.verb, lacks.value.resource) == ("delete", resource)

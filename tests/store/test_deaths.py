@@ -1,0 +1,241 @@
+"""Post-mortems: once each, for a month, and never more than there is room for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.health.death import Cause, DeadJob, Death
+from ghapp.store import deaths as module
+from ghapp.store import keys
+from ghapp.store.deaths import ATTEMPTS, KEPT_SECONDS, MOST_CHARACTERS, MOST_LINES, Deaths
+
+ORG = 7
+NOW = 1_790_000_000.0
+JOB = DeadJob(42, "acme/api", "build", "c0ffee", "", "https://github.com/acme/api/actions/runs/1/job/42")
+
+
+def death(number=1, **changes):
+    """A runner that was killed a moment ago, with nothing found out yet."""
+    worst = Death(
+        f"linux-{number}", f"linux-{number}", "node-1", NOW, 137, 9, "Error", Cause.GUEST_OOM_OR_KILL, "more memory"
+    )
+    return worst._replace(namespace="runners", pod_uid=f"uid-{number}")._replace(**changes)
+
+
+@pytest.fixture
+def times():
+    return [NOW]
+
+
+@pytest.fixture
+def deaths(redis, times):
+    return Deaths(redis, lambda: times[0])
+
+
+async def sizes(redis):
+    """How many rows each of the three keys has."""
+    return (
+        await redis.hlen(keys.deaths(ORG)),
+        await redis.zcard(keys.death_times(ORG)),
+        await redis.hlen(keys.death_names(ORG)),
+    )
+
+
+async def test_a_death_comes_back_as_it_was_told(deaths):
+    told = death(runner_id=3, pool="linux", job=JOB, runner_log=("one", "two"), host_log=("oom-kill: ä",))
+    assert await deaths.record(ORG, told) is True
+    assert await deaths.of(ORG, "linux-1") == told
+    assert await deaths.recent(ORG, NOW, 10) == [told]
+    assert await deaths.of(ORG + 1, "linux-1") is None
+    assert await deaths.of(ORG, "linux-2") is None
+
+
+@pytest.mark.parametrize(
+    ("again", "fresh"),
+    [
+        (death(), False),
+        (death(advice="better", job=JOB, runner_log=("x",), cause=Cause.CRASH), False),
+        (death(runner_name="other"), False),
+        (death(at=NOW - 1), True),
+        (death(exit_code=1), True),
+        (death(pod_uid="uid-2"), True),
+        (death(exit_code=None), True),
+    ],
+    ids=["the same", "richer", "another name", "another end", "another exit", "another pod", "and then vanished"],
+)
+async def test_the_same_end_of_the_same_pod_is_recorded_once_and_changes_nothing(redis, deaths, again, fresh):
+    await deaths.record(ORG, death())
+    assert await deaths.record(ORG, again) is fresh
+    assert death() in await deaths.recent(ORG, 0, 10)
+    assert (await sizes(redis))[:2] == (1 + fresh, 1 + fresh)
+
+
+async def test_a_pod_vanishes_once_whenever_that_is_noticed(deaths, times):
+    vanished = death(exit_code=None, signal=None, cause=Cause.VANISHED)
+    times[0] = NOW + 60
+    recorded = [await deaths.record(ORG, vanished._replace(at=NOW + after)) for after in (0, 1, 60)]
+    assert recorded == [True, False, False]
+
+
+async def test_pods_without_a_uid_are_told_apart_by_namespace_and_name(deaths):
+    told = [death(pod_uid="", namespace=namespace, pod=pod) for namespace in ("a", "b") for pod in ("c", "d")]
+    assert [await deaths.record(ORG, each) for each in [*told, *told]] == [True] * 4 + [False] * 4
+
+
+async def test_of_many_who_tell_the_same_at_once_one_records_it(redis):
+    told = await asyncio.gather(*(Deaths(redis, lambda: NOW).record(ORG, death()) for _ in range(20)))
+    assert sorted(told) == [False] * 19 + [True]
+
+
+async def test_the_latest_of_a_name_is_told_whatever_the_order_it_came_in(deaths):
+    first, last = death(pod_uid="b", at=NOW - 10), death(pod_uid="a", at=NOW - 5)
+    for each in (last, first):
+        await deaths.record(ORG, each)
+    assert await deaths.of(ORG, "linux-1") == last
+
+
+async def test_the_recent_come_latest_first_and_no_more_than_asked(deaths):
+    for number in range(5):
+        await deaths.record(ORG, death(number, at=NOW - number))
+    assert [each.at for each in await deaths.recent(ORG, NOW - 3, 10)] == [NOW, NOW - 1, NOW - 2, NOW - 3]
+    assert [each.at for each in await deaths.recent(ORG, 0, 2)] == [NOW, NOW - 1]
+    assert await deaths.recent(ORG, 0, 0) == []
+    assert await deaths.recent(ORG, NOW + 1, 10) == []
+
+
+@pytest.mark.parametrize(("age", "kept"), [(KEPT_SECONDS, 2), (KEPT_SECONDS + 0.001, 1)], ids=["a month", "longer"])
+async def test_a_month_is_kept_and_what_is_older_goes_with_all_its_traces(redis, deaths, age, kept):
+    await deaths.record(ORG, death(1, at=NOW - age))
+    await deaths.record(ORG, death(2, at=NOW))
+    assert await sizes(redis) == (kept, kept, kept)
+    assert (await deaths.of(ORG, "linux-1") is not None) is (kept == 2)
+
+
+async def test_what_is_older_than_a_month_when_it_is_told_is_not_recorded_again_and_again(redis, deaths):
+    await deaths.record(ORG, death(2, at=NOW))
+    assert [await deaths.record(ORG, death(1, at=NOW - KEPT_SECONDS - 1)) for _ in range(2)] == [False, False]
+    assert await sizes(redis) == (1, 1, 1)
+
+
+async def test_after_its_month_a_death_is_not_told_though_nobody_has_died_since(deaths, times):
+    await deaths.record(ORG, death())
+    times[0] = NOW + KEPT_SECONDS
+    assert await deaths.of(ORG, "linux-1") is not None
+    times[0] += 1
+    assert await deaths.of(ORG, "linux-1") is None
+    assert await deaths.recent(ORG, 0, 10) == []
+
+
+async def test_a_clock_of_ours_that_jumps_ahead_wipes_nothing(redis, deaths, times):
+    await deaths.record(ORG, death(1))
+    times[0] = NOW + 365 * 86_400
+    await deaths.record(ORG, death(2))
+    times[0] = NOW
+    assert await deaths.of(ORG, "linux-1") == death(1)
+    assert await sizes(redis) == (2, 2, 2)
+
+
+async def test_a_kubelet_s_clock_that_runs_ahead_wipes_nothing_and_outlives_nobody(redis, deaths):
+    await deaths.record(ORG, death(1))
+    await deaths.record(ORG, death(2, at=NOW + 365 * 86_400))
+    assert await sizes(redis) == (2, 2, 2)
+    assert await redis.zrange(keys.death_times(ORG), 0, -1, withscores=True) == [
+        (b"uid-1 1790000000.000 137", NOW),
+        (b"uid-2 1821536000.000 137", NOW),
+    ]
+
+
+async def test_there_are_never_more_than_there_is_room_for_and_the_oldest_go_first(redis, deaths, monkeypatch):
+    monkeypatch.setattr(module, "MOST", 3)
+    for number in (4, 1, 3, 2):
+        await deaths.record(ORG, death(number, at=NOW + number - 10))
+    assert [each.runner_name for each in await deaths.recent(ORG, 0, 10)] == ["linux-4", "linux-3", "linux-2"]
+    assert await deaths.record(ORG, death(1, at=NOW - 9)) is False, "older than all that is kept"
+    assert await sizes(redis) == (3, 3, 3)
+
+
+async def test_ten_thousand_are_kept(redis, deaths):
+    for start in range(0, 10_050, 50):
+        await asyncio.gather(*(deaths.record(ORG, death(start + each)) for each in range(50)))
+    assert await sizes(redis) == (10_000, 10_000, 10_000)
+
+
+async def test_when_nobody_dies_any_more_the_keys_go_by_themselves(redis, deaths):
+    await deaths.record(ORG, death())
+    for key in (keys.deaths(ORG), keys.death_times(ORG), keys.death_names(ORG)):
+        assert 0 < await redis.ttl(key) <= KEPT_SECONDS
+
+
+async def test_what_is_found_out_later_is_added(deaths):
+    await deaths.record(ORG, death())
+    richer = death(runner_id=3, pool="linux", job=JOB, runner_log=("gone",), host_log=("oom",), cause=Cause.HOST_OOM)
+    assert await deaths.enrich(ORG, richer) is True
+    assert await deaths.of(ORG, "linux-1") == richer
+    assert await deaths.record(ORG, death()) is False
+    assert await deaths.of(ORG, "linux-1") == richer
+
+
+async def test_what_was_never_recorded_is_not_enriched(redis, deaths):
+    assert await deaths.enrich(ORG, death(job=JOB)) is False
+    assert await sizes(redis) == (0, 0, 0)
+
+
+async def test_two_who_add_something_at_once_lose_nothing(redis, deaths):
+    for number in range(30):
+        await deaths.record(ORG, death(number))
+        await asyncio.gather(
+            deaths.enrich(ORG, death(number, job=JOB)),
+            Deaths(redis).enrich(ORG, death(number, host_log=("kernel",))),
+            Deaths(redis).enrich(ORG, death(number, runner_log=("bye",), cause=Cause.DELETED_REGISTRATION, advice="b")),
+        )
+        known = await deaths.of(ORG, f"linux-{number}")
+        assert (known.job, known.host_log, known.runner_log) == (JOB, ("kernel",), ("bye",))
+        assert (known.cause, known.advice) == (Cause.DELETED_REGISTRATION, "b"), "judged by whoever had its log"
+
+
+async def test_a_job_s_conclusion_is_not_forgotten_by_whoever_has_not_heard_of_it(deaths):
+    await deaths.record(ORG, death())
+    done = JOB._replace(conclusion="failure")
+    for job in (JOB, done, JOB, None):
+        await deaths.enrich(ORG, death(job=job))
+    assert (await deaths.of(ORG, "linux-1")).job == done
+    other = JOB._replace(id=43)
+    await deaths.enrich(ORG, death(job=other))
+    assert (await deaths.of(ORG, "linux-1")).job == other
+
+
+async def test_a_vanished_pod_keeps_its_time_and_place_when_more_is_told_of_it(redis, deaths):
+    vanished = death(exit_code=None, node="node-1")
+    await deaths.record(ORG, vanished)
+    await deaths.enrich(ORG, vanished._replace(at=NOW - 30, node="", job=JOB))
+    assert await deaths.of(ORG, "linux-1") == vanished._replace(job=JOB)
+
+
+async def test_a_record_that_never_keeps_still_is_an_error_and_not_a_silent_loss(deaths):
+    await deaths.record(ORG, death())
+    tries = []
+
+    async def overtaken(**_):
+        tries.append(1)
+        return 0
+
+    deaths._replace = overtaken
+    with pytest.raises(StoreUnavailableError):
+        await deaths.enrich(ORG, death(job=JOB))
+    assert len(tries) == ATTEMPTS
+
+
+async def test_of_endless_logs_the_last_lines_are_kept(redis, deaths):
+    many = tuple(f"line {number}" for number in range(MOST_LINES + 1))
+    long = ("first", "x" * 1_000_000, *("y" * 2_000 for _ in range(16)))
+    await deaths.record(ORG, death(runner_log=many, host_log=long))
+    kept = await deaths.of(ORG, "linux-1")
+    assert kept.runner_log == many[1:]
+    assert sum(map(len, kept.host_log)) <= MOST_CHARACTERS
+    assert kept.host_log == ("y" * 2_000,) * 16
+    await deaths.record(ORG, death(2, host_log=("x" * 2_001,)))
+    assert (await deaths.of(ORG, "linux-2")).host_log == ("x" * 2_000,)
+    assert await redis.hstrlen(keys.deaths(ORG), "uid-1 1790000000.000 137") < 20_000

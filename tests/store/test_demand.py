@@ -1,0 +1,35 @@
+"""A job is known while it waits or runs, and for an hour after."""
+
+import pytest
+
+from ghapp.health.demand import Job
+from ghapp.store import keys
+from ghapp.store.demand import Demand
+
+NOW = 1_790_000_000.0
+
+
+def job(status):
+    return Job(42, status, ("linux",), "acme/api", NOW, runner_id=1, runner_name="linux-1")
+
+
+@pytest.mark.parametrize("statuses", [["queued"], ["queued", "running"], ["running"], ["running", "over"], ["over"]])
+async def test_a_job_is_known_by_its_id_as_it_was_told_last(redis, statuses):
+    demand = Demand(redis)
+    for status in statuses:
+        await demand.tell(7, [job(status)])
+    assert await demand.one(7, 42) == job(statuses[-1])
+    assert [await demand.one(7, 43), await demand.one(8, 42)] == [None, None]
+
+
+async def test_a_job_that_is_over_is_remembered_for_an_hour_and_does_not_begin_again(redis):
+    demand = Demand(redis)
+    await demand.tell(7, [job("running"), job("over"), job("running")])
+    assert await demand.all(7) == []
+    assert await demand.one(7, 42) == job("over")
+    assert await redis.ttl(f"{keys.over(7)}:42") == 3600
+
+
+async def test_a_job_that_was_marked_as_over_before_records_were_kept_is_not_known(redis):
+    await redis.set(f"{keys.over(7)}:42", b"1")
+    assert await Demand(redis).one(7, 42) is None

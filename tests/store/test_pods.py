@@ -1,0 +1,138 @@
+"""Views of namespaces, kept by a watch that may be late, cut off, or not alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.pod import Container, Ended, EphemeralRunner, Owner, Pod
+from ghapp.store import keys
+from ghapp.store.pods import KEPT_SECONDS, Pods
+
+NOW = 1_790_000_000.25
+NS = "runners"
+
+
+def pod(name="a", uid="uid-a", version="100", **changes):
+    return Pod(NS, name, uid, version, NOW - 60)._replace(**changes)
+
+
+def runner(name="a", uid="uid-o", version="100", **changes):
+    return EphemeralRunner(NS, name, uid, version, NOW - 60)._replace(**changes)
+
+
+FULL_POD = pod(
+    phase="Running",
+    node="node-1",
+    labels={"app": "runner"},
+    owners=(Owner("EphemeralRunner", "a", "uid-o"),),
+    service_account="a",
+    reason="Evicted",
+    message="low on memory",
+    disruption="PreemptionByScheduler",
+    deleting_since=NOW,
+    runner=Container("runner", ended=Ended(137, 9, "OOMKilled", "", NOW - 50, NOW), last_ended=Ended(0), restarts=2),
+)
+FULL_RUNNER = runner(
+    phase="Running", runner_id=3, runner_name="a", job_id="42", finalizers=("x", "y"), failures=1, org="acme"
+)
+
+
+async def test_a_view_comes_back_as_it_was_seen(redis):
+    await Pods(redis).replace_all(NS, [FULL_POD, pod("b")], [FULL_RUNNER], NOW)
+    assert await Pods(redis).all(NS) == ({"a": FULL_POD, "b": pod("b")}, {"a": FULL_RUNNER}, NOW)
+    assert await Pods(redis).all("elsewhere") is None
+
+
+async def test_before_the_first_list_there_is_no_view_and_no_event_makes_one(redis):
+    pods = Pods(redis)
+    assert await pods.put(NS, pod()) is False
+    assert await pods.touch(NS, NOW) is False
+    assert await pods.drop(NS, "a", "uid-a") is False
+    assert await pods.all(NS) is None
+
+
+async def test_an_empty_namespace_is_a_view_too(redis):
+    await Pods(redis).replace_all(NS, [], [], NOW)
+    assert await Pods(redis).all(NS) == ({}, {}, NOW)
+
+
+async def test_what_a_complete_list_lacks_is_gone(redis):
+    pods = Pods(redis)
+    await pods.replace_all(NS, [pod("a"), pod("b")], [runner("a"), runner("b")], NOW)
+    await pods.replace_all(NS, [pod("b")], [runner("c")], NOW + 1)
+    view = await pods.all(NS)
+    assert (set(view.pods), set(view.objects), view.seen_at) == ({"b"}, {"c"}, NOW + 1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 10_000])
+async def test_a_list_of_any_length_is_recorded_whole(redis, count):
+    await Pods(redis).replace_all(NS, [pod(f"p{each}") for each in range(count)], [], NOW)
+    assert len((await Pods(redis).all(NS)).pods) == count
+
+
+async def test_the_view_is_as_old_as_its_older_half(redis):
+    pods = Pods(redis)
+    await pods.replace_pods(NS, [pod()], NOW)
+    assert await pods.all(NS) is None, "nobody has listed the objects yet"
+    assert await pods.known(NS) == [pod()]
+    await pods.replace_objects(NS, [runner()], NOW + 1)
+    assert (await pods.all(NS)).seen_at == NOW
+    await pods.touch(NS, NOW + 5)
+    view = await pods.all(NS)
+    assert (view.seen_at, set(view.pods), set(view.objects)) == (NOW + 1, {"a"}, {"a"})
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"),
+    [("99", False), ("100", True), ("101", True), ("1000", True), ("9", False), ("opaque", True)],
+)
+async def test_a_late_event_does_not_undo_a_later_one(redis, version, taken):
+    pods = Pods(redis)
+    await pods.replace_all(NS, [pod()], [runner()], NOW)
+    for told in (pod(version=version, phase="Failed"), runner(version=version, phase="Failed")):
+        assert await pods.put(NS, told) is taken
+    view = await pods.all(NS)
+    assert (view.pods["a"].phase == "Failed") is (view.objects["a"].phase == "Failed") is taken
+
+
+async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
+    pods = Pods(redis)
+    await pods.replace_all(NS, [pod("a"), pod("b")], [runner("a")], NOW)
+    changed, added = pod("a", version="101", phase="Running"), pod("c")
+    for told in (changed, added):
+        assert await pods.put(NS, told) is True
+    assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW)
+
+
+async def test_one_that_is_gone_goes_and_its_successor_and_namesake_stay(redis):
+    pods = Pods(redis)
+    await pods.replace_all(NS, [pod("a"), pod("b")], [runner("a")], NOW)
+    await pods.put(NS, pod("b", uid="uid-new", version="101"))
+    assert await pods.drop(NS, "b", "uid-a") is False, "that was its predecessor"
+    assert await pods.drop(NS, "a", "uid-a") is True
+    assert await pods.drop(NS, "a", "uid-a") is False
+    view = await pods.all(NS)
+    assert (set(view.pods), set(view.objects)) == ({"b"}, {"a"})
+    assert await pods.drop(NS, "a", "uid-o") is True
+    assert (await pods.all(NS)).objects == {}
+
+
+async def test_a_bookmark_says_that_the_view_is_still_true(redis):
+    pods = Pods(redis)
+    await pods.replace_all(NS, [pod()], [], NOW)
+    await pods.replace_objects(NS, [], NOW + 90)
+    assert await pods.touch(NS, NOW + 60) is True
+    assert (await pods.all(NS)).seen_at == NOW + 60
+    await pods.touch(NS, NOW + 30)
+    assert (await pods.all(NS)).seen_at == NOW + 30, "a clock that had jumped ahead is not believed for ever"
+
+
+async def test_a_view_that_nobody_refreshes_goes_by_itself(redis):
+    pods = Pods(redis)
+    await pods.replace_all(NS, [pod()], [], NOW)
+    assert KEPT_SECONDS - 5 < await redis.ttl(keys.pods(NS)) <= KEPT_SECONDS
+    await redis.expire(keys.pods(NS), 5)
+    await pods.put(NS, pod("b"))
+    assert await redis.ttl(keys.pods(NS)) <= 5
+    await pods.touch(NS, NOW)
+    assert await redis.ttl(keys.pods(NS)) > 5

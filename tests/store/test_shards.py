@@ -1,0 +1,70 @@
+"""What was told of shards, whoever tells it at the same time."""
+
+import asyncio
+
+import pytest
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.health.active import ANSWER_SECONDS, MOST_DEPLOYS, Answer, Deploy, Role
+from ghapp.store import keys
+from ghapp.store.shards import Shards
+
+ORG, NOW = 7, 1_790_000_000.25
+
+
+def deploy(shard, role=Role.ACTIVE, at=NOW, ref=""):
+    return Deploy(shard, role, at, NOW, ref, "token ci")
+
+
+async def test_a_deploy_comes_back_as_it_was_told_by_pool_and_org(redis):
+    shards = Shards(redis)
+    told = await shards.tell(ORG, "linux", lambda _: deploy("pink", ref="v42"))
+    assert told == deploy("pink", ref="v42")
+    assert await shards.deploys(ORG, "linux") == (told,)
+    assert await shards.deploys(ORG, "mac") == ()
+    assert await shards.deploys(ORG + 1, "linux") == ()
+
+
+async def test_a_shard_has_one_record_that_the_next_is_made_of_and_the_last_told_comes_last(redis):
+    shards = Shards(redis)
+    await shards.tell(ORG, "linux", lambda _: deploy("pink", Role.INACTIVE, ref="v42"))
+    await shards.tell(ORG, "linux", lambda _: deploy("purple"))
+    await shards.tell(ORG, "linux", lambda last: last._replace(role=Role.ACTIVE) if last else deploy("pink"))
+    assert await shards.deploys(ORG, "linux") == (deploy("purple"), deploy("pink", ref="v42"))
+
+
+async def test_of_all_who_tell_at_once_none_is_lost(redis):
+    names = [f"s{number}" for number in range(MOST_DEPLOYS)]
+    await asyncio.gather(*(Shards(redis).tell(ORG, "linux", lambda _, name=name: deploy(name)) for name in names))
+    assert sorted(each.shard for each in await Shards(redis).deploys(ORG, "linux")) == names
+
+
+async def test_no_more_shards_are_kept_than_there_is_room_for(redis):
+    for number in range(MOST_DEPLOYS + 3):
+        await Shards(redis).tell(ORG, "linux", lambda _, number=number: deploy(f"s{number}"))
+    kept = await Shards(redis).deploys(ORG, "linux")
+    assert [each.shard for each in kept] == [f"s{number}" for number in range(3, MOST_DEPLOYS + 3)]
+    assert await redis.hlen(keys.deploys(ORG)) == 1
+
+
+async def test_a_record_that_changes_each_time_is_given_up_and_not_overwritten(redis):
+    shards, other = Shards(redis), Shards(redis)
+    seen = iter(range(1000))
+
+    async def replace(**asked):
+        number = next(seen)
+        await other.tell(ORG, "linux", lambda _: deploy("other", at=NOW + number))
+        return await shards_replace(**asked)
+
+    shards_replace, shards._replace = shards._replace, replace
+    with pytest.raises(StoreUnavailableError, match="20 times under our hands"):
+        await shards.tell(ORG, "linux", lambda _: deploy("pink"))
+    assert "pink" not in {each.shard for each in await shards.deploys(ORG, "linux")}
+
+
+@pytest.mark.parametrize("answer", [Answer("pink", "", NOW), Answer("", "it ended with 1", NOW)])
+async def test_an_answer_is_kept_for_five_minutes(redis, answer):
+    await Shards(redis).answered(ORG, "linux", answer)
+    assert await Shards(redis).answer(ORG, "linux") == answer
+    assert await Shards(redis).answer(ORG, "mac") is None
+    assert 0 < await redis.ttl(f"{keys.active(ORG)}:linux") <= ANSWER_SECONDS

@@ -1,0 +1,267 @@
+"""Two shards of one pool in the sandbox: what the gate says of them, from real sweeps and deliveries."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ghapp.cli.looking import Look
+from ghapp.cli.waiting import Patience, watch
+from ghapp.health.active import Deploy, Role
+from ghapp.health.gate import Question
+from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from ghapp.settings import Settings
+from ghapp.store.shards import Shards
+from jobs.active import ask_shards_of
+from jobs.house import open_house
+from jobs.installations import discover_installations
+from jobs.sweep import sweep_installation
+from tests.sandbox.receivers import Receiver
+from tests.stories.conftest import POOL, Clock, Story
+from tests.stories.processes import environment
+
+LONG_JOBS = Pace(job=(36_000.0, 36_000.0))
+"""A job ends when the story says so."""
+
+
+class Shop(Story):
+    """A story with the shards purple, which is active, and pink, which is not."""
+
+    async def live(self, seconds=60.0):
+        await self.pass_(seconds)
+        await sweep_installation(self.house, self.installation)
+
+    async def tell(self, shard, role, ref=""):
+        told = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
+        await Shards(self.house.redis).tell(self.installation, POOL, lambda _: told)
+        await self.pass_(2)  # GitHub tells times in whole seconds
+
+    async def work_on(self, shard, count=1, *, finish=False):
+        """Jobs are queued that only this shard may take; deliveries tell of it."""
+        jobs = self.sandbox.control.queue("acme", labels=[POOL, f"shard:{shard}"], count=count)
+        await self.pass_(1)
+        await self.receive(2 * count)
+        if finish:
+            for job in jobs:
+                self.sandbox.control.finish("acme", job_id=job)
+            await self.receive(count)
+        return jobs
+
+    def runners(self, shard):
+        registered = self.sandbox.world.orgs["acme"].fleet.roster.registered.values()
+        return [each.id for each in registered if each.pool == shard]
+
+    def look(self, **asked):
+        (pool,) = self.settings.pools_of("acme")
+        look = Look(self.settings, self.house.redis, "acme", pool, self.clock)
+        return lambda: look.judge(Question(asked.pop("shard", "pink"), **asked))
+
+    async def gate(self, **asked):
+        return await self.look(**asked)()
+
+
+@pytest.fixture
+def shards(redis_url, redis, tmp_path):
+    @asynccontextmanager
+    async def open_shards(pink=3, purple=3, rows="", *, ephemeral=False):
+        org = OrgConfig(
+            pools=tuple(
+                PoolConfig(name=name, size=size, labels=(POOL, f"shard:{name}"), ephemeral=ephemeral)
+                for name, size in (("pink", pink), ("purple", purple))
+            )
+        )
+        with (
+            SandboxServer(SandboxConfig(orgs=(org,), quiet=True, ticking=False, pace=LONG_JOBS)) as sandbox,
+            Receiver() as hook,
+        ):
+            policy = tmp_path / "ghapp.toml"
+            policy.write_text(
+                f'[[pools]]\norg = "acme"\nname = "{POOL}"\nlabels = ["{POOL}"]\nshard_label = "shard"\n{rows}'
+            )
+            environ = environment(sandbox, redis_url, policy)
+            settings, clock = Settings.read(environ), Clock()
+            async with open_house(settings, clock) as house:
+                await discover_installations(house)
+                shop = Shop(sandbox, settings, house, clock, hook, environ, sandbox.installation_id())
+                shop.listen()
+                await shop.live()
+                await shop.live()
+                await shop.tell("purple", "active")
+                yield shop
+
+    return open_shards
+
+
+def check(answer, name):
+    (found,) = [each for each in answer.checks if each.name == name]
+    return found
+
+
+def steps(answer):
+    return [each.step for each in answer.next]
+
+
+async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
+    async with shards(pink=0) as it:
+        await it.work_on("purple", 2)
+        await it.tell("pink", "inactive", "v42")
+        assert not (await it.gate(canary=True)).passed, "there is nobody yet"
+        it.sandbox.control.register("acme", pool="pink", count=3)
+        await it.live()
+        assert not (await it.gate(min_online=3, canary=True)).passed, "no canary yet"
+        await it.work_on("pink", finish=True)
+        await it.live()
+        ready = await it.gate(min_online=3, canary=True)
+        assert ready.passed
+        assert steps(ready) == ["make pink active in place of purple"]
+
+        await it.tell("pink", "active", "v42")
+        await it.tell("purple", "inactive")
+        await it.live()
+        await it.work_on("pink", 2)
+        after = await it.gate()
+    assert (after.passed, after.role) == (True, Role.ACTIVE)
+    assert steps(after) == ["drain purple, then stop it"]
+    assert "would hurt 2 running jobs" in after.next[0].why
+    assert not check(after, "one-shard").passed, "both took jobs within minutes"
+
+
+async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
+    async with shards() as it:
+        await it.work_on("purple", 3)
+        it.sandbox.control.take_offline("acme", ids=it.runners("pink"), alive=False)
+        for _ in range(6):
+            await it.live()
+        await it.work_on("purple", 0)
+        answer = await it.gate()
+    assert not answer.passed
+    assert check(answer, "users").said == "the active shard purple has taken 3 jobs in the last 10 minutes; no outage"
+    assert [step.partition(":")[0] for step in steps(answer)] == [
+        "provision pink again",
+        "recreate what is unhealthy",
+        "clean up pink and provision it again",
+        "break glass",
+    ]
+
+
+async def test_both_are_down_and_that_is_an_outage(shards):
+    async with shards() as it:
+        it.sandbox.control.take_offline("acme", ids=it.runners("pink") + it.runners("purple"), alive=False)
+        for _ in range(6):
+            await it.live()
+        answer = await it.gate()
+        active = await it.gate(shard="purple")
+    assert check(answer, "users").said == "the active shard purple has no runner online: an outage"
+    assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
+    assert steps(active) == ["raise the alarm", "break glass"], "nothing is done to the active one below that"
+
+
+async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path):
+    (tmp_path / "active").write_text("pink\n")
+    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as it:
+        await it.work_on("purple", 2)
+        disputed = await it.gate()
+        (tmp_path / "active").write_text("purple\n")
+        agreed = await it.gate()
+        (tmp_path / "active").unlink()
+        silent = await it.gate()
+    assert (disputed.passed, disputed.role, steps(disputed)) == (False, Role.UNKNOWN, ["stop"])
+    assert "the configuration says that pink is active (active_command)" in disputed.next[0].why
+    assert "GitHub has given purple 2 jobs lately" in disputed.next[0].why
+    assert (agreed.passed, silent.passed) == (True, True)
+    assert "the configuration is silent: active_command failed, it ended with 1" in check(silent, "role").said
+
+
+async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role(shards, tmp_path):
+    (tmp_path / "active").write_text("purple\n")
+    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as it:
+        assert await ask_shards_of(it.house, it.installation) == 1
+        kept = await Shards(it.house.redis).answer(it.installation, POOL)
+        (tmp_path / "active").unlink()
+        assert await ask_shards_of(it.house, it.installation) == 0
+        failed = await Shards(it.house.redis).answer(it.installation, POOL)
+        assert await ask_shards_of(it.house, it.installation + 1) == 0, "nobody knows that installation"
+    assert (kept.shard, kept.failure) == ("purple", "")
+    assert (failed.shard, failed.failure) == ("", "it ended with 1")
+
+
+async def test_a_shard_that_is_online_and_takes_no_jobs_does_not_pass_with_a_canary(shards):
+    async with shards() as it:
+        await it.tell("pink", "inactive", "v42")
+        await it.work_on("purple", 2)
+        await it.live()
+        answer = await it.gate(canary=True)
+        assert (await it.gate()).passed
+    assert not answer.passed
+    assert check(answer, "online").passed
+    assert check(answer, "canary").said == "no job was taken and completed on pink since the deploy of v42"
+    assert steps(answer)[0] == "send a canary job to pink"
+
+
+async def test_while_github_is_away_nothing_passes_and_nothing_is_changed(shards):
+    async with shards() as it:
+        await it.work_on("purple", 2)
+        assert (await it.gate()).passed
+        it.sandbox.control.fault(match=".*", status=500)
+        await it.live()
+        answer = await it.gate()
+    assert not answer.passed
+    assert check(answer, "github").said.startswith("GitHubUnavailable: ")
+    assert steps(answer) == ["wait until GitHub answers, then ask again"]
+    assert [each.changes for each in answer.next] == [""]
+
+
+class Waiting:
+    """A gate that is waited for: each pause is an interval of the fleet's life."""
+
+    def __init__(self, it, happen=lambda: None):
+        self.it, self.happen, self.began, self.said = it, happen, it.clock(), []
+
+    def clock(self):
+        return self.it.clock() - self.began
+
+    async def pause(self, _seconds):
+        self.happen()
+        await self.it.live(30)
+
+    def say(self, answer, _waited):
+        self.said.append(answer.passed)
+
+    async def watch(self, patience, **asked):
+        return await watch(self.it.look(**asked), patience, self.clock, self.pause, self.say)
+
+
+async def test_a_shard_that_flaps_does_not_settle_and_one_that_holds_does(shards):
+    async with shards(pink=1) as it:
+        (pink,) = it.runners("pink")
+        up = [True]
+
+        def flap():
+            up[0] = not up[0]
+            (it.sandbox.control.bring_online if up[0] else it.sandbox.control.take_offline)("acme", ids=[pink])
+
+        flapping = await Waiting(it, flap).watch(Patience(300, 300, 60))
+        if not up[0]:
+            flap()
+        held = Waiting(it)
+        settled = await held.watch(Patience(300, 300, 60))
+    assert not flapping.passed
+    assert not check(flapping, "settled").passed
+    assert settled.passed
+    assert check(settled, "settled").said == "it has passed without a gap for 60 of 60 s"
+    assert len(held.said) <= 4, "it is not waited for longer than it takes"
+
+
+async def test_a_shard_that_starts_is_waited_for(shards):
+    async with shards(pink=0) as it:
+        registered = []
+
+        def provision():
+            registered.append(registered or it.sandbox.control.register("acme", pool="pink", count=2))
+
+        waiting = Waiting(it, provision)
+        answer = await waiting.watch(Patience(300, 300), min_online=2)
+    assert answer.passed
+    assert waiting.said[0] is False
