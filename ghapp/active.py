@@ -16,8 +16,8 @@ from contextlib import suppress
 
 import httpx
 
-from ghapp.health.active import Answer
-from ghapp.health.shards import is_shard
+from ghapp.health.rollout.active import Answer
+from ghapp.health.rollout.shards import is_shard
 from ghapp.settings import COMMAND_ENV, PoolSettings, Settings
 
 TIMEOUT_SECONDS = 10.0

@@ -24,9 +24,9 @@ from ghapp.credentials import AppCredentials, read_credentials
 from ghapp.errors import ConfigurationError
 from ghapp.health.cadence import BudgetLimits
 from ghapp.health.fuse import FuseLimits
-from ghapp.health.leak import LeakLimits
+from ghapp.health.leaks.leak import LeakLimits
 from ghapp.health.plan import RemediationLimits
-from ghapp.health.shards import flaw_of, has_shards, is_shard
+from ghapp.health.rollout.shards import flaw_of, has_shards, is_shard
 from ghapp.health.verdict import Limits
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.health.clusterside import Unseen
+from ghapp.health.cluster.clusterside import Unseen
 from ghapp.health.document import timestamp
 
 COLOURS = {

@@ -7,10 +7,10 @@ from functools import partial
 from ghapp.errors import GitHubError
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose
-from ghapp.health.deletable import Circumstances
+from ghapp.health.cluster.deletable import Circumstances
+from ghapp.health.cluster.podclaim import by_name
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
-from ghapp.health.podclaim import by_name
 from ghapp.log import logger
 from jobs.house import House
 

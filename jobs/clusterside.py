@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.health.clusterside import (
+from ghapp.health.cluster.clusterside import (
     ClusterSide,
     Unseen,
     bridged,

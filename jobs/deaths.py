@@ -17,10 +17,10 @@ from redis.asyncio import Redis
 from ghapp import work
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterError
-from ghapp.health.death import Death, died, vanished
+from ghapp.health.cluster.pod import Pod
+from ghapp.health.deaths.death import Death, died, vanished
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
-from ghapp.health.pod import Pod
 from ghapp.health.pools import pool_of
 from ghapp.log import logger
 from ghapp.settings import Settings

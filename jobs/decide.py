@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from functools import partial
 
 from ghapp.health import evidence as seen
+from ghapp.health.cluster.deletion import is_deferred
+from ghapp.health.cluster.podclaim import by_name
 from ghapp.health.decision import Decision, Turn, by_pool
 from ghapp.health.decision import decide as decided
-from ghapp.health.deletion import is_deferred
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.plan import Plan
-from ghapp.health.podclaim import by_name
 from ghapp.health.remediation import is_open
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS

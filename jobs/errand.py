@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
-from ghapp.health import absence, deletion
+from ghapp.health import absence
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose
-from ghapp.health.deletable import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS, Circumstances, Finding, Ruling
-from ghapp.health.deletion import Deletion
+from ghapp.health.cluster import deletion
+from ghapp.health.cluster.deletable import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS, Circumstances, Finding, Ruling
+from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.obstacle import Because
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
-from ghapp.health.obstacle import Because
 from ghapp.health.remediation import heir_of, there
 from ghapp.log import logger
 from ghapp.settings import PoolSettings

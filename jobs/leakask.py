@@ -10,15 +10,15 @@ from typing import NamedTuple
 from ghapp.errors import GitHubError, NotFoundError
 from ghapp.github.api import Tenant
 from ghapp.health import evidence as seen
-from ghapp.health.asking import busy_after, is_due, is_worth_asking
 from ghapp.health.cadence import Purpose
+from ghapp.health.cluster.pod import Pod
+from ghapp.health.cluster.podclaim import claim_on
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence
-from ghapp.health.heard import Heard
 from ghapp.health.installation import Installation
-from ghapp.health.leak import Memory
-from ghapp.health.pod import Pod
-from ghapp.health.podclaim import claim_on
+from ghapp.health.leaks.asking import busy_after, is_due, is_worth_asking
+from ghapp.health.leaks.heard import Heard
+from ghapp.health.leaks.leak import Memory
 from ghapp.log import logger
 from jobs.house import House
 from jobs.leaklook import Known, Seen, names_of

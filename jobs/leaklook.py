@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
-from ghapp.health.asking import heard_of
+from ghapp.health.cluster.pod import Pod
+from ghapp.health.cluster.podclaim import Claimed, by_name
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.heard import Heard
 from ghapp.health.installation import Installation
-from ghapp.health.leak import Look, Memory
-from ghapp.health.pod import Pod
-from ghapp.health.podclaim import Claimed, by_name
+from ghapp.health.leaks.asking import heard_of
+from ghapp.health.leaks.heard import Heard
+from ghapp.health.leaks.leak import Look, Memory
+from ghapp.health.leaks.whose import is_ours
 from ghapp.health.pools import pool_of
-from ghapp.health.whose import is_ours
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.house import House

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConflictError
+from ghapp.health.cluster.pod import Pod
 from ghapp.health.installation import Installation
-from ghapp.health.leak import LeakLimits, Look, Memory, Reaping, leaks
-from ghapp.health.orphan import Orphan, orphan
-from ghapp.health.pod import Pod
+from ghapp.health.leaks.leak import LeakLimits, Look, Memory, Reaping, leaks
+from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.log import logger
 from ghapp.replace.pods import delete_account, require_leave
 from ghapp.store.leaks import Leaks

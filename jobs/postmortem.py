@@ -20,10 +20,9 @@ from ghapp.errors import (
 from ghapp.github.checks import Checks
 from ghapp.github.jobs import Jobs
 from ghapp.health.cadence import Purpose
-from ghapp.health.cause import Cause
-from ghapp.health.death import Death
-from ghapp.health.installation import Installation
-from ghapp.health.postmortem import (
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.postmortem import (
     NAME,
     JobFacts,
     failed_for_it,
@@ -33,6 +32,7 @@ from ghapp.health.postmortem import (
     post_mortem_report,
     wants_lines,
 )
+from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.deaths import Deaths

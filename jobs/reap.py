@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ghapp.errors import ClusterError, ConfigurationError
+from ghapp.health.cluster.pod import Pod
 from ghapp.health.installation import Installation
-from ghapp.health.leak import Guard, Look, Memory, Reaping, leaks
-from ghapp.health.pod import Pod
+from ghapp.health.leaks.leak import Guard, Look, Memory, Reaping, leaks
 from ghapp.log import logger
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick

@@ -9,10 +9,10 @@ from ghapp.github.api import Removal
 from ghapp.health import absence
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose
+from ghapp.health.cluster.podclaim import by_name, claim_on
 from ghapp.health.evidence import Evidence, Fold
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
-from ghapp.health.podclaim import by_name, claim_on
 from ghapp.health.pools import pool_of
 from ghapp.health.remediation import Step, heir_of, may_act, step_after, there
 from ghapp.health.verdict import judge

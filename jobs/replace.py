@@ -10,9 +10,9 @@ from ghapp.errors import (
     ConflictError,
     ResourceMissingError,
 )
+from ghapp.health.cluster.obstacle import Because
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
-from ghapp.health.obstacle import Because
 from ghapp.log import logger
 from ghapp.replace import arc, pods
 from ghapp.settings import PoolSettings

@@ -9,7 +9,7 @@ from ghapp import work
 from ghapp.errors import BudgetSpentError, GitHubError, PermissionMissingError, RateLimitedError
 from ghapp.github.checks import Checks
 from ghapp.health.cadence import Purpose
-from ghapp.health.clusterside import ClusterSide, namespaces_of
+from ghapp.health.cluster.clusterside import ClusterSide, namespaces_of
 from ghapp.health.installation import Installation
 from ghapp.health.posting import Head, Next, Posted, Setback, Standing, next_of, repository_of
 from ghapp.health.report import Fleet, Report, report_on

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ghapp.errors import PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.health.cadence import Purpose
-from ghapp.health.cause import Cause
-from ghapp.health.death import DeadJob, Death, joined, retold
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death, joined, retold
+from ghapp.health.deaths.postmortem import JobFacts, job_at_death, wants_lines
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
-from ghapp.health.postmortem import JobFacts, job_at_death, wants_lines
 from ghapp.loki import LogStore
 from jobs.house import House
 

@@ -6,15 +6,15 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from ghapp.health.death import Death, document
+from ghapp.health.cluster.podclaim import by_name, claim_on
+from ghapp.health.deaths.death import Death, document
 from ghapp.health.document import PoolStanding, health_document, timestamp
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, FuseReason, Position, Tally
 from ghapp.health.installation import Installation
+from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.leaks.orphan import document as orphan_document
 from ghapp.health.news import news, told_state
-from ghapp.health.orphan import Orphan
-from ghapp.health.orphan import document as orphan_document
-from ghapp.health.podclaim import by_name, claim_on
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import judge
 from ghapp.log import logger

@@ -24,7 +24,7 @@ from ghapp.cluster.lease import Leadership
 from ghapp.cluster.sight import Change, Listed, Sight, Trouble
 from ghapp.cluster.watch import follow
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConfigurationError, ResourceMissingError
-from ghapp.health.pod import EphemeralRunner, Pod
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync

@@ -15,9 +15,9 @@ import click
 from ghapp.cli.looking import Look, blue_green
 from ghapp.cli.opening import FAILED, opened, run, settings_here
 from ghapp.cli.waiting import Patience, watch
-from ghapp.health.gate import Gate, Question
-from ghapp.health.provision import LARGEST_BYTES, Provision, provision
-from ghapp.health.shards import is_shard
+from ghapp.health.rollout.gate import Gate, Question
+from ghapp.health.rollout.provision import LARGEST_BYTES, Provision, provision
+from ghapp.health.rollout.shards import is_shard
 from ghapp.settings import PoolSettings, Settings
 
 SWEEPS = 3

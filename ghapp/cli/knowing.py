@@ -12,12 +12,12 @@ from ghapp.errors import GhappError
 from ghapp.settings import PoolSettings, Settings
 
 if TYPE_CHECKING:
-    from ghapp.health.clusterside import Unseen
-    from ghapp.health.death import Death
+    from ghapp.health.cluster.clusterside import Unseen
+    from ghapp.health.cluster.podclaim import PodClaim
+    from ghapp.health.deaths.death import Death
     from ghapp.health.evidence import Evidence, Survey
     from ghapp.health.fuse import Fuse
     from ghapp.health.installation import Installation
-    from ghapp.health.podclaim import PodClaim
     from ghapp.health.verdict import Limits
 
 APART_SECONDS = 60.0
@@ -46,9 +46,9 @@ class Org:
 
     def document(self, evidence: Evidence, now: float) -> dict[str, Any]:
         """What is true of one runner at `now`."""
+        from ghapp.health.cluster.podclaim import claim_on
         from ghapp.health.document import PoolStanding, health_document
         from ghapp.health.fuse import Fuse
-        from ghapp.health.podclaim import claim_on
         from ghapp.health.pools import pool_of
         from ghapp.health.verdict import judge
         from ghapp.store.fuses import WHOLE_ORG
@@ -67,7 +67,7 @@ async def fleet(settings: Settings, org: str | None) -> Fleet:
     Raises:
         UnknownOrgError: the App is not installed there.
     """
-    from ghapp.health.clusterside import unseen
+    from ghapp.health.cluster.clusterside import unseen
     from ghapp.store.installations import Installations
     from ghapp.store.pods import Pods
     from ghapp.store.runners import Runners
@@ -97,7 +97,7 @@ async def one(settings: Settings, org: str, name_or_id: str) -> dict[str, Any]:
         UnknownOrgError: the App is not installed there.
         GhappError: nobody told us of such a runner.
     """
-    from ghapp.health import death
+    from ghapp.health.deaths import death
     from ghapp.health.document import never_seen
     from ghapp.store.deaths import Deaths
     from ghapp.store.installations import Installations
@@ -129,7 +129,7 @@ def is_of(death: Death, evidence: Evidence) -> bool:
 
 
 async def _org(settings: Settings, redis: Any, installation: Installation) -> Org:
-    from ghapp.health.podclaim import by_name
+    from ghapp.health.cluster.podclaim import by_name
     from ghapp.store.fuses import Fuses
     from ghapp.store.podclaims import PodClaims
     from ghapp.store.runners import Runners
@@ -147,7 +147,7 @@ async def _org(settings: Settings, redis: Any, installation: Installation) -> Or
 
 async def _phantoms(redis: Any, installation: Installation) -> list[dict[str, Any]]:
     """What the last looks found and lasts, as documents."""
-    from ghapp.health.clusterside import told_since
+    from ghapp.health.cluster.clusterside import told_since
     from ghapp.health.document import timestamp
     from ghapp.store.clusterside import ClusterSides
 

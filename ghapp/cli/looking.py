@@ -8,10 +8,10 @@ from typing import Any
 
 from ghapp.cli.opening import chosen
 from ghapp.errors import ConfigurationError
-from ghapp.health.active import Answer
-from ghapp.health.gate import Gate, Question, Sources, judge_gate
-from ghapp.health.shards import has_shards
-from ghapp.health.shardstanding import LOOP_SECONDS, Known
+from ghapp.health.rollout.active import Answer
+from ghapp.health.rollout.gate import Gate, Question, Sources, judge_gate
+from ghapp.health.rollout.shards import has_shards
+from ghapp.health.rollout.shardstanding import LOOP_SECONDS, Known
 from ghapp.settings import PoolSettings, Settings
 
 ASK_AGAIN_SECONDS = 15.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
-from ghapp.health.gate import Gate, settled
-from ghapp.health.settling import Settling, looked
+from ghapp.health.rollout.gate import Gate, settled
+from ghapp.health.rollout.settling import Settling, looked
 
 POLL_SECONDS = 1.0
 

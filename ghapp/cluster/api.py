@@ -20,7 +20,7 @@ from ghapp.cluster.transport import Transport
 from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods
 from ghapp.cluster.wire.envelope import Page
 from ghapp.errors import ClusterUnavailableError, ConflictError, VersionGoneError
-from ghapp.health.pod import EphemeralRunner, Pod
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
 
 T = TypeVar("T")
 

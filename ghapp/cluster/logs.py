@@ -6,7 +6,7 @@ from ghapp.cluster.call import PODS, Call
 from ghapp.cluster.refusal import BAD_REQUEST, RefusedError
 from ghapp.cluster.transport import Transport
 from ghapp.errors import ResourceMissingError
-from ghapp.health.pod import Pod
+from ghapp.health.cluster.pod import Pod
 
 MOST_BYTES = 256 * 1024
 LONGEST_CHARACTER = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from ghapp.errors import ClusterError
-from ghapp.health.pod import Pod
+from ghapp.health.cluster.pod import Pod
 
 T = TypeVar("T")
 

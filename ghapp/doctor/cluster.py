@@ -12,7 +12,7 @@ from ghapp.doctor import logstore, rights, watching
 from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
 from ghapp.doctor.looking import looked
 from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
-from ghapp.health.pod import RUNNER_CONTAINER, Pod
+from ghapp.health.cluster.pod import RUNNER_CONTAINER, Pod
 from ghapp.log import redact
 from ghapp.settings import PoolSettings, Settings
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ghapp.github.api import Tenant, expect
 from ghapp.github.wire import read
-from ghapp.health.postmortem import JobFacts
+from ghapp.health.deaths.postmortem import JobFacts
 
 NOTES_READ = 50
 """GitHub itself notes a handful; the rest are the workflow's own."""

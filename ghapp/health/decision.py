@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from ghapp.health.deletion import is_deferred
+from ghapp.health.cluster.deletion import is_deferred
+from ghapp.health.cluster.podclaim import NOBODY, Claimed, claim_on
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, FuseLimits, Position, Tally, room, tally, turn
 from ghapp.health.plan import Candidate, Plan, PoolLeave, RemediationLimits, plan
-from ghapp.health.podclaim import NOBODY, Claimed, claim_on
 from ghapp.health.pools import PoolRule, pool_of
 from ghapp.health.verdict import Limits, State, is_offline_too_long, judge, silent_since
 

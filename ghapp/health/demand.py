@@ -14,7 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
-from ghapp.health.pod import EphemeralRunner
+from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.health.pools import PoolRule, pool_of
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ghapp.health.deletion import Deletion
+from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.obstacle import SENTENCES
+from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.evidence import Evidence, Survey, observed_at
 from ghapp.health.fuse import Position
-from ghapp.health.obstacle import SENTENCES
-from ghapp.health.podclaim import PodClaim
 from ghapp.health.pools import pool_of
-from ghapp.health.shards import ShardRule, shard_of
+from ghapp.health.rollout.shards import ShardRule, shard_of
 from ghapp.health.verdict import State, Verdict
 
 Document = dict[str, Any]

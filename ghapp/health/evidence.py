@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.deletion import Deletion
+from ghapp.health.cluster.deletion import Deletion
 
 OVERTAKING_SECONDS = 120.0
 """No sweep or confirmation lives longer than this; see `jobs`."""

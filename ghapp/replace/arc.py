@@ -10,16 +10,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ghapp.cluster.api import Cluster
-from ghapp.health.deletable import (
+from ghapp.health.cluster.deletable import (
     REGISTRATION_FINALIZER,
     Circumstances,
     Finding,
     Ruling,
     rule_on_object,
 )
+from ghapp.health.cluster.obstacle import Because
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
 from ghapp.health.evidence import Evidence
-from ghapp.health.obstacle import Because
-from ghapp.health.pod import EphemeralRunner, Pod
 
 
 async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Circumstances) -> Finding:

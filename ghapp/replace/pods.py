@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.deletable import Circumstances, Finding, Ruling, rule_on_pod
+from ghapp.health.cluster.deletable import Circumstances, Finding, Ruling, rule_on_pod
 from ghapp.health.evidence import Evidence
 from ghapp.replace.arc import said_of
 

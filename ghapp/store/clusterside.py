@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
-from ghapp.health.clusterside import BRIDGED_SECONDS, ClusterSide
+from ghapp.health.cluster.clusterside import BRIDGED_SECONDS, ClusterSide
 from ghapp.store import keys
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -16,7 +16,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.death import DeadJob, Death
+from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.store import keys
 
 KEPT_SECONDS = 30 * 86_400

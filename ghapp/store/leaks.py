@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 from redis.asyncio import Redis
 
-from ghapp.health.leak import Memory
-from ghapp.health.orphan import Orphan
+from ghapp.health.leaks.leak import Memory
+from ghapp.health.leaks.orphan import Orphan
 from ghapp.store import keys
 
 KEPT_SECONDS = 86_400

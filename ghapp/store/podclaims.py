@@ -10,7 +10,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import PodClaimsFullError
-from ghapp.health.podclaim import PodClaim
+from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.store import keys
 
 MOST = 10_000

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from redis.asyncio import Redis
 
-from ghapp.health.pod import EphemeralRunner, Pod
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 
 KEPT_SECONDS = 7 * 86_400

@@ -9,7 +9,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.active import ANSWER_SECONDS, Answer, Deploy, told
+from ghapp.health.rollout.active import ANSWER_SECONDS, Answer, Deploy, told
 from ghapp.store import keys
 
 ATTEMPTS = 20

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health import death
+from ghapp.health.deaths import death
 from ghapp.store.connect import understood
 from ghapp.store.deaths import Deaths
 from ghapp.web.auth import Gate

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.active import Deploy, Role
-from ghapp.health.gate import Question, Sources, judge_gate
-from ghapp.health.shards import has_shards, is_shard
-from ghapp.health.shardstanding import LOOP_SECONDS, Known
+from ghapp.health.rollout.active import Deploy, Role
+from ghapp.health.rollout.gate import Question, Sources, judge_gate
+from ghapp.health.rollout.shards import has_shards, is_shard
+from ghapp.health.rollout.shardstanding import LOOP_SECONDS, Known
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import understood
 from ghapp.store.deaths import Deaths

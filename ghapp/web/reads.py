@@ -14,13 +14,13 @@ from typing import NamedTuple
 from cachetools import LRUCache
 from redis.asyncio import Redis
 
+from ghapp.health.cluster.pod import EphemeralRunner
+from ghapp.health.cluster.podclaim import Claimed, by_name, claim_on
 from ghapp.health.demand import Job, is_fresh
 from ghapp.health.document import Document, PoolStanding, health_document, never_seen
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
-from ghapp.health.pod import EphemeralRunner
-from ghapp.health.podclaim import Claimed, by_name, claim_on
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import State, Verdict, judge
 from ghapp.settings import Settings

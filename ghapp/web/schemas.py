@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ghapp.health.death import Cause
+from ghapp.health.deaths.death import Cause
 
 Schema = dict[str, Any]
 

@@ -13,10 +13,10 @@ from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cadence import Allowance, left
+from ghapp.health.cluster.misfit import Kind
 from ghapp.health.document import Document, timestamp
 from ghapp.health.evidence import Survey
 from ghapp.health.installation import Installation
-from ghapp.health.misfit import Kind
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.clusterside import ClusterSides

@@ -8,7 +8,7 @@ from ghapp.cluster import api as cluster_api
 from ghapp.cluster import logs
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, VersionGoneError
-from ghapp.health.pod import Ended
+from ghapp.health.cluster.pod import Ended
 
 NAMES = [f"linux-{number}" for number in range(5)]
 

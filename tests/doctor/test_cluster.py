@@ -15,7 +15,7 @@ from ghapp.doctor.cluster import of_configuration, of_label
 from ghapp.doctor.finding import Status
 from ghapp.doctor.rights import Place, needs, of_rights
 from ghapp.doctor.watching import of_ages, of_holder
-from ghapp.health.pod import Container, Pod
+from ghapp.health.cluster.pod import Container, Pod
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.heartbeats import Heartbeats

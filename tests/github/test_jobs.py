@@ -9,8 +9,8 @@ from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.transport import Answer
+from ghapp.health.deaths.postmortem import NAME, JobFacts
 from ghapp.health.installation import Installation
-from ghapp.health.postmortem import NAME, JobFacts
 from ghapp.health.report import Conclusion, Report
 
 HERE = "acme/api"

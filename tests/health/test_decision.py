@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from ghapp.health.cluster.podclaim import PodClaim, by_name
 from ghapp.health.decision import by_pool, decide
 from ghapp.health.fuse import Fuse, FuseLimits, FuseReason, Position, tally
 from ghapp.health.plan import Deferral, RemediationLimits
-from ghapp.health.podclaim import PodClaim, by_name
 from ghapp.health.verdict import Limits
 
 from .builders import MICROSECOND, NOW, lost, online, present, survey

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.health.demand import (
     QUEUED_TOO_LONG_SECONDS,
     RUNNING_TOO_LONG_SECONDS,
@@ -15,7 +16,6 @@ from ghapp.health.demand import (
     demand,
     is_over,
 )
-from ghapp.health.pod import EphemeralRunner
 from ghapp.settings import PoolSettings
 
 from .builders import MICROSECOND, NOW

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghapp.health.cause import Cause, Stand, advice_for
-from ghapp.health.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom
+from ghapp.health.deaths.cause import Cause, Stand, advice_for
 from ghapp.health.document import timestamp
-from ghapp.health.misfit import ADVICE, Because, Kind, Phantom
 from ghapp.health.report import LONGEST, Conclusion, report_on
 from tests.health.builders import NOW, online
 from tests.health.test_report import fleet, lost, many

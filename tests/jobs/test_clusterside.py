@@ -6,10 +6,10 @@ import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from ghapp.health.cause import Cause
-from ghapp.health.clusterside import Unseen
-from ghapp.health.death import Death
-from ghapp.health.pod import Container, Pod
+from ghapp.health.cluster.clusterside import Unseen
+from ghapp.health.cluster.pod import Container, Pod
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
 from ghapp.store.clusterside import ClusterSides
 from ghapp.store.deaths import Deaths
 from ghapp.store.pods import Pods

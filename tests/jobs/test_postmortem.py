@@ -11,7 +11,7 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.cause import Cause
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import NEEDED
 from ghapp.store import keys
 from ghapp.work import QUEUE_OF, Work

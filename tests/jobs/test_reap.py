@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from ghapp.cluster.api import Cluster
+from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence, job_ended, job_started
 from ghapp.health.installation import Installation
-from ghapp.health.podclaim import PodClaim
 from ghapp.store import keys
 from ghapp.store import leaks as store
 from ghapp.store.events import Events
@@ -140,6 +140,47 @@ async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, mon
         assert (at.pods(), at.accounts()) == ({"busy"}, {"busy"})
         assert await begun(at) == []
         assert len(leaks) - 1 <= await at.counted("reaped") <= len(leaks)
+
+
+async def test_crashes_in_a_row_lose_no_clock(leaky, monkeypatch):
+    async with leaky() as at:
+        leaks = await ripe(at)
+
+        async def crashes(*_):
+            raise CrashError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Leaks, "begin", crashes)
+            for _ in range(3):
+                with pytest.raises(CrashError):
+                    await at.minutes(1)
+        await at.minutes(1)
+        assert set(at.deletions()) == leaks
+
+
+async def test_while_another_worker_is_at_it_nothing_is_even_read(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        await at.it.pass_(60)
+        at.api.control.forget_calls()
+        async with at.it.house.claims.hold("reap", at.it.installation) as mine:
+            assert mine
+            assert await at.reap() is None
+        assert at.api.control.calls() == []
+
+
+async def test_a_pod_that_changed_since_the_list_is_deleted_as_it_is_now(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        read = at.cluster.pod
+
+        async def changed_and_read(namespace, name):
+            at.api.control.set_labels("pods", namespace, name, touched="yes")
+            return await read(namespace, name)
+
+        at.cluster.pod = changed_and_read
+        await at.minutes(1)
+        assert at.deletions() == [name]
 
 
 async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_anew(leaky, monkeypatch):
@@ -278,6 +319,21 @@ class TestWhatDeliveriesSay:
         async with leaky() as at:
             await self.with_a_pod(at, job_id=5, job_started_at=at.it.clock())
             await at.minutes(30)
+            assert at.deletions() == []
+
+    @pytest.mark.parametrize("claimed", [True, False])
+    async def test_a_long_job_is_asked_about_now_and_then_unless_its_pod_is_claimed(self, leaky, claimed):
+        async with leaky() as at:
+            now = at.it.clock()
+            await self.with_a_pod(at, job_id=5, job_started_at=now)
+            await at.it.house.demand.tell(
+                at.it.installation, [Job(5, "running", (POOL,), "acme/api", now, 777, "repo-1", now)]
+            )
+            if claimed:
+                await at.claim("repo-1", seconds=36_000)
+            await at.minutes(170)
+            asked = [made["total"] for path, made in at.it.account()["calls"].items() if "/actions/jobs/" in path]
+            assert asked == ([] if claimed else [2]), "at 80 and at 160 minutes"
             assert at.deletions() == []
 
     async def test_a_job_that_is_known_by_its_runners_name_alone_does_too(self, leaky):

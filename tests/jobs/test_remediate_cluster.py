@@ -17,7 +17,7 @@ from ghapp.errors import (
     ConflictError,
     ResourceMissingError,
 )
-from ghapp.health.deletable import REGISTRATION_FINALIZER
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
 from ghapp.health.demand import Job
 from ghapp.health.evidence import job_started
 from ghapp.health.verdict import State
@@ -27,7 +27,7 @@ from ghapp.store.fuses import Pause
 from jobs.decide import decide
 from jobs.house import open_house
 from jobs.remediate import remediate_runner
-from tests.health.clusterside import NAMESPACE, container, pod, pod_of_object, runner_object
+from tests.health.cluster.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 from tests.replace.cluster import FakeCluster
 from tests.stories.conftest import POOL
 from tests.stories.test_main_job import lose_and_confirm, state_of, sweep

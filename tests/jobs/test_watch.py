@@ -16,7 +16,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
 from ghapp.cluster.sight import Trouble
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.cause import Cause
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.evidence import Registration, registration_seen
 from ghapp.health.installation import Installation
 from ghapp.sandbox.cluster.server import ClusterServer

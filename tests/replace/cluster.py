@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ghapp.cluster.sight import Listed
 from ghapp.errors import ConflictError
-from ghapp.health.pod import EphemeralRunner, Pod
-from tests.health.clusterside import NAMESPACE
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from tests.health.cluster.builders import NAMESPACE
 
 
 class FakeCluster:

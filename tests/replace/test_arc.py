@@ -3,12 +3,12 @@
 import pytest
 
 from ghapp.errors import ClusterUnavailableError, ConflictError
-from ghapp.health.deletable import REGISTRATION_FINALIZER, Ruling
-from ghapp.health.deletion import Deletion
-from ghapp.health.obstacle import Because
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, Ruling
+from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.obstacle import Because
 from ghapp.replace import arc
 from tests.health.builders import LONG_AGO, NOW, lost
-from tests.health.clusterside import (
+from tests.health.cluster.builders import (
     ARCS_OTHER_FINALIZER,
     NAMESPACE,
     circumstances,

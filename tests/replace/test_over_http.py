@@ -7,12 +7,12 @@ import pytest
 
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
-from ghapp.health.deletable import REGISTRATION_FINALIZER, Circumstances, Ruling
-from ghapp.health.deletion import Deletion
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, Circumstances, Ruling
+from ghapp.health.cluster.deletion import Deletion
 from ghapp.replace import arc, pods
 from ghapp.sandbox.cluster.rbac import Rule
 from tests.health.builders import lost
-from tests.health.clusterside import ARCS_OTHER_FINALIZER, NAMESPACE
+from tests.health.cluster.builders import ARCS_OTHER_FINALIZER, NAMESPACE
 
 NAME = "linux-1"
 

@@ -3,11 +3,11 @@
 import pytest
 
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError
-from ghapp.health.deletable import Ruling
-from ghapp.health.obstacle import Because
+from ghapp.health.cluster.deletable import Ruling
+from ghapp.health.cluster.obstacle import Because
 from ghapp.replace import pods
 from tests.health.builders import NOW, lost
-from tests.health.clusterside import NAMESPACE, circumstances, container, pod, pod_of_object
+from tests.health.cluster.builders import NAMESPACE, circumstances, container, pod, pod_of_object
 
 from .cluster import FakeCluster
 

@@ -12,7 +12,7 @@ import pytest
 
 from ghapp import active
 from ghapp.active import LARGEST_BYTES, ask_active
-from ghapp.health.active import Answer
+from ghapp.health.rollout.active import Answer
 from ghapp.settings import PoolSettings, Settings
 from tests.stories.processes import wait_for
 

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from ghapp.health.active import Deploy, Role
 from ghapp.health.evidence import Registration, Survey, job_started, registration_seen
 from ghapp.health.installation import Installation
+from ghapp.health.rollout.active import Deploy, Role
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards

@@ -9,12 +9,12 @@ import time
 import pytest
 
 from ghapp.cli.knowing import is_of
-from ghapp.health.cause import Cause
-from ghapp.health.clusterside import ClusterSide
-from ghapp.health.death import DeadJob, Death
+from ghapp.health.cluster.clusterside import ClusterSide
+from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom, key
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.evidence import Survey
 from ghapp.health.installation import Installation
-from ghapp.health.misfit import ADVICE, Because, Kind, Phantom, key
 from ghapp.store.clusterside import ClusterSides
 from ghapp.store.deaths import Deaths
 from ghapp.store.installations import Installations

@@ -6,9 +6,9 @@ import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
 from ghapp.cli.waiting import POLL_SECONDS, Patience, watch
-from ghapp.health.active import Role
-from ghapp.health.gate import Gate
-from ghapp.health.inspection import Check
+from ghapp.health.rollout.active import Role
+from ghapp.health.rollout.gate import Gate
+from ghapp.health.rollout.inspection import Check
 
 NOW = 1_790_000_000.0
 

@@ -11,9 +11,9 @@ from redis.exceptions import NoPermissionError
 
 from ghapp import work
 from ghapp.embedded import embedded_redis
-from ghapp.health.death import Cause, Death
+from ghapp.health.cluster.pod import Pod
+from ghapp.health.deaths.death import Cause, Death
 from ghapp.health.evidence import first_sight
-from ghapp.health.pod import Pod
 from ghapp.store.budget import Budget
 from ghapp.store.claims import Claims
 from ghapp.store.connect import connect, connect_sync

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.cause import Cause
-from ghapp.health.clusterside import BRIDGED_SECONDS, ClusterSide, Passing
-from ghapp.health.misfit import ADVICE, Because, Kind, Phantom
-from ghapp.health.pod import EphemeralRunner, Pod
+from ghapp.health.cluster.clusterside import BRIDGED_SECONDS, ClusterSide, Passing
+from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from ghapp.health.deaths.cause import Cause
 from ghapp.store import keys
 from ghapp.store.clusterside import ClusterSides
 from ghapp.store.pods import Pods

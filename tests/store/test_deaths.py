@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.death import Cause, DeadJob, Death
+from ghapp.health.deaths.death import Cause, DeadJob, Death
 from ghapp.store import deaths as module
 from ghapp.store import keys
 from ghapp.store.deaths import ATTEMPTS, KEPT_SECONDS, MOST_CHARACTERS, MOST_LINES, Deaths

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from ghapp.health.leak import Memory
-from ghapp.health.orphan import Orphan
+from ghapp.health.leaks.leak import Memory
+from ghapp.health.leaks.orphan import Orphan
 from ghapp.store import keys
 from ghapp.store import leaks as module
 from ghapp.store.leaks import KEPT_SECONDS, Leaks, Tick

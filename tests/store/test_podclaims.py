@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import PodClaimsFullError
-from ghapp.health.podclaim import PodClaim
+from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.store import keys
 from ghapp.store import podclaims as module
 from ghapp.store.podclaims import LONGEST_SECONDS, MOST, PodClaims

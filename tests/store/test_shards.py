@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.active import ANSWER_SECONDS, MOST_DEPLOYS, Answer, Deploy, Role
+from ghapp.health.rollout.active import ANSWER_SECONDS, MOST_DEPLOYS, Answer, Deploy, Role
 from ghapp.store import keys
 from ghapp.store.shards import Shards
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from ghapp.health.cause import Cause
-from ghapp.health.death import Death
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
 from ghapp.store.deaths import Deaths
 from jobs.postmortem import look_into
 from tests.stories.conftest import POOL

@@ -8,8 +8,8 @@ import pytest
 
 from ghapp.cli.looking import Look
 from ghapp.cli.waiting import Patience, watch
-from ghapp.health.active import Deploy, Role
-from ghapp.health.gate import Question
+from ghapp.health.rollout.active import Deploy, Role
+from ghapp.health.rollout.gate import Question
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings

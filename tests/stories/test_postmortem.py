@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ghapp.health.cause import Cause
-from ghapp.health.postmortem import LOOKS_AFTER_SECONDS
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.postmortem import LOOKS_AFTER_SECONDS
 from jobs.postmortem import Outcome
 from jobs.sweep import sweep_installation
 from tests.loki import Loki

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
+from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.evidence import granted
-from ghapp.health.podclaim import PodClaim
 from ghapp.store import podclaims as module
 from ghapp.store.podclaims import PodClaims
 from ghapp.store.runners import Runners

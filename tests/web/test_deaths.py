@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.death import Cause, DeadJob, Death
+from ghapp.health.deaths.death import Cause, DeadJob, Death
 from ghapp.store.deaths import KEPT_SECONDS, Deaths
 from tests.web.conftest import INSTALLATION, NOW
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.health.demand import Job
-from ghapp.health.pod import EphemeralRunner
 from ghapp.settings import PoolSettings
 from ghapp.store.demand import Demand
 from ghapp.store.pods import Pods

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from ghapp.health.active import Answer, Role
-from ghapp.health.death import Cause, Death
+from ghapp.health.deaths.death import Cause, Death
 from ghapp.health.evidence import Registration, Survey, job_started, registration_seen
+from ghapp.health.rollout.active import Answer, Role
 from ghapp.settings import Settings
 from ghapp.store.deaths import Deaths
 from ghapp.store.runners import Runners

@@ -8,11 +8,11 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ghapp.health.clusterside import ClusterSide
+from ghapp.health.cluster.clusterside import ClusterSide
+from ghapp.health.cluster.misfit import Because, Kind, Phantom
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, Position
 from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.misfit import Because, Kind, Phantom
 from ghapp.settings import PoolSettings
 from ghapp.store.budget import Budget
 from ghapp.store.clusterside import ClusterSides

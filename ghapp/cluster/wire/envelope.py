@@ -13,7 +13,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.pod import Owner as OwnerValue
+from ghapp.health.cluster.pod import Owner as OwnerValue
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -12,7 +12,7 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, Page
-from ghapp.health.pod import EphemeralRunner
+from ghapp.health.cluster.pod import EphemeralRunner
 
 SCALE_SET = "actions.github.com/scale-set-name"
 ORGANIZATION = "actions.github.com/organization"

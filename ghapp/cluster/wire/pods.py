@@ -9,7 +9,7 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, Moment, Page
-from ghapp.health.pod import Container, Ended, Pod, runner_container
+from ghapp.health.cluster.pod import Container, Ended, Pod, runner_container
 
 
 class _Named(msgspec.Struct):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ghapp.health.cause import Cause, advice_for
-from ghapp.health.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.cluster.misfit import ADVICE, Because, Phantom
+from ghapp.health.deaths.cause import Cause, advice_for
 from ghapp.health.markdown import code, cut, heading, row
-from ghapp.health.misfit import ADVICE, Because, Phantom
 from ghapp.health.report.fleet import Fleet
 from ghapp.health.report.said import time_of
 

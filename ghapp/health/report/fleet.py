@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ghapp.health.clusterside import Passing, Unseen
+from ghapp.health.cluster.clusterside import Passing, Unseen
+from ghapp.health.cluster.misfit import Phantom
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, Position
-from ghapp.health.misfit import Phantom
 from ghapp.health.plan import Mode
 from ghapp.health.pools import PoolRule, pool_of
 from ghapp.health.verdict import Limits, State, Verdict, judge

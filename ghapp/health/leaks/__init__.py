@@ -1,0 +1,1 @@
+"""The judgement of pods that are stamped and belong to nobody. Pure."""

@@ -1,0 +1,84 @@
+"""A pod that was found to be nobody's, from just before its deletion until all that follows from it is done. Values."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ghapp.health.cluster.pod import Pod
+from ghapp.health.document import timestamp
+from ghapp.health.leaks.heard import Heard
+from ghapp.health.leaks.leak import TERMINAL_SECONDS
+
+Said = tuple[float, str, str]
+"""When (epoch seconds), by whom (`pod`, `claim`, `delivery`, `list`), and what."""
+
+
+class Orphan(NamedTuple):
+    """Fields are only ever appended: stored records are read by position. Times are epoch seconds.
+
+    Attributes:
+        uid: of the pod. Another pod of its name is another's.
+        runner_name: what GitHub calls, or would call, its runner.
+        pool: whose events tell of it; empty where nobody knows.
+        found_at: when it was judged.
+        unclaimed_since: it was seen unclaimed at every look from then on.
+        evidence: in order of time.
+    """
+
+    namespace: str
+    pod: str
+    uid: str
+    runner_name: str
+    pool: str
+    node: str
+    found_at: float
+    unclaimed_since: float
+    evidence: tuple[Said, ...] = ()
+
+
+def orphan(pod: Pod, runner_name: str, pool: str, runner: Heard, since: float, now: float) -> Orphan:
+    """What is about to be deleted, and why.
+
+    Args:
+        pod: as read last.
+        runner_name: of its runner.
+        pool: of its runner.
+        runner: what deliveries and GitHub say of it.
+        since: since when it has been unclaimed.
+        now: of the judgement.
+    """
+    facts: list[tuple[float | None, str, str]] = [
+        (pod.created_at, "pod", f"created, uid {pod.uid}"),
+        (pod.runner.running_since if pod.runner else None, "pod", "its container runs since then"),
+        (pod.runner.ended.finished_at if pod.runner and pod.runner.ended else None, "pod", "its container ended"),
+        (runner.over_at, "delivery", "its runner's last job ended"),
+        (since, "claim", "unclaimed since then: no controller's claim, no job in progress by delivery"),
+        (now, "list", _githubs_word(runner, now)),
+    ]
+    evidence = tuple(sorted((at, source, said) for at, source, said in facts if at is not None))
+    return Orphan(pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence)
+
+
+def document(org: str, found: Orphan) -> dict[str, Any]:
+    """The data of `ghapp.pod.orphaned.v1`. Times are RFC 3339 in UTC."""
+    return {
+        "org": org,
+        "namespace": found.namespace,
+        "pod": found.pod,
+        "pod_uid": found.uid,
+        "node": found.node or None,
+        "runner_name": found.runner_name,
+        "pool": found.pool or None,
+        "at": timestamp(found.found_at),
+        "unclaimed_since": timestamp(found.unclaimed_since),
+        "evidence": [{"at": timestamp(at), "source": source, "said": said} for at, source, said in found.evidence],
+    }
+
+
+def _githubs_word(runner: Heard, now: float) -> str:
+    if runner.busy is False:
+        return "GitHub shows no busy runner of its name"
+    word = "GitHub shows its runner busy" if runner.busy else "GitHub gave no word on its runner"
+    if runner.over_at is not None and now - runner.over_at >= TERMINAL_SECONDS:
+        return f"{word}, whose job has been over for {TERMINAL_SECONDS / 60:.0f} minutes"
+    return f"{word}, whose container has ended"

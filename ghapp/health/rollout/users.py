@@ -1,0 +1,39 @@
+"""Whether the people are hurt who wait for their jobs, as far as the active shard tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ghapp.health.rollout.active import counted
+from ghapp.health.rollout.ladder import Users
+from ghapp.health.rollout.shardstanding import Known, Standing, waiting
+
+TWO_MINUTES = 120
+LATELY = "in the last 10 minutes"
+
+
+def users(active: str | None, shards: Mapping[str, Standing], known: Known, now: float) -> Users:
+    """What the active shard (in lower case; None: nobody says which) does for them at `now`."""
+    wait = waiting(known, now)
+    queue = f"{counted(len(wait), 'waiting job')}, the oldest for {_for(now - wait[0].queued_at)}" if wait else ""
+    if active is None:
+        why = "which shard is active is not known"
+        return Users(None, f"whether users are hurt cannot be said: {why}{'; ' + queue if queue else ''}")
+    standing = shards.get(active) or Standing(active)
+    taken, online = standing.taken_lately(now), len(standing.online)
+    has = f"the active shard {active} has"
+    if not online:
+        before = f"; it took {counted(taken, 'job')} {LATELY}" if taken else ""
+        return Users(hurt=True, said=f"{has} no runner online{before}{'; ' + queue if queue else ''}: an outage")
+    if taken:
+        return Users(hurt=False, said=f"{has} taken {counted(taken, 'job')} {LATELY}; no outage")
+    if wait and standing.idle:
+        idle = counted(standing.idle, "idle runner")
+        return Users(hurt=True, said=f"{has} {idle} online and takes no jobs; {queue}: users are hurt")
+    if wait:
+        return Users(hurt=False, said=f"{has} {counted(online, 'runner')} online, all at work; {queue}; no outage")
+    return Users(hurt=False, said=f"{has} {counted(online, 'runner')} online, and no job waits; no outage")
+
+
+def _for(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < TWO_MINUTES else f"{seconds / 60:.0f} minutes"

@@ -1,0 +1,250 @@
+"""May an object, or a pod, be deleted now: each guard by itself, at its exact boundary."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.cluster.deletable import (
+    REGISTRATION_FINALIZER,
+    TERMINATING_SECONDS,
+    Doubt,
+    Ruling,
+    rule_on_object,
+    rule_on_pod,
+)
+from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.obstacle import SENTENCES, Because
+from ghapp.health.cluster.pod import Ended, Owner
+from ghapp.health.verdict import JOB_LEASE_SECONDS
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, present
+from tests.health.cluster.builders import (
+    ARCS_OTHER_FINALIZER,
+    GRACE,
+    circumstances,
+    container,
+    pod,
+    pod_of_object,
+    runner_object,
+)
+
+DELETE = (Ruling.DELETE, None)
+NOTHING_LEFT = (Ruling.NOTHING_LEFT, None)
+ENDED = Ended(exit_code=1, finished_at=NOW - 300)
+
+
+def refused(because, after_seconds=None):
+    return Ruling.REFUSE, Doubt(because, after_seconds)
+
+
+@dataclass
+class Case:
+    """One way in which a runner that may be deleted is not that one; `rule` says what of it."""
+
+    said: str
+    expected: tuple
+    evidence: dict
+    found: dict
+    pod: dict
+    around: dict
+
+
+def case(said, expected, *, evidence=None, found=None, pod=None, around=None):
+    return Case(said, expected, evidence or {}, found or {}, pod or {}, around or {})
+
+
+YOUNG = NOW - GRACE + MICROSECOND
+ENDED_JUST_NOW = {"job_id": 7, "job_ended_at": NOW - GRACE + 30}
+BOTH = [
+    case("nothing objects", DELETE),
+    case("created exactly the grace ago", DELETE, pod={"created_at": NOW - GRACE}, found={"created_at": NOW - GRACE}),
+    case(
+        "its container started less than the grace ago",
+        refused(Because.WITHIN_GRACE, 20.0),
+        pod={"runner": container(running_since=NOW - GRACE + 20)},
+    ),
+    case("its container started the grace ago", DELETE, pod={"runner": container(running_since=NOW - GRACE)}),
+    case("claimed", refused(Because.POD_CLAIMED), around={"claimed": {"linux-1"}}),
+    case("another is claimed", DELETE, around={"claimed": {"linux-2"}}),
+    case("a job in progress, by delivery", refused(Because.JOB_IN_PROGRESS), evidence={"job_id": 7}),
+    case("a job in progress under its name", refused(Because.JOB_IN_PROGRESS), around={"at_work": {"linux-1"}}),
+    case("a job in progress under another name", DELETE, around={"at_work": {"linux-2"}}),
+    case("its job ended a moment ago", refused(Because.JOB_JUST_ENDED, 30.0), evidence=ENDED_JUST_NOW),
+    case("its job ended the grace ago", DELETE, evidence={"job_id": 7, "job_ended_at": NOW - GRACE}),
+    case(
+        "seen busy, and GitHub may still wait for it",
+        refused(Because.SEEN_BUSY, JOB_LEASE_SECONDS - 60),
+        evidence={"busy": True},
+    ),
+    case(
+        "seen busy, and GitHub has given its job up",
+        DELETE,
+        evidence={"busy": True, "absent_since": NOW - JOB_LEASE_SECONDS},
+    ),
+    case("the kubelet has told of no container", refused(Because.NOT_RUNNING), pod={"runner": None}),
+    case(
+        "its container is not started",
+        refused(Because.NOT_RUNNING),
+        pod={"runner": container(running_since=None, waiting="ImagePullBackOff")},
+    ),
+    case(
+        "its container has ended",
+        refused(Because.NOT_RUNNING),
+        pod={"runner": container(running_since=None, ended=ENDED)},
+    ),
+]
+
+
+@pytest.mark.parametrize("it", BOTH, ids=lambda it: it.said)
+def test_an_object_needs_every_guard(it):
+    ruling = rule_on_object(
+        lost(**it.evidence), runner_object(**it.found), pod_of_object(**it.pod), circumstances(**it.around)
+    )
+    assert ruling == it.expected
+
+
+@pytest.mark.parametrize("it", BOTH, ids=lambda it: it.said)
+def test_a_pod_needs_every_guard(it):
+    assert rule_on_pod(lost(**it.evidence), pod(**it.pod), circumstances(**it.around)) == it.expected
+
+
+ORPHANS = (Owner("EphemeralRunner", "linux-1", "object-0"),)
+ARC_ALONE = [
+    case("the object is too young", refused(Because.WITHIN_GRACE, GRACE - 1), found={"created_at": NOW - 1}),
+    case("the object has a job, and nobody told of one", refused(Because.JOB_UNKNOWN), found={"job_id": "8f-a1"}),
+    case("the object has a workflow run", refused(Because.JOB_UNKNOWN), found={"workflow_run_id": 99}),
+    case(
+        "the object has a job, and GitHub says it is over",
+        DELETE,
+        found={"job_id": "8f-a1", "workflow_run_id": 99},
+        evidence={"job_id": 7, "job_ended_at": NOW - GRACE},
+    ),
+    case(
+        "the object has a job that ended a moment ago",
+        refused(Because.JOB_JUST_ENDED, 30.0),
+        found={"job_id": "8f-a1"},
+        evidence=ENDED_JUST_NOW,
+    ),
+    case("the pod is of an earlier object", refused(Because.POD_OF_ANOTHER), pod={"owners": ORPHANS}),
+    case("the pod is nobody's", refused(Because.POD_OF_ANOTHER), pod={"owners": ()}),
+    case("the pod is Terminating", refused(Because.POD_TERMINATING), pod={"deleting_since": NOW}),
+    case("the object bears another name, and is claimed", refused(Because.POD_CLAIMED), around={"claimed": {"arc-1"}}),
+]
+
+
+@pytest.mark.parametrize("it", ARC_ALONE, ids=lambda it: it.said)
+def test_an_object_of_arcs_needs_more(it):
+    found = {"name": "arc-1"} | it.found
+    ruling = rule_on_object(
+        lost(**it.evidence), runner_object(**found), pod_of_object(**it.pod), circumstances(**it.around)
+    )
+    assert ruling == it.expected
+
+
+def test_an_object_without_a_pod_is_left_to_arc():
+    assert rule_on_object(lost(), runner_object(), None, circumstances()) == refused(Because.NO_POD)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "pod", "expected"),
+    [
+        (lost(), None, NOTHING_LEFT),
+        (lost(), pod_of_object(), refused(Because.POD_OUTLIVES_OBJECT)),
+        (lost(deletion=Deletion(uid="object-1", found_at=NOW)), pod_of_object(), NOTHING_LEFT),
+    ],
+    ids=["and so is its pod", "and its pod is not", "by our own deletion, and its pod follows"],
+)
+def test_an_object_that_is_gone(evidence, pod, expected):
+    assert rule_on_object(evidence, None, pod, circumstances()) == expected
+
+
+def test_another_object_of_the_same_name_is_not_the_one_that_was_meant():
+    meant = lost(deletion=Deletion(uid="object-0", found_at=NOW))
+    assert rule_on_object(meant, runner_object(), pod_of_object(), circumstances()) == NOTHING_LEFT
+    assert rule_on_pod(meant, pod(), circumstances()) == NOTHING_LEFT
+
+
+def test_the_same_object_after_a_crash_is_deleted_again():
+    meant = lost(deletion=Deletion(uid="object-1", found_at=NOW))
+    assert rule_on_object(meant, runner_object(), pod_of_object(), circumstances()) == DELETE
+
+
+def accepted(at):
+    return lost(deletion=Deletion(uid="object-1", found_at=at, accepted_at=at))
+
+
+TERMINATING = Doubt(Because.TERMINATING)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "since", "finalizers", "expected"),
+    [
+        (lost(), NOW - 9000, (REGISTRATION_FINALIZER,), (Ruling.UNDER_WAY, Doubt(Because.TERMINATING, 120.0))),
+        (accepted(NOW - 119), NOW - 9000, (REGISTRATION_FINALIZER,), (Ruling.UNDER_WAY, Doubt(Because.TERMINATING, 1.0))),
+        (accepted(NOW - 9000), NOW - 119, (REGISTRATION_FINALIZER,), (Ruling.UNDER_WAY, Doubt(Because.TERMINATING, 1.0))),
+        (accepted(NOW + 9000), NOW - 120, (REGISTRATION_FINALIZER,), (Ruling.UNDER_WAY, Doubt(Because.TERMINATING, 120.0))),
+        (accepted(NOW - 120), NOW - 120, (REGISTRATION_FINALIZER,), (Ruling.FREE, TERMINATING)),
+        (accepted(NOW - 120), NOW - 120, (ARCS_OTHER_FINALIZER,), (Ruling.UNDER_WAY, TERMINATING)),
+    ],
+    ids=[
+        "of which we learn now",
+        "for two minutes, but not by our clock",
+        "for two minutes, but not by the cluster's clock",
+        "and our clock jumped",
+        "for two minutes by both clocks",
+        "and only ARC's own finalizer is left",
+    ],
+)  # fmt: skip
+def test_an_object_that_is_terminating(evidence, since, finalizers, expected):
+    found = runner_object(deleting_since=since, finalizers=finalizers)
+    assert rule_on_object(evidence, found, pod_of_object(), circumstances()) == expected
+
+
+def test_two_minutes_are_meant():
+    assert TERMINATING_SECONDS == 120
+
+
+@pytest.mark.parametrize(
+    ("evidence", "changes", "expected"),
+    [
+        (lost(), {"owners": (Owner("EphemeralRunner", "linux-1", "object-1"),)}, refused(Because.POD_OF_ARC)),
+        (lost(), {"owners": (Owner("ReplicaSet", "fleet", "set-1"),)}, DELETE),
+        (lost(), {"created_at": YOUNG}, refused(Because.WITHIN_GRACE, pytest.approx(MICROSECOND, abs=1e-6))),
+        (lost(), {"deleting_since": NOW, "runner": None}, DELETE),
+        (lost(deletion=Deletion(accepted_at=NOW, over_at=NOW)), {}, NOTHING_LEFT),
+    ],
+    ids=["of ARC's", "of a ReplicaSet", "too young", "Terminating: its account is left", "done before"],
+)
+def test_a_pod_alone(evidence, changes, expected):
+    assert rule_on_pod(evidence, pod(**changes), circumstances()) == expected
+
+
+def test_without_a_pod_its_account_is_left():
+    assert rule_on_pod(lost(), None, circumstances()) == DELETE
+
+
+def test_one_that_is_busy_and_registered_is_never_deleted():
+    offline = present(busy=True, offline_since=LONG_AGO)
+    assert rule_on_pod(offline, pod(), circumstances()) == refused(Because.SEEN_BUSY)
+
+
+@given(
+    st.floats(NOW - 600, NOW + 600),
+    st.floats(NOW - 600, NOW + 600),
+    st.sampled_from([None, NOW - 60, NOW - 600]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_whatever_is_deleted_is_old_runs_and_has_no_job(created_at, running_since, job_ended_at, busy, claimed):
+    evidence = lost(job_id=7 if job_ended_at else None, job_ended_at=job_ended_at, busy=busy)
+    its_pod = pod(created_at=created_at, runner=container(running_since=running_since))
+    around = circumstances(claimed={"linux-1"} if claimed else ())
+    ruling, _ = rule_on_pod(evidence, its_pod, around)
+    is_old = NOW - max(created_at, running_since) >= GRACE
+    is_idle = not busy and (job_ended_at is None or NOW - job_ended_at >= GRACE)
+    assert (ruling is Ruling.DELETE) == (is_old and is_idle and not claimed)
+
+
+def test_every_obstacle_has_its_sentence():
+    assert set(SENTENCES) == set(Because)

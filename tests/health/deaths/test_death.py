@@ -1,0 +1,609 @@
+"""What a runner's end means, and what is told of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.cluster.pod import Container, Ended, Pod
+from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, NOT_YOURS, Stand, advice_for
+from ghapp.health.deaths.death import (
+    Cause,
+    DeadJob,
+    Death,
+    blames_the_platform,
+    classify,
+    died,
+    document,
+    joined,
+    retold,
+    sentences,
+    vanished,
+)
+from ghapp.health.deaths.fingerprint import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, signal_of
+from ghapp.health.deaths.lastwords import LastWords, Trouble, listen
+from tests.health.builders import LONG_AGO, NOW
+
+FINISHED_AT = NOW - 5.0
+RUN = "2026-11-20 12:00:00Z: Running job: build"
+DONE = "2026-11-20 12:01:00Z: Job build completed with result: Succeeded"
+FAILED = "2026-11-20 12:01:00Z: Job build completed with result: Failed"
+CANCELED = "2026-11-20 12:01:00Z: Job build completed with result: Canceled"
+ABANDONED = "2026-11-20 12:01:00Z: Job build completed with result: Abandoned"
+LISTENING = "2026-11-20 12:00:00Z: Listening for Jobs"
+EXIT_0 = "Runner listener exit with 0 return code, stop the service, no retry needed."
+EXIT_1 = "Runner listener exit with terminated error, stop the service, no retry needed."
+EXIT_5 = "Runner listener exit with Session Conflict error, stop the service, no retry needed."
+EXIT_X = "Exiting with unknown error code: 139"
+HELD = "A session for this runner already exists."
+DELETED = "Failed to create a session. The runner registration has been deleted from the server, please re-configure."
+NO_LONGER = "The runner no longer exists on the server. Cleaning up local configuration."
+NOT_FOUND = (
+    "2026-11-20 12:00:00Z: Runner connect error: Registration 1f3a-99 was not found. Retrying until reconnected."
+)
+DEPRECATED = "An error occured: Runner version v2.330.0 is deprecated and cannot receive messages."
+RECONNECTED = "2026-11-20 12:00:00Z: Runner reconnected."
+
+
+def ended(exit_code=1, reason="Error", **changes):
+    return Ended(**{"exit_code": exit_code, "reason": reason, "finished_at": FINISHED_AT, **changes})
+
+
+def pod(end=None, last=None, **changes):
+    """A pod nobody has touched from outside; its runner ended as told, or never."""
+    runner = Container("runner", ended=end, last_ended=last) if end or last else None
+    worst = Pod("runners", "linux-x7k2p", "uid-1", "41", NOW - 3600, node="node-7", runner=runner)
+    return worst._replace(**changes)
+
+
+def death(**changes):
+    """The most blameworthy: killed by the host while its job ran, and the job failed."""
+    job = DeadJob(9, "acme/app", "build", "abc", "failure", "https://github.com/acme/app/runs/9")
+    worst = died(pod(ended(137, "OOMKilled")), [RUN], NOW)._replace(job=job)
+    return worst._replace(**changes)
+
+
+class TestFingerprints:
+    @pytest.mark.parametrize(
+        ("end", "cause", "signal"),
+        [
+            (ended(137, "OOMKilled"), Cause.HOST_OOM, 9),
+            (ended(1, "OOMKilled"), Cause.HOST_OOM, None),
+            (ended(137), Cause.GUEST_OOM_OR_KILL, 9),
+            (ended(0, signal=9), Cause.GUEST_OOM_OR_KILL, 9),
+            (ended(143), Cause.TERMINATED, 15),
+            (ended(1, signal=15), Cause.TERMINATED, 15),
+            (ended(9), Cause.EXTERNAL_TEARDOWN, None),
+            (ended(9, "Completed"), Cause.CRASH, None),
+            (ended(9, signal=11), Cause.CRASH, 11),
+            (ended(9, signal=9), Cause.GUEST_OOM_OR_KILL, 9),
+            (ended(7), Cause.VERSION_DEPRECATED, None),
+            (ended(139), Cause.CRASH, 11),
+            (ended(130), Cause.CRASH, 2),
+            (ended(1), Cause.CRASH, None),
+            (ended(2), Cause.CRASH, None),
+            (ended(255), Cause.CRASH, None),
+            (ended(255, "Unknown"), Cause.VANISHED, None),
+            (ended(137, "ContainerStatusUnknown"), Cause.VANISHED, None),
+            (ended(128, "StartError"), Cause.CRASH, None),
+        ],
+        ids=lambda value: f"{value.exit_code}-{value.reason}-{value.signal}" if isinstance(value, Ended) else None,
+    )
+    def test_an_exit_has_a_cause_and_a_signal(self, end, cause, signal):
+        found = classify(pod(end))
+        assert (found.cause, found.signal) == (cause, signal)
+
+    @pytest.mark.parametrize(("code", "signal"), [(128, None), (129, 1), (192, 64), (193, None), (0, None), (-1, None)])
+    def test_a_code_above_128_is_a_signal(self, code, signal):
+        assert signal_of(Ended(code)) == signal
+
+    def test_a_signal_that_is_told_is_believed_before_the_convention(self):
+        assert signal_of(Ended(137, signal=15)) == 15
+
+    def test_a_signal_of_zero_is_none(self):
+        assert classify(pod(ended(9, signal=None))).signal is None
+        assert signal_of(Ended(143, signal=0)) == 15
+
+    def test_a_container_that_was_started_again_is_judged_by_how_it_ended_before(self):
+        again = pod()._replace(runner=Container("runner", running_since=NOW, last_ended=ended(137, "OOMKilled")))
+        assert classify(again).cause is Cause.HOST_OOM
+
+    def test_the_present_end_goes_before_the_last_one(self):
+        assert classify(pod(ended(143), ended(137, "OOMKilled"))).cause is Cause.TERMINATED
+
+    def test_of_nothing_nothing_is_known(self):
+        found = classify(pod(), [DONE, EXIT_0])
+        assert (found.cause, found.reason, found.exit_code, found.signal) == (Cause.UNKNOWN, "EndNotSeen", None, None)
+
+    def test_a_pod_that_was_never_admitted_says_why(self):
+        assert classify(pod(reason="OutOfmemory"))[:2] == (Cause.UNKNOWN, "OutOfmemory")
+
+    def test_an_end_that_was_made_up_has_no_exit_code(self):
+        found = classify(pod(ended(137, "ContainerStatusUnknown")))
+        assert (found.exit_code, found.reason) == (None, "ContainerStatusUnknown")
+
+
+class TestFromOutside:
+    @pytest.mark.parametrize("end", [None, ended(137), ended(1), ended(143), ended(9), ended(0, "Completed")])
+    @pytest.mark.parametrize("reason", sorted(POD_REASONS - {"NodeLost", "DeletionByPodGC"}))
+    def test_a_pods_own_reason_ended_its_runner(self, reason, end):
+        found = classify(pod(end, reason=reason, message="The node was low on resource: memory."))
+        assert (found.cause, found.reason) == (Cause.TERMINATED, reason)
+
+    @pytest.mark.parametrize("reason", sorted(DISRUPTIONS))
+    def test_a_disruption_ended_its_runner_and_has_its_own_advice(self, reason):
+        found = classify(pod(ended(137), disruption=reason))
+        assert (found.cause, found.reason) == (Cause.TERMINATED, reason)
+        assert found.advice == advice_for(Cause.TERMINATED, reason) != advice_for(Cause.TERMINATED)
+
+    @pytest.mark.parametrize(
+        ("log", "cause"),
+        [
+            ([RUN, CANCELED, EXIT_0], Cause.TERMINATED),
+            ([RUN, EXIT_0], Cause.TERMINATED),
+            ([RUN, DONE, EXIT_0], Cause.CLEAN_EXIT),
+            ([NO_LONGER], Cause.DELETED_REGISTRATION),
+        ],
+    )
+    def test_a_job_that_was_cut_off_by_it_is_no_clean_end(self, log, cause):
+        assert classify(pod(ended(0, "Completed"), disruption="EvictionByEvictionAPI"), log).cause is cause
+
+    def test_a_pods_own_reason_goes_before_its_disruption(self):
+        assert classify(pod(ended(1), reason="Evicted", disruption="TerminationByKubelet")).reason == "Evicted"
+
+    @pytest.mark.parametrize("reason", ["NodeLost", "DeletionByPodGC"])
+    def test_a_lost_node_takes_its_runner_along_unless_the_end_was_seen(self, reason):
+        assert classify(pod(disruption=reason))[:2] == (Cause.VANISHED, reason)
+        assert classify(pod(reason=reason))[:2] == (Cause.VANISHED, reason)
+        assert classify(pod(ended(255, "Unknown"), reason=reason)).reason == reason
+        assert classify(pod(ended(137, "OOMKilled"), reason=reason)).cause is Cause.HOST_OOM
+        assert classify(pod(ended(1), reason=reason))[:2] == (Cause.CRASH, "Error")
+
+    def test_the_kernels_word_on_this_container_goes_before_an_eviction(self):
+        assert classify(pod(ended(137, "OOMKilled"), reason="Evicted")).cause is Cause.HOST_OOM
+
+    def test_other_reasons_of_a_pod_end_nothing(self):
+        assert classify(pod(ended(1), reason="Unschedulable")).cause is Cause.CRASH
+
+    @pytest.mark.parametrize(
+        ("message", "setting"),
+        [
+            ("The node was low on resource: memory. Container runner was using 5Gi", "requests.memory"),
+            ("The node was low on resource: ephemeral-storage.", "ephemeral-storage"),
+            ("Pod ephemeral local storage usage exceeds the total limit of containers 10Gi.", "ephemeral-storage"),
+            ("The node was low on resource: pids.", "podPidsLimit"),
+            ("", "PriorityClass"),
+        ],
+    )
+    def test_an_eviction_is_explained_by_what_the_node_was_short_of(self, message, setting):
+        assert setting in classify(pod(ended(137), reason="Evicted", message=message)).advice
+
+
+class TestDeletion:
+    @pytest.mark.parametrize(
+        ("asked", "cause"),
+        [(-1.0, Cause.TERMINATED), (0.0, Cause.GUEST_OOM_OR_KILL), (1.0, Cause.GUEST_OOM_OR_KILL)],
+        ids=["before the end", "at the end", "after the end"],
+    )
+    def test_a_kill_after_a_deletion_means_that_its_time_was_too_short(self, asked, cause):
+        found = classify(pod(ended(137), deleting_since=FINISHED_AT + asked))
+        assert found.cause is cause
+        assert found.advice == (GRACE_TOO_SHORT if cause is Cause.TERMINATED else advice_for(cause))
+
+    def test_another_end_after_a_deletion_does_not(self):
+        assert classify(pod(ended(1), deleting_since=FINISHED_AT - 1)).advice == advice_for(Cause.TERMINATED)
+
+    @pytest.mark.parametrize("finished_at", [None, 0.0], ids=["not told", "1970"])
+    def test_an_end_without_a_time_is_not_explained_by_a_deletion(self, finished_at):
+        found = classify(pod(ended(137, finished_at=finished_at), deleting_since=LONG_AGO))
+        assert found.cause is Cause.GUEST_OOM_OR_KILL
+
+    @pytest.mark.parametrize(
+        ("code", "log", "cause"),
+        [
+            (1, [], Cause.TERMINATED),
+            (0, [], Cause.TERMINATED),
+            (0, [RUN], Cause.TERMINATED),
+            (0, [RUN, CANCELED, EXIT_0], Cause.TERMINATED),
+            (0, [RUN, DONE, EXIT_0], Cause.CLEAN_EXIT),
+            (0, [LISTENING, EXIT_0], Cause.CLEAN_EXIT),
+            (9, [], Cause.EXTERNAL_TEARDOWN),
+            (1, [NO_LONGER], Cause.DELETED_REGISTRATION),
+        ],
+    )
+    def test_whatever_follows_a_deletion_is_its_doing_unless_the_runner_was_done(self, code, log, cause):
+        reason = "Error" if code else "Completed"
+        assert classify(pod(ended(code, reason), deleting_since=FINISHED_AT - 1), log).cause is cause
+
+
+class TestLastWords:
+    @pytest.mark.parametrize(
+        ("log", "cause", "reason"),
+        [
+            ([LISTENING, RUN, DONE, EXIT_0], Cause.CLEAN_EXIT, "Completed"),
+            ([RUN, FAILED], Cause.CLEAN_EXIT, "Completed"),
+            ([RUN, CANCELED, EXIT_0], Cause.CLEAN_EXIT, "Completed"),
+            ([LISTENING, EXIT_0], Cause.CLEAN_EXIT, "Completed"),
+            ([], Cause.CLEAN_EXIT, "CompletedSilently"),
+            (["Waiting for docker to be ready."], Cause.CLEAN_EXIT, "CompletedSilently"),
+            ([LISTENING], Cause.CLEAN_EXIT, "CompletedSilently"),
+            ([RUN], Cause.CRASH, "JobUnfinished"),
+            ([RUN, EXIT_0], Cause.CRASH, "JobUnfinished"),
+            ([EXIT_1], Cause.CRASH, "ListenerTerminated"),
+            ([RUN, DONE, EXIT_1], Cause.CRASH, "ListenerTerminated"),
+            ([HELD, EXIT_5], Cause.CRASH, "SessionConflict"),
+            ([EXIT_5], Cause.CRASH, "SessionConflict"),
+            ([HELD, EXIT_1], Cause.CRASH, "SessionConflict"),
+            ([HELD, EXIT_0], Cause.CRASH, "SessionConflict"),
+            ([EXIT_X], Cause.CRASH, "ListenerFailed"),
+            ([EXIT_1, LISTENING, RUN, DONE, EXIT_0], Cause.CLEAN_EXIT, "Completed"),
+            ([HELD, LISTENING, RUN, DONE], Cause.CLEAN_EXIT, "Completed"),
+            ([DELETED, EXIT_1], Cause.DELETED_REGISTRATION, "Completed"),
+            ([NO_LONGER, EXIT_0], Cause.DELETED_REGISTRATION, "Completed"),
+            ([RUN, NO_LONGER, CANCELED, EXIT_0], Cause.DELETED_REGISTRATION, "Completed"),
+            ([RUN, NO_LONGER, ABANDONED, EXIT_0], Cause.DELETED_REGISTRATION, "Completed"),
+            ([RUN, NO_LONGER, DONE, EXIT_0], Cause.CLEAN_EXIT, "Completed"),
+            ([RUN, DONE, NO_LONGER, EXIT_0], Cause.DELETED_REGISTRATION, "Completed"),
+            ([NOT_FOUND], Cause.DELETED_REGISTRATION, "Completed"),
+            ([NOT_FOUND, RECONNECTED, RUN, DONE], Cause.CLEAN_EXIT, "Completed"),
+            ([NOT_FOUND, RUN], Cause.CRASH, "JobUnfinished"),
+            ([DEPRECATED, EXIT_1], Cause.VERSION_DEPRECATED, "Completed"),
+        ],
+        ids=lambda value: " | ".join(each[:32] for each in value) or "nothing" if isinstance(value, list) else None,
+    )
+    def test_an_exit_0_is_told_apart_by_the_runners_own_lines(self, log, cause, reason):
+        found = classify(pod(ended(0, "Completed")), log)
+        assert (found.cause, found.reason) == (cause, reason)
+
+    @pytest.mark.parametrize(
+        ("code", "cause"),
+        [(1, Cause.CRASH), (9, Cause.EXTERNAL_TEARDOWN), (137, Cause.GUEST_OOM_OR_KILL), (143, Cause.TERMINATED)],
+    )
+    def test_a_clean_word_does_not_make_another_exit_clean(self, code, cause):
+        # With RUNNER_MANUALLY_TRAP_SIG the listener returns 0, and the script dies of its signal.
+        assert classify(pod(ended(code)), [RUN, DONE, EXIT_0]).cause is cause
+
+    @pytest.mark.parametrize("code", [0, 1, 2, 137, 143])
+    @pytest.mark.parametrize("line", [DELETED, NO_LONGER, NOT_FOUND])
+    def test_a_deleted_registration_is_told_by_its_line_whatever_the_exit(self, line, code):
+        assert classify(pod(ended(code)), [line]).cause is Cause.DELETED_REGISTRATION
+
+    def test_a_deprecated_version_is_told_by_its_line_or_by_its_code(self):
+        assert classify(pod(ended(1)), [DEPRECATED]).cause is Cause.VERSION_DEPRECATED
+        assert classify(pod(ended(7)), [DELETED]).cause is Cause.VERSION_DEPRECATED
+
+    def test_silence_is_said_with_the_setting_that_would_break_it(self):
+        assert "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT" in classify(pod(ended(0, "Completed"))).advice
+
+    def test_a_conflict_has_its_own_advice(self):
+        assert "restartPolicy" in classify(pod(ended(1)), [EXIT_5]).advice
+
+    def test_memory_that_a_step_ran_out_of_is_no_clean_exit_unless_the_job_succeeded(self):
+        killed = pod(ended(0, "OOMKilled"))
+        assert classify(killed, [RUN, FAILED, EXIT_0]).cause is Cause.HOST_OOM
+        assert classify(killed, [RUN, DONE, EXIT_0]).cause is Cause.CLEAN_EXIT
+        assert classify(pod(ended(137, "OOMKilled")), [RUN, DONE]).cause is Cause.HOST_OOM
+
+    @pytest.mark.parametrize(
+        "frame",
+        [
+            "{}",
+            "2026-11-20 12:00:00Z: {}",
+            "[RUNNER 2026-11-20 12:00:00Z ERR  Terminal] WRITE ERROR: {}",
+            "2026-11-20T12:00:00.123456789Z {}",
+            "An error occurred: {}",
+        ],
+    )
+    @pytest.mark.parametrize(("line", "trouble"), [(NO_LONGER, Trouble.DELETED), (HELD, Trouble.CONFLICT)])
+    def test_a_line_is_known_in_every_frame_it_comes_in(self, frame, line, trouble):
+        assert listen([frame.format(line)]).trouble is trouble
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            f"2026-11-20 12:00:00Z: Running job: {NO_LONGER}",
+            f"2026-11-20 12:00:00Z: Job {DELETED} completed with result: Failed",
+            f"[WORKER 2026-11-20 12:00:00Z INFO Script] {NO_LONGER}",
+            f'  "script": "echo {DEPRECATED}"',
+            f"+ echo '{DELETED}'",
+        ],
+        ids=["a job's name", "a job's name at its end", "a worker's line", "a script in a trace", "a shell's trace"],
+    )
+    def test_what_a_job_says_in_passing_is_not_the_runners_word(self, line):
+        assert listen([line]).trouble is Trouble.NONE
+
+    @pytest.mark.parametrize(
+        ("log", "words"),
+        [
+            ([RUN, RECONNECTED], LastWords(job="Running")),
+            ([RUN, LISTENING], LastWords()),
+            ([RUN, DONE, LISTENING], LastWords(job="Succeeded")),
+            ([RUN, DONE, RECONNECTED], LastWords(job="Succeeded")),
+            ([NOT_FOUND, RECONNECTED], LastWords()),
+            ([HELD, EXIT_5, LISTENING], LastWords()),
+        ],
+        ids=["found its way back", "started anew", "after a job", "back after a job", "back", "a new session"],
+    )
+    def test_a_listener_that_is_alive_has_no_trouble(self, log, words):
+        assert listen(log) == words
+
+    def test_a_jobs_name_cannot_tell_its_result(self):
+        words = listen(["2026-11-20 12:00:00Z: Job x completed with result: Succeeded completed with result: Canceled"])
+        assert words.job == "Canceled"
+
+    @given(st.lists(st.sampled_from([RUN, DONE, FAILED, CANCELED, LISTENING, EXIT_0, EXIT_1, NO_LONGER, HELD, "x"])))
+    def test_a_new_session_takes_back_all_that_was_said_before(self, log):
+        assert listen([*log, RUN, DONE, EXIT_0]) == listen([RUN, DONE, EXIT_0])
+
+
+@given(
+    st.builds(
+        Ended,
+        exit_code=st.integers(-1, 256),
+        signal=st.none() | st.integers(0, 64),
+        reason=st.sampled_from(["", "Error", "Completed", "OOMKilled", "Unknown", "ContainerStatusUnknown"]),
+        finished_at=st.none() | st.floats(0, NOW),
+    )
+    | st.none(),
+    st.sampled_from(["", "Evicted", "NodeLost", "Terminated", "Whatever"]),
+    st.sampled_from(["", "PreemptionByScheduler", "DisruptionTarget"]),
+    st.none() | st.floats(0, NOW),
+    st.lists(st.text() | st.sampled_from([RUN, DONE, EXIT_0, EXIT_1, NO_LONGER, DEPRECATED, NOT_FOUND])),
+)
+def test_every_end_has_one_cause_a_reason_an_advice_and_three_sentences(end, reason, disruption, deleting, log):
+    seen = pod(end, reason=reason, disruption=disruption, deleting_since=deleting)
+    told = died(seen, log, NOW)
+    assert told.cause in Cause
+    assert told.advice
+    is_unseen = end is None or (end.reason, end.exit_code) in UNSEEN
+    assert (told.exit_code is None) is is_unseen
+    assert (told.cause in {Cause.UNKNOWN, Cause.VANISHED}) <= is_unseen
+    assert all(each.endswith(".") for each in sentences(told))
+    assert vanished(seen, NOW).cause is Cause.VANISHED
+
+
+class TestTexts:
+    @pytest.mark.parametrize("cause", list(Cause))
+    def test_every_cause_has_words(self, cause):
+        assert HAPPENED[cause]
+        assert NOT_YOURS[cause].endswith(".")
+        assert advice_for(cause).endswith(".")
+
+    @pytest.mark.parametrize("reason", [*sorted(OUTSIDE - {"Evicted"}), str(Stand.SILENT), str(Stand.DELETED)])
+    def test_every_reason_from_outside_has_an_advice_of_its_own(self, reason):
+        assert advice_for(Cause.TERMINATED, reason) != advice_for(Cause.TERMINATED)
+
+    @pytest.mark.parametrize(
+        ("cause", "setting"),
+        [
+            (Cause.HOST_OOM, "resources.limits.memory"),
+            (Cause.GUEST_OOM_OR_KILL, "RuntimeClass"),
+            (Cause.TERMINATED, "terminationGracePeriodSeconds"),
+            (Cause.TERMINATED, "preStop"),
+            (Cause.EXTERNAL_TEARDOWN, "overhead.podFixed.memory"),
+            (Cause.CRASH, "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT"),
+            (Cause.VERSION_DEPRECATED, "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE"),
+            (Cause.DELETED_REGISTRATION, "EphemeralRunner"),
+        ],
+    )
+    def test_an_advice_names_the_setting(self, cause, setting):
+        assert setting in advice_for(cause)
+
+    def test_the_developer_is_told_the_truth_where_the_job_may_have_a_part_in_it(self):
+        assert "the job used more than its machine has" in NOT_YOURS[Cause.GUEST_OOM_OR_KILL]
+        assert "unless a step" in NOT_YOURS[Cause.CRASH]
+        assert "cannot be told" in NOT_YOURS[Cause.UNKNOWN]
+        assert "It was not your code" in NOT_YOURS[Cause.TERMINATED]
+
+    def test_the_first_sentence_says_who_where_and_how(self):
+        happened, not_yours, change = sentences(death())
+        assert happened == (
+            "The runner was killed because its container reached its memory limit: "
+            "linux-x7k2p on node node-7 (OOMKilled, exit code 137, signal 9)."
+        )
+        assert not_yours == NOT_YOURS[Cause.HOST_OOM]
+        assert change == "For the platform team: " + advice_for(Cause.HOST_OOM)
+
+    def test_what_is_not_known_is_left_out(self):
+        bare = death(node="", reason="", exit_code=None, signal=None, cause=Cause.UNKNOWN)
+        assert sentences(bare)[0] == "The runner ended, and nobody saw how: linux-x7k2p."
+
+
+class TestRecord:
+    def test_a_death_is_as_old_as_its_container_says(self):
+        assert died(pod(ended(1)), [], NOW).at == FINISHED_AT
+
+    @pytest.mark.parametrize("finished_at", [None, 0.0], ids=["not told", "1970"])
+    def test_and_as_its_sighting_where_it_does_not(self, finished_at):
+        assert died(pod(ended(1, finished_at=finished_at)), [], NOW).at == NOW
+
+    def test_it_bears_the_pods_names(self):
+        told = died(pod(ended(1)), ["last"], NOW)
+        assert (told.runner_name, told.pod, told.namespace, told.pod_uid, told.node, told.runner_log) == (
+            "linux-x7k2p",
+            "linux-x7k2p",
+            "runners",
+            "uid-1",
+            "node-7",
+            ("last",),
+        )
+
+    @pytest.mark.parametrize("many", [200, 201, 500])
+    def test_the_last_200_lines_are_kept(self, many):
+        lines = [str(each) for each in range(many)]
+        assert died(pod(ended(1)), lines, NOW).runner_log == tuple(lines[-200:])
+
+    @pytest.mark.parametrize(("long", "kept"), [(1_000, "x" * 1_000), (1_001, "x" * 999 + "…")])
+    def test_a_line_is_kept_up_to_a_thousand_characters(self, long, kept):
+        told = joined(died(pod(ended(1)), ["x" * long], NOW), None, ["x" * long])
+        assert (told.runner_log, told.host_log) == ((kept,), (kept,))
+
+    def test_masks_stay(self):
+        assert died(pod(ended(1)), ["token ***"], NOW).runner_log == ("token ***",)
+
+    @pytest.mark.parametrize(("many", "first"), [(200, 0), (201, 0), (202, 1), (600, 200)])
+    def test_of_the_hosts_lines_the_middle_is_kept(self, many, first):
+        told = joined(death(), None, [str(each) for each in range(many)])
+        assert told.host_log == tuple(str(each) for each in range(first, first + 200))
+        assert told.job is None
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            ({}, "PodGone"),
+            ({"deleting_since": NOW}, "Deleted"),
+            ({"disruption": "PreemptionByScheduler", "deleting_since": NOW}, "PreemptionByScheduler"),
+            ({"reason": "NodeLost", "deleting_since": NOW}, "NodeLost"),
+            ({"disruption": "DeletionByPodGC"}, "DeletionByPodGC"),
+            ({"reason": "Whatever"}, "PodGone"),
+        ],
+    )
+    def test_a_pod_that_went_unseen_says_what_was_last_known(self, changes, reason):
+        told = vanished(pod(**changes), NOW)
+        assert (told.cause, told.reason, told.at) == (Cause.VANISHED, reason, NOW)
+        assert (told.exit_code, told.signal) == (None, None)
+        assert (told.advice == advice_for(Cause.VANISHED)) is (reason == "PodGone")
+
+    def test_a_disruption_that_nobody_knows_yet_is_told_by_its_own_name(self):
+        assert vanished(pod(disruption="SolarFlare", deleting_since=NOW), NOW).reason == "SolarFlare"
+        assert classify(pod(ended(1), disruption="SolarFlare"))[:2] == (Cause.TERMINATED, "SolarFlare")
+
+    def test_the_document_is_the_contracts(self):
+        told = joined(death(at=NOW + 0.25), death().job, ["oom-kill"])
+        assert document(told) == {
+            "runner_name": "linux-x7k2p",
+            "pod": "linux-x7k2p",
+            "node": "node-7",
+            "at": "2026-09-21T14:13:20.250Z",
+            "exit_code": 137,
+            "signal": 9,
+            "reason": "OOMKilled",
+            "cause": "host-oom",
+            "advice": told.advice,
+            "job": {
+                "id": 9,
+                "repository": "acme/app",
+                "name": "build",
+                "head_sha": "abc",
+                "conclusion": "failure",
+                "html_url": "https://github.com/acme/app/runs/9",
+            },
+            "runner_log": [RUN],
+            "host_log": ["oom-kill"],
+        }
+
+    def test_a_document_without_a_job_or_with_one_that_runs_has_nulls(self):
+        assert document(death(job=None))["job"] is None
+        assert document(death(job=DeadJob(9, "acme/app")))["job"]["conclusion"] is None
+
+
+class TestRetelling:
+    def test_lines_that_come_later_may_change_the_cause(self):
+        silent = died(pod(ended(0, "Completed")), [], NOW)
+        told = retold(silent, [NO_LONGER, EXIT_0])
+        assert (told.cause, told.reason, told.runner_log) == (
+            Cause.DELETED_REGISTRATION,
+            "Completed",
+            (NO_LONGER, EXIT_0),
+        )
+        assert told.advice == advice_for(Cause.DELETED_REGISTRATION)
+        assert retold(silent, [RUN, DONE])[5:9] == (None, "Completed", Cause.CLEAN_EXIT, advice_for(Cause.CLEAN_EXIT))
+
+    @pytest.mark.parametrize(
+        "seen",
+        [
+            pod(ended(137, "OOMKilled")),
+            pod(ended(143)),
+            pod(ended(1), reason="Evicted"),
+            pod(),
+            pod(disruption="DeletionByPodGC"),
+        ],
+        ids=["memory", "signal", "eviction", "unseen", "node"],
+    )
+    def test_where_the_cluster_said_what_happened_they_only_are_kept(self, seen):
+        before = died(seen, [], NOW)
+        assert retold(before, [RUN, DONE, EXIT_0]) == before._replace(runner_log=(RUN, DONE, EXIT_0))
+
+    @pytest.mark.parametrize(
+        ("end", "log", "reason"),
+        [
+            (ended(1), [EXIT_5], "Error"),
+            (ended(0, "Completed"), [EXIT_1], "CompletedSilently"),
+            (ended(128, "StartError"), [], "StartError"),
+        ],
+    )
+    def test_a_reason_of_ours_gives_way_and_one_of_the_kubelets_stays(self, end, log, reason):
+        assert retold(died(pod(end), log, NOW), ["nothing to the point"]).reason == reason
+
+    def test_no_lines_take_none_away(self):
+        before = died(pod(ended(1)), [EXIT_5], NOW)
+        assert retold(before, []) == before
+
+    @given(
+        st.sampled_from([0, 1, 2, 7, 9, 130, 137, 139]),
+        st.lists(st.sampled_from([RUN, DONE, FAILED, CANCELED, EXIT_0, EXIT_1, EXIT_5, NO_LONGER, DEPRECATED])),
+    )
+    def test_who_hears_the_lines_later_comes_to_the_same(self, code, log):
+        seen = pod(ended(code, "Error" if code else "Completed"))
+        assert retold(died(seen, [], NOW), log) == died(seen, log, NOW)
+        assert retold(died(seen, log, NOW), log) == died(seen, log, NOW)
+
+
+class TestBlame:
+    @pytest.mark.parametrize("cause", [each for each in Cause if each is not Cause.CLEAN_EXIT])
+    def test_a_job_that_failed_as_its_runner_died_gets_a_post_mortem(self, cause):
+        assert blames_the_platform(death(cause=cause))
+
+    def test_a_clean_exit_never_gets_one(self):
+        assert not blames_the_platform(death(cause=Cause.CLEAN_EXIT))
+
+    def test_nor_does_a_runner_that_was_idle(self):
+        assert not blames_the_platform(death(job=None))
+
+    @pytest.mark.parametrize(
+        ("line", "blamed"), [(DONE, False), (FAILED, False), (CANCELED, True), (ABANDONED, True), (LISTENING, True)]
+    )
+    def test_nor_one_that_told_its_jobs_result_before_it_died(self, line, blamed):
+        assert blames_the_platform(death(runner_log=(RUN, line))) is blamed
+
+    @pytest.mark.parametrize(
+        ("conclusion", "blamed"),
+        [
+            ("failure", True),
+            ("timed_out", True),
+            ("", False),
+            ("success", False),
+            ("neutral", False),
+            ("skipped", False),
+            ("action_required", False),
+            ("cancelled", False),
+        ],
+    )
+    def test_nor_a_job_that_did_not_fail(self, conclusion, blamed):
+        assert blames_the_platform(death(job=DeadJob(9, "acme/app", conclusion=conclusion))) is blamed
+
+    @pytest.mark.parametrize("reason", sorted(OUTSIDE))
+    def test_a_job_that_the_cluster_cancelled_was_no_persons_wish(self, reason):
+        cancelled = DeadJob(9, "acme/app", conclusion="cancelled")
+        assert blames_the_platform(death(cause=Cause.TERMINATED, reason=reason, job=cancelled))
+        assert not blames_the_platform(death(cause=Cause.TERMINATED, reason="Error", job=cancelled))
+
+    def test_nor_was_one_of_which_github_says_that_its_runner_went(self):
+        cancelled = death(cause=Cause.TERMINATED, reason="Error", job=DeadJob(9, "acme/app", conclusion="cancelled"))
+        assert blames_the_platform(cancelled, told_by_github=True)
+        unfinished = death(job=DeadJob(9, "acme/app"))
+        assert not blames_the_platform(unfinished, told_by_github=True)
+
+
+def test_a_death_is_stored_by_position():
+    assert Death._fields[:9] == (
+        "runner_name",
+        "pod",
+        "node",
+        "at",
+        "exit_code",
+        "signal",
+        "reason",
+        "cause",
+        "advice",
+    )
+    assert listen([]) == LastWords()

@@ -1,0 +1,449 @@
+"""Which stamped pods are nobody's, and what keeps the others."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.cluster.pod import Container, Ended, Owner, Pod
+from ghapp.health.cluster.podclaim import PodClaim, by_name
+from ghapp.health.leaks.heard import Heard, heard
+from ghapp.health.leaks.leak import Guard, LeakLimits, Look, Memory, leaks
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
+
+LIMITS = LeakLimits()
+TICK = 60.0
+IDLE = Heard(busy=False)
+LABEL = {LIMITS.owner_label: "linux-4vcpu"}
+
+
+def pod(name="linux-1", **changes):
+    """A leak by all that can be seen of it: stamped, old, and its container has run for an hour."""
+    running = Container("runner", running_since=NOW - 3600)
+    return Pod("runners", name, f"uid-{name}", "41", NOW - 3600, labels=LABEL, runner=running)._replace(**changes)
+
+
+def claim(name="linux-1", **changes):
+    return PodClaim(**{"pod": name, "runner_name": name, "job_id": None, "expires_at": NOW + 600, **changes})
+
+
+def look(*pods, **changes):
+    """A complete look of this very moment, at pods whose runners GitHub shows idle."""
+    runners = {each.name: IDLE for each in pods}
+    return Look(**{"pods": pods, "pods_at": NOW, "claims": {}, "runners": runners, "claims_at": NOW, **changes})
+
+
+def remembered(*pods, for_seconds=300.0, **changes):
+    """They have been unclaimed for this long, and the last tick was a minute ago."""
+    since = {each.uid: NOW - for_seconds for each in pods}
+    return Memory(**{"since": since, "pods": len(pods), "claims": 0, "at": NOW - TICK, **changes})
+
+
+def guard_of(pod, runner=IDLE, limits=LIMITS, memory=None, **changes):
+    """What keeps one pod; None for a leak."""
+    seen = look(pod, **{"runners": {pod.name: runner}, **changes})
+    reaping = leaks(seen, NOW, limits, remembered(pod) if memory is None else memory)
+    assert (reaping.skipped, reaping.deferred, reaping.told) == (None, (), ())
+    assert [*reaping.reap, *(each for each, _ in reaping.kept)] == [pod]
+    return reaping.kept[0][1] if reaping.kept else None
+
+
+def test_a_stamped_pod_that_nobody_claims_is_reaped():
+    seen = look(pod())
+    reaping = leaks(seen, NOW, LIMITS, remembered(pod()))
+    assert (reaping.reap, reaping.kept, reaping.skipped) == ((pod(),), (), None)
+
+
+def test_pods_without_the_label_are_none_of_ours():
+    strangers = [pod(labels={}), pod("linux-2", labels={"tuist.dev/runner-pool-owner": "x"})]
+    reaping = leaks(look(*strangers), NOW, LIMITS, remembered(*strangers, pods=0))
+    assert (reaping.reap, reaping.kept, reaping.skipped, reaping.memory.since) == ((), (), None, {})
+
+
+def test_the_labels_name_is_configurable():
+    limits = LeakLimits(owner_label="tuist.dev/runner-pool-owner")
+    stamped = pod(labels={"tuist.dev/runner-pool-owner": "x"})
+    assert guard_of(stamped, limits=limits) is None
+
+
+class TestGuard1PodsBeforeClaims:
+    @pytest.mark.parametrize(("apart", "skipped"), [(0.0, None), (MICROSECOND, Guard.CLAIMS_READ_FIRST)])
+    def test_claims_that_were_read_first_prove_nothing(self, apart, skipped):
+        at = 1_000.0
+        stale = pod(created_at=0.0, runner=None)
+        seen = look(stale, pods_at=at + apart, claims_at=at)
+        memory = Memory({stale.uid: 0.0}, 1, 0, at)
+        reaping = leaks(seen, at + 1, LIMITS, memory)
+        assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
+        assert skipped is None or reaping.memory == memory
+
+
+class TestGuard2CompleteReads:
+    def test_an_incomplete_read_judges_nothing_and_forgets_nothing(self):
+        memory = remembered(pod(), pods=7, claims=7)
+        reaping = leaks(look(pod(), complete=False), NOW, LIMITS, memory)
+        assert (reaping.skipped, reaping.reap) == (Guard.READ_INCOMPLETE, ())
+        assert reaping.memory == memory
+
+    @pytest.mark.parametrize(("age", "skipped"), [(150.0, None), (150.0 + MICROSECOND, Guard.READ_STALE)])
+    def test_nor_does_an_old_one(self, age, skipped):
+        reaping = leaks(look(pod(), pods_at=NOW - age), NOW, LIMITS, remembered(pod()))
+        assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
+
+    @pytest.mark.parametrize(
+        ("pods", "claims", "skipped"),
+        [
+            ((), {}, Guard.READ_EMPTY),
+            ((pod(labels={}),), {}, Guard.READ_EMPTY),
+            ((pod(),), {}, None),
+        ],
+        ids=["no pods", "none of ours", "some"],
+    )
+    def test_no_pods_where_there_were_some_is_a_bad_read(self, pods, claims, skipped):
+        assert leaks(look(*pods, claims=claims), NOW, LIMITS, remembered(pod())).skipped is skipped
+
+    @pytest.mark.parametrize(
+        ("claims", "runners", "skipped"),
+        [
+            ({}, {}, Guard.READ_EMPTY),
+            ({}, {"linux-9": Heard(running=False, busy=True)}, Guard.READ_EMPTY),
+            (by_name([claim("linux-9", expires_at=NOW)]), {}, Guard.READ_EMPTY),
+            (by_name([claim("linux-9", expires_at=NOW + MICROSECOND)]), {}, None),
+            ({}, {"linux-9": Heard(running=True)}, None),
+        ],
+        ids=["nothing", "busy but no claim", "run out", "a controller's", "a delivery's"],
+    )
+    def test_no_claims_where_there_were_some_is_a_bad_read(self, claims, runners, skipped):
+        memory = remembered(pod(), claims=1)
+        seen = look(pod(), claims=claims, runners={"linux-1": IDLE, **runners})
+        reaping = leaks(seen, NOW, LIMITS, memory)
+        assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
+
+    def test_the_same_emptiness_a_tick_later_is_believed_and_no_clock_was_lost(self):
+        first = leaks(look(pod()), NOW, LIMITS, remembered(pod(), claims=7))
+        assert first.memory == remembered(pod(), claims=0)
+        later = look(pod(), pods_at=NOW + TICK, claims_at=NOW + TICK)
+        assert leaks(later, NOW + TICK, LIMITS, first.memory).reap == (pod(),)
+
+    def test_where_there_were_none_an_empty_read_is_what_it_is(self):
+        assert leaks(look(), NOW, LIMITS, Memory()).skipped is None
+
+
+class TestGuard3Age:
+    @pytest.mark.parametrize(("age", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.WITHIN_GRACE)])
+    def test_a_young_pod_may_still_be_claimed(self, age, guard):
+        assert guard_of(pod(created_at=NOW - age)) is guard
+
+    def test_one_from_the_future_is_young(self):
+        assert guard_of(pod(created_at=NOW + 3600)) is Guard.WITHIN_GRACE
+
+
+class TestGuard4UnclaimedWithoutAGap:
+    @pytest.mark.parametrize(("since", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.UNCLAIMED_BRIEFLY)])
+    def test_it_must_have_been_unclaimed_for_the_grace(self, since, guard):
+        assert guard_of(pod(), memory=remembered(pod(), for_seconds=since)) is guard
+
+    def test_the_first_look_only_starts_a_clock(self):
+        reaping = leaks(look(pod()), NOW, LIMITS, Memory())
+        assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
+        assert reaping.memory == Memory({"uid-linux-1": NOW}, 1, 0, NOW, {"uid-linux-1": "linux-1"})
+
+    def test_a_pod_of_the_same_name_has_a_clock_of_its_own(self):
+        assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
+
+    @pytest.mark.parametrize(
+        ("expires_at", "guard"), [(NOW, None), (NOW + MICROSECOND, Guard.CLAIMED)], ids=["has run out", "runs out"]
+    )
+    def test_a_controllers_claim_holds_until_it_runs_out(self, expires_at, guard):
+        assert guard_of(pod(), claims=by_name([claim(expires_at=expires_at)])) is guard
+
+    def test_a_claim_by_the_runners_name_holds_too(self):
+        other = claim("elsewhere", runner_name="linux-1")
+        assert guard_of(pod(), claims=by_name([other])) is Guard.CLAIMED
+
+    def test_a_claim_is_overruled_by_no_job_that_is_over(self):
+        long_over = Heard(over_at=NOW - 3000, busy=False)
+        assert guard_of(pod(), long_over, claims=by_name([claim()])) is Guard.CLAIMED
+
+    def test_a_job_by_delivery_is_a_claim(self):
+        assert guard_of(pod(), Heard(running=True, busy=False)) is Guard.CLAIMED
+
+    @pytest.mark.parametrize("runner", [Heard(running=True, busy=False), IDLE], ids=["by delivery", "by controller"])
+    def test_a_claim_that_came_back_starts_the_clock_anew(self, runner):
+        claims = {} if runner.running else by_name([claim()])
+        claimed = leaks(look(pod(), claims=claims, runners={"linux-1": runner}), NOW, LIMITS, remembered(pod()))
+        assert (claimed.reap, claimed.memory.since) == ((), {})
+        now = NOW + TICK
+        again = look(pod(), pods_at=now, claims_at=now, claims=by_name([claim("x", expires_at=now + 9)]))
+        assert leaks(again, now, LIMITS, claimed.memory).kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
+
+    @pytest.mark.parametrize(
+        ("last", "guard"),
+        [
+            (NOW - 150.0, None),
+            (NOW - 150.0 - MICROSECOND, Guard.UNCLAIMED_BRIEFLY),
+            (NOW, None),
+            (NOW + MICROSECOND, Guard.UNCLAIMED_BRIEFLY),
+            (None, Guard.UNCLAIMED_BRIEFLY),
+        ],
+        ids=["a gap", "a longer gap", "no time at all", "a clock that went back", "never"],
+    )
+    def test_a_gap_between_two_looks_starts_all_clocks_anew(self, last, guard):
+        assert guard_of(pod(), memory=remembered(pod(), at=last)) is guard
+
+    def test_a_pod_that_was_not_seen_between_is_forgotten(self):
+        other = pod("linux-2")
+        between = leaks(look(other), NOW, LIMITS, remembered(pod(), other))
+        assert set(between.memory.since) == {other.uid}
+
+    def test_a_runner_is_known_by_the_name_its_controller_gave_it_though_the_claim_is_gone(self):
+        named = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        busy = {"jit-7": Heard(busy=True), "linux-1": IDLE}
+        first = leaks(look(pod(), claims=named, runners=busy), NOW, LIMITS, remembered(pod()))
+        assert first.kept == ((pod(), Guard.SESSION_OPEN),)
+        now = NOW + TICK
+        second = leaks(look(pod(), runners=busy, pods_at=now, claims_at=now), now, LIMITS, first.memory)
+        assert second.kept == ((pod(), Guard.SESSION_OPEN),)
+
+    def test_a_claim_on_another_pod_does_not_rename_its_runner(self):
+        others = by_name([claim("elsewhere", runner_name="linux-1", expires_at=NOW)])
+        memory = remembered(pod(), names={"uid-linux-1": "jit-7"})
+        busy = {"jit-7": Heard(busy=True), "linux-1": IDLE}
+        assert guard_of(pod(), memory=memory, claims=others, runners=busy) is Guard.SESSION_OPEN
+
+
+class TestGuards5To7Shields:
+    def test_5_a_job_that_deliveries_show_in_progress(self):
+        # GitHub, asked for the job itself, says that it is over: no claim any more, and a shield for a while.
+        assert guard_of(pod(), Heard(running=True, over_at=NOW - 60, busy=False)) is Guard.JOB_BY_DELIVERY
+
+    @pytest.mark.parametrize(
+        ("busy", "guard"), [(False, None), (True, Guard.SESSION_OPEN), (None, Guard.GITHUB_UNKNOWN)]
+    )
+    def test_6_a_job_by_githubs_word_and_no_word_is_no_answer(self, busy, guard):
+        assert guard_of(pod(), Heard(busy=busy)) is guard
+
+    def test_6_a_runner_that_nobody_was_asked_about_is_not_idle(self):
+        assert guard_of(pod(), runners={}) is Guard.GITHUB_UNKNOWN
+
+    @pytest.mark.parametrize(
+        ("container", "guard"),
+        [
+            (Container("runner", running_since=NOW - 3600), Guard.SESSION_OPEN),
+            (Container("runner", waiting="CrashLoopBackOff"), Guard.SESSION_OPEN),
+            (None, Guard.SESSION_OPEN),
+            (Container("runner", ended=Ended(137)), None),
+            (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.SESSION_OPEN),
+        ],
+        ids=["runs", "waits", "never told of", "has ended", "runs again"],
+    )
+    def test_7_busy_is_believed_of_every_container_but_one_that_has_ended(self, container, guard):
+        assert guard_of(pod(runner=container), Heard(busy=True)) is guard
+
+    @pytest.mark.parametrize(("ran", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.JUST_STARTED)])
+    def test_7_a_container_that_just_started_has_had_no_time_to_be_claimed(self, ran, guard):
+        assert guard_of(pod(runner=Container("runner", running_since=NOW - ran))) is guard
+
+    @pytest.mark.parametrize(
+        "container",
+        [None, Container("runner", waiting="ImagePullBackOff"), Container("runner", ended=Ended(0))],
+        ids=["none", "waits", "ended"],
+    )
+    def test_7_one_that_never_came_to_run_is_a_leak_after_its_grace(self, container):
+        assert guard_of(pod(runner=container)) is None
+
+
+OVER = Heard(running=True, over_at=NOW - 900, busy=True)
+
+
+class TestGuard8TerminalJobs:
+    @pytest.mark.parametrize(
+        "runner",
+        [
+            OVER,
+            OVER._replace(running=False),
+            OVER._replace(running=False, busy=None),
+            OVER._replace(ephemeral=True),
+        ],
+        ids=["all shields", "busy", "unknown", "ephemeral"],
+    )
+    def test_a_job_that_has_long_been_over_overrules_the_shields(self, runner):
+        just_started = pod(created_at=NOW - 1000, runner=Container("runner", running_since=NOW - 1))
+        assert guard_of(just_started, runner) is None
+
+    @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
+    def test_it_takes_15_minutes(self, over_for, guard):
+        assert guard_of(pod(), Heard(over_at=NOW - over_for, busy=True)) is guard
+
+    def test_a_runner_that_takes_further_jobs_may_have_another_by_now(self):
+        assert guard_of(pod(), OVER._replace(running=False, ephemeral=False)) is Guard.SESSION_OPEN
+
+    @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    def test_a_job_from_before_the_pod_was_another_pods(self, born, guard):
+        over_at = NOW - 2000.0
+        reborn = pod(created_at=over_at + born)
+        assert guard_of(reborn, Heard(over_at=over_at, busy=True)) is guard
+
+    def test_it_overrules_neither_age_nor_claims_nor_deletion(self):
+        young = pod(created_at=NOW - 299)
+        assert guard_of(young, OVER) is Guard.WITHIN_GRACE
+        assert guard_of(pod(), OVER, memory=Memory()) is Guard.UNCLAIMED_BRIEFLY
+        assert guard_of(pod(deleting_since=NOW), OVER) is Guard.DELETING
+
+
+class TestGuard9PerTick:
+    @pytest.mark.parametrize(("many", "deferred"), [(25, 0), (26, 1), (60, 35)])
+    def test_the_oldest_go_first_and_the_others_are_told(self, many, deferred):
+        pods = [pod(f"linux-{each:02}", created_at=NOW - 3600 + each) for each in range(many)]
+        reaping = leaks(look(*reversed(pods)), NOW, LIMITS, remembered(*pods))
+        assert reaping.reap == tuple(pods[:25])
+        assert reaping.deferred == tuple(pods[25:])
+        assert len(reaping.deferred) == deferred
+
+    def test_the_deferred_are_remembered(self):
+        pods = [pod(f"linux-{each:02}") for each in range(26)]
+        first = leaks(look(*pods), NOW, LIMITS, remembered(*pods))
+        now = NOW + TICK
+        rest = look(*first.deferred, pods_at=now, claims_at=now)
+        assert leaks(rest, now, LIMITS, first.memory).reap == first.deferred
+
+
+class TestGuard10KillSwitch:
+    def test_off_judges_nothing_and_starts_no_clock(self):
+        reaping = leaks(look(pod()), NOW, LeakLimits(mode="off"), remembered(pod()))
+        assert (reaping.reap, reaping.told, reaping.skipped, reaping.memory) == ((), (), Guard.OFF, Memory())
+
+    def test_dry_run_only_tells(self):
+        pods = [pod(f"linux-{each:02}") for each in range(26)]
+        reaping = leaks(look(*pods), NOW, LeakLimits(mode="dry-run"), remembered(*pods))
+        assert (reaping.reap, len(reaping.told), len(reaping.deferred)) == ((), 25, 1)
+
+
+class TestGuard11OthersBusiness:
+    def test_what_is_being_deleted_is_left_alone(self):
+        assert guard_of(pod(deleting_since=NOW - 3600)) is Guard.DELETING
+
+    def test_a_pod_of_arcs_is_never_deleted(self):
+        assert guard_of(pod(owners=(Owner("EphemeralRunner", "linux-1", "o"),))) is Guard.POD_OF_ARC
+        assert guard_of(pod(owners=(Owner("ReplicaSet", "linux", "o"),))) is None
+
+
+STALE = 300.0
+
+
+class TestHeard:
+    @pytest.mark.parametrize(
+        ("evidence", "busy"),
+        [
+            (None, False),
+            (online(busy=True), True),
+            (online(), False),
+            (present(busy=True), True),
+            (lost(busy=True), False),
+            (online(busy=True, listed=False, absent_since=NOW, observed_at=NOW - 9999), False),
+            (online(overlooked_at=NOW), None),
+            (online(registered=False), None),
+            (online(listed=False), None),
+            (online(listed=False, removed_at=NOW), False),
+            (online(listed=False, retired_at=NOW), False),
+        ],
+        ids=[
+            "never heard of",
+            "busy",
+            "idle",
+            "busy and offline",
+            "gone",
+            "gone for long",
+            "overlooked",
+            "only heard of",
+            "not in the last list",
+            "removed",
+            "retired",
+        ],
+    )
+    def test_githubs_word_on_a_runner(self, evidence, busy):
+        assert heard(evidence, survey(), NOW, STALE).busy is busy
+
+    @pytest.mark.parametrize(("age", "is_fresh"), [(STALE, True), (STALE + 1e-3, False), (None, False)])
+    @pytest.mark.parametrize("evidence", [None, online(observed_at=0.0), lost()], ids=["unheard of", "idle", "gone"])
+    def test_an_old_word_is_none(self, evidence, age, is_fresh):
+        swept_at = None if age is None else NOW - age
+        word = heard(evidence, survey(swept_at=swept_at), NOW, STALE)
+        assert word.busy is (False if is_fresh else None)
+
+    @pytest.mark.parametrize(
+        ("changes", "running", "over_at"),
+        [
+            ({}, False, None),
+            ({"job_id": 3, "job_started_at": NOW}, True, None),
+            ({"job_id": 3, "job_started_at": NOW - 5, "job_ended_at": NOW}, False, NOW),
+        ],
+        ids=["no job", "at work", "done"],
+    )
+    def test_what_deliveries_say(self, changes, running, over_at):
+        word = heard(online(ephemeral=True, **changes), survey(), NOW, STALE)
+        assert (word.running, word.over_at, word.ephemeral) == (running, over_at, True)
+
+
+pods_of_any_kind = st.builds(
+    pod,
+    name=st.sampled_from([f"linux-{each}" for each in range(6)]),
+    created_at=st.floats(NOW - 1000, NOW + 100),
+    deleting_since=st.none() | st.just(NOW),
+    labels=st.sampled_from([LABEL, {}]),
+    runner=st.sampled_from([None, Container("runner", running_since=NOW - 500), Container("runner", ended=Ended(1))]),
+)
+runners_of_any_kind = st.builds(
+    Heard,
+    running=st.booleans(),
+    over_at=st.none() | st.floats(NOW - 2000, NOW),
+    busy=st.none() | st.booleans(),
+    ephemeral=st.none() | st.booleans(),
+)
+
+
+@given(
+    st.lists(pods_of_any_kind, unique_by=lambda each: each.name, max_size=6),
+    st.dictionaries(st.sampled_from([f"linux-{each}" for each in range(6)]), runners_of_any_kind),
+    st.sets(st.sampled_from([f"linux-{each}" for each in range(6)])),
+    st.integers(0, 6),
+)
+def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(pods, runners, claimed, per_tick):
+    seen = look(*pods, runners=runners, claims=by_name([claim(each) for each in claimed]))
+    reaping = leaks(seen, NOW, LeakLimits(per_tick=per_tick), remembered(*pods))
+    stamped = [each for each in pods if each.labels]
+    parts = [*reaping.reap, *reaping.deferred, *(each for each, _ in reaping.kept)]
+    if reaping.skipped is None:
+        assert sorted(each.uid for each in parts) == sorted(each.uid for each in stamped)
+        assert not reaping.deferred or len(reaping.reap) == per_tick
+    else:
+        assert parts == []
+    for each in [*reaping.reap, *reaping.deferred]:
+        runner = runners.get(each.name, Heard())
+        assert each.name not in claimed
+        assert each.deleting_since is None
+        assert NOW - each.created_at >= LIMITS.grace_seconds
+        assert (runner.busy is False and not runner.running) or runner.over_at is not None or each.runner.ended
+        assert runner.ephemeral is not False or (not runner.running and runner.busy is not None)
+
+
+@given(st.lists(st.sampled_from(["unclaimed", "claimed", "bad", "missed"]), min_size=1, max_size=40))
+def test_it_takes_the_whole_grace_of_looks_that_show_it_unclaimed(story):
+    memory, now, unclaimed_since = Memory(), NOW, None
+    steady = by_name([claim("another", expires_at=NOW + 99_999)])
+    last_good = None
+    for tick in story:
+        now += TICK
+        if tick == "missed":
+            continue
+        claims = {**steady, **(by_name([claim(expires_at=NOW + 99_999)]) if tick == "claimed" else {})}
+        seen = look(pod(), pods_at=now, claims_at=now, claims=claims, complete=tick != "bad")
+        reaping = leaks(seen, now, LIMITS, memory)
+        memory = reaping.memory
+        if tick != "bad":
+            had_gap = last_good is not None and now - last_good > 150.0
+            unclaimed_since = (
+                None if tick == "claimed" else now if unclaimed_since is None or had_gap else unclaimed_since
+            )
+            last_good = now
+        due = tick == "unclaimed" and unclaimed_since is not None and now - unclaimed_since >= 300.0
+        assert bool(reaping.reap) is due

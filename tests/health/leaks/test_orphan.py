@@ -1,0 +1,58 @@
+"""What is said of a pod that was reaped."""
+
+import pytest
+
+from ghapp.health.cluster.pod import Ended
+from ghapp.health.leaks.heard import Heard
+from ghapp.health.leaks.orphan import document, orphan
+from tests.health.builders import NOW
+from tests.health.cluster.builders import container, pod
+
+
+def found(**changes):
+    return orphan(pod(**changes), "linux-1", "linux", Heard(busy=False), NOW - 300, NOW)
+
+
+def said(found, source):
+    return [(at, text) for at, by, text in found.evidence if by == source]
+
+
+def test_its_data_names_it_and_tells_the_evidence_in_order_of_time():
+    data = document("acme", found())
+    assert {key: value for key, value in data.items() if key != "evidence"} == {
+        "org": "acme",
+        "namespace": "runners",
+        "pod": "linux-1",
+        "pod_uid": "pod-1",
+        "node": "node-a",
+        "runner_name": "linux-1",
+        "pool": "linux",
+        "at": data["at"],
+        "unclaimed_since": data["unclaimed_since"],
+    }
+    assert [each["source"] for each in data["evidence"]] == ["pod", "pod", "claim", "list"]
+    assert data["evidence"][2]["at"] == data["unclaimed_since"] < data["evidence"][3]["at"] == data["at"]
+
+
+def test_what_nobody_knows_is_null():
+    data = document("acme", orphan(pod(node="", runner=None), "linux-1", "", Heard(busy=False), NOW - 300, NOW))
+    assert (data["node"], data["pool"]) == (None, None)
+
+
+def test_an_ended_container_is_told_of():
+    ended = container(running_since=None, ended=Ended(137, finished_at=NOW - 60))
+    assert (NOW - 60, "its container ended") in said(found(runner=ended), "pod")
+
+
+@pytest.mark.parametrize(
+    ("runner", "word"),
+    [
+        (Heard(busy=False), "GitHub shows no busy runner of its name"),
+        (Heard(busy=True, over_at=NOW - 900), "GitHub shows its runner busy, whose job has been over for 15 minutes"),
+        (Heard(over_at=NOW - 900), "GitHub gave no word on its runner, whose job has been over for 15 minutes"),
+        (Heard(busy=True), "GitHub shows its runner busy, whose container has ended"),
+    ],
+    ids=["idle", "busy", "no word", "ended"],
+)
+def test_githubs_word_is_told_and_what_overruled_it(runner, word):
+    assert said(orphan(pod(), "linux-1", "linux", runner, NOW - 300, NOW), "list") == [(NOW, word)]

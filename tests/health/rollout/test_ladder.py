@@ -1,0 +1,171 @@
+"""What a shard that fails is told: whether users are hurt, and what to do next, cheapest and safest first."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.rollout.active import Role
+from ghapp.health.rollout.gate import Question, Sources
+from ghapp.health.rollout.provision import Provision
+from ghapp.health.rollout.shardstanding import WAITING_SECONDS
+from tests.health.builders import MICROSECOND, NOW, lost, online, present
+from tests.health.rollout.builders import (
+    at_work,
+    check,
+    deploy,
+    failed,
+    gate,
+    on,
+    pink,
+    steps,
+    waits,
+)
+
+
+def test_a_failing_inactive_shard_says_first_that_there_is_no_outage_and_then_the_ladder():
+    answer = gate([on("pink", present()), *at_work()])
+    assert not answer.passed
+    assert answer.checks[0][:2] == ("users", True)
+    assert answer.checks[0].said == "the active shard purple has taken 14 jobs in the last 10 minutes; no outage"
+    assert check(answer, "online").said == "0 runners of pink online, 1 needed; unhealthy: pink-1"
+    assert steps(answer) == [
+        "provision pink again",
+        "recreate what is unhealthy: pink-1",
+        "clean up pink and provision it again",
+        "break glass",
+    ]
+    assert all("Warning: " in each.why for each in answer.next)
+
+
+def test_provisioning_that_found_nothing_to_do_is_not_done_again():
+    answer = gate([on("pink", present()), *at_work()], Question("pink", provision=Provision(0, 0, 0)))
+    assert steps(answer)[0] == "recreate what is unhealthy: pink-1"
+    assert answer.next[0].why.startswith(
+        "provisioning again will not help: its log says 0 added, 0 changed, 0 destroyed"
+    )
+
+
+def test_provisioning_that_failed_is_mended_first():
+    answer = gate(at_work(), Question("pink", provision=Provision(errors=("no quota",))))
+    assert steps(answer)[:2] == ["mend what provisioning failed at", "provision pink again"]
+    assert "it ended with: no quota." in answer.next[0].why
+
+
+def test_runners_that_start_are_waited_for_first():
+    young = on("pink", present(first_seen=NOW - 10, was_online=False))
+    assert steps(gate([young, *at_work()]))[:2] == ["wait for 1 runner of pink", "provision pink again"]
+
+
+def test_a_shard_that_is_misspelt_is_told_which_there_are():
+    answer = gate([*pink(1), *at_work()], Question("pinc"))
+    assert check(answer, "online").said.endswith("no runner of that shard is known, only of pink, purple")
+
+
+def test_a_shard_online_that_takes_no_canary_is_sent_one_before_anything_is_changed():
+    answer = gate([*pink(3), *at_work()], Question("pink", canary=True))
+    assert failed(answer) == {"canary"}
+    assert check(answer, "canary").said == "no job was taken and completed on pink since the deploy of v42"
+    assert steps(answer)[0] == "send a canary job to pink"
+
+
+def test_the_active_shard_is_not_changed_below_break_glass():
+    answer = gate([on("purple", present()), *pink(3)], Question("purple"))
+    assert answer.role is Role.ACTIVE
+    assert steps(answer) == ["raise the alarm", "ask the gate about pink", "break glass"]
+
+
+def test_with_both_shards_down_it_is_an_outage_and_the_way_out_is_the_inactive_one():
+    answer = gate([on("pink", present()), on("purple", present())])
+    assert answer.checks[0][:3] == ("users", False, "the active shard purple has no runner online: an outage")
+    assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
+
+
+def test_in_an_outage_the_last_runners_that_users_have_are_not_cleaned_up():
+    answer = gate([*pink(1), on("purple", present())], Question("pink", min_online=2))
+    assert "clean up pink and provision it again" not in steps(answer)
+
+
+def test_a_healthy_shard_may_take_over_because_of_an_outage():
+    answer = gate([*pink(3), on("purple", present())])
+    assert answer.passed
+    assert check(answer, "users").passed is False
+
+
+IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, job_started_at=NOW - 3600))
+
+
+@pytest.mark.parametrize(
+    ("runners", "jobs", "passed", "said"),
+    [
+        ([IDLE], [], True, "purple has 1 runner online, and no job waits; no outage"),
+        ([IDLE], [waits(1, WAITING_SECONDS - MICROSECOND)], True, "no job waits; no outage"),
+        (
+            [IDLE],
+            [waits(1, WAITING_SECONDS)],
+            False,
+            "purple has 1 idle runner online and takes no jobs; 1 waiting job",
+        ),
+        ([IDLE], [waits(1, 600), waits(2, 90)], False, "2 waiting jobs, the oldest for 10 minutes: users are hurt"),
+        ([IDLE], [waits(1, 600, ("gpu",))], True, "no job waits"),
+        ([BUSY], [waits(1, 600)], True, "purple has 1 runner online, all at work; 1 waiting job"),
+        ([BUSY], [waits(1, 86_401)], True, "no job waits"),
+        (
+            [],
+            [waits(1, 600)],
+            False,
+            "purple has no runner online; 1 waiting job, the oldest for 10 minutes: an outage",
+        ),
+        (
+            [on("purple", present(job_id=1, job_started_at=NOW - 90, job_ended_at=NOW - 9), 2)],
+            [],
+            False,
+            "purple has no runner online; it took 1 job in the last 10 minutes: an outage",
+        ),
+    ],
+    ids=[
+        "idle",
+        "a job not yet waiting",
+        "a job that waits",
+        "two that wait",
+        "a job of others",
+        "all at work",
+        "a job that must be over",
+        "none online",
+        "died just now",
+    ],
+)
+def test_users_are_hurt_when_the_active_shard_does_not_take_what_waits(runners, jobs, passed, said):
+    # without GitHub's word: what died took the last job on purple, and a deploy says that purple is active
+    answer = gate([*pink(1), *runners], jobs=jobs)
+    assert said in answer.checks[0].said
+    assert answer.checks[0].passed is passed
+
+
+@pytest.mark.parametrize(
+    ("runner", "named"),
+    [
+        (present(), True),
+        (lost(), True),
+        (lost(confirmed_at=None), True),
+        (lost(removed_at=NOW), False),
+        (present(job_id=5, job_started_at=NOW - 7200), False),
+        (present(offline_since=NOW - 1), False),
+        (lost(retired_at=NOW), False),
+    ],
+    ids=["offline", "lost", "suspect", "removed already", "offline, with a job", "offline for a moment", "retired"],
+)
+def test_only_what_nobody_works_on_is_recreated(runner, named):
+    answer = gate([on("pink", runner), *at_work()])
+    assert ("recreate what is unhealthy: pink-1" in steps(answer)) is named
+
+
+def test_while_nobody_says_who_is_active_nothing_is_tidied_away():
+    answer = gate([*pink(3), on("purple", online())], sources=Sources((deploy("pink", "inactive"),)))
+    assert answer.passed
+    assert steps(answer) == ["make pink active"]
+
+
+@pytest.mark.parametrize(("days", "running"), [(5, True), (6, False)])
+def test_a_job_that_must_be_over_is_not_hurt(days, running):
+    old = on("pink", online(job_id=5, job_started_at=NOW - days * 86_400))
+    assert check(gate([old, *at_work()]), "running-jobs").passed is not running
