@@ -9,15 +9,8 @@ with SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox:
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import threading
-from collections.abc import AsyncIterator
-from types import TracebackType
-from typing import Any, Self
-
-import uvicorn
-from starlette.applications import Starlette
+from collections.abc import Coroutine
+from typing import Any
 
 from ghapp.sandbox import controller
 from ghapp.sandbox.application import ENTERPRISE_PATH, application
@@ -26,17 +19,14 @@ from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.control import Control
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.fleet.life import Fleet
-from ghapp.sandbox.wire import BreakableProtocol
+from ghapp.sandbox.serving import Serving
 from ghapp.sandbox.world import World
 
 TICK_SECONDS = 0.1
-BACKLOG = 2048
-START_SECONDS = 10
-STOP_SECONDS = 5
 
 
-class SandboxServer:
-    """A simulated GitHub that is served while the context lasts; sync and async code may use it alike.
+class SandboxServer(Serving):
+    """A simulated GitHub that is served while the context lasts.
 
     Attributes:
         url: its root: the web pages, and, unless the configuration says otherwise, the REST base.
@@ -47,29 +37,12 @@ class SandboxServer:
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         self.config = config or SandboxConfig()
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((self.config.host, self.config.port))
-        # From here on connections wait for the server instead of being refused by it.
-        self._socket.listen(BACKLOG)
-        self.url = f"http://{self.config.host}:{self._socket.getsockname()[1]}"
+        super().__init__("the sandbox", self.config.host, self.config.port)
         self._api_path = self.config.api_path or ENTERPRISE_PATH
         self.world = World(self.config, self.url)
         self.controller = Controller(self.world)
         self.control = Control(self.world, self.controller)
-        self._ready = threading.Event()
-        self._failures: list[Exception] = []
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                application(self.world, self.control, self.describe, self._living),
-                http=BreakableProtocol,
-                date_header=False,
-                access_log=False,
-                log_level="critical",
-                lifespan="on",
-            )
-        )
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="sandbox", daemon=True)
+        self.serve(lambda living: application(self.world, self.control, self.describe, living), self._chores)
 
     @property
     def api_url(self) -> str:
@@ -148,56 +121,11 @@ class SandboxServer:
             }
         return document
 
-    def start(self) -> None:
-        """Serves from now on; `with` calls it."""
-        self._thread.start()
-        if not self._ready.wait(START_SECONDS):
-            raise RuntimeError(f"the sandbox did not start within {START_SECONDS} s")
-
-    def stop(self) -> None:
-        """Ends at once; what is being answered is broken off. Raises what broke in the background meanwhile."""
-        self._server.should_exit = self._server.force_exit = True
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
-        self._socket.close()
-        failures, self._failures = self._failures, []
-        if failures:
-            raise ExceptionGroup("the sandbox broke while it ran", failures)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
-
-    @contextlib.asynccontextmanager
-    async def _living(self, app: Starlette) -> AsyncIterator[None]:
+    def _chores(self) -> list[Coroutine[Any, Any, None]]:
         """The fleets live and deliveries go out while the server runs."""
-        del app
         self.control.attach()
-        tasks = [asyncio.create_task(self.world.deliveries.run())]
-        if self.config.ticking:
-            tasks.append(asyncio.create_task(self._tick()))
-        self._ready.set()
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-            self._failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        ticking = [self._tick()] if self.config.ticking else []
+        return [self.world.deliveries.run(), *ticking]
 
     async def _tick(self) -> None:
         while True:

@@ -10,33 +10,23 @@ with ClusterServer() as cluster:
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-import uvicorn
 import yaml
-from starlette.applications import Starlette
 
 from ghapp.sandbox.cluster.application import application
 from ghapp.sandbox.cluster.cluster import ADMIN, Cluster
 from ghapp.sandbox.cluster.control import ClusterControl
-from ghapp.sandbox.wire import BreakableProtocol
+from ghapp.sandbox.serving import Serving
 
 TICK_SECONDS = 0.02
-BACKLOG = 2048
-START_SECONDS = 10
-STOP_SECONDS = 5
 KEEP_ALIVE_SECONDS = 90
 
 
-class ClusterServer:
-    """A simulated API server that is served while the context lasts; sync and async code may use it alike.
+class ClusterServer(Serving):
+    """A simulated API server that is served while the context lasts.
 
     Attributes:
         url: its root.
@@ -45,29 +35,14 @@ class ClusterServer:
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.time, port: int = 0) -> None:
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("127.0.0.1", port))
-        # From here on connections wait for the server instead of being refused by it.
-        self._socket.listen(BACKLOG)
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        super().__init__("the cluster", port=port)
         self.cluster = Cluster(clock)
         self.control = ClusterControl(self.cluster)
-        self._ready = threading.Event()
-        self._failures: list[Exception] = []
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                application(self.cluster, self._living),
-                http=BreakableProtocol,
-                date_header=False,
-                server_header=False,
-                access_log=False,
-                log_level="critical",
-                lifespan="on",
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            )
+        self.serve(
+            lambda living: application(self.cluster, living),
+            lambda: [self._tick()],
+            keep_alive_seconds=KEEP_ALIVE_SECONDS,
         )
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="cluster", daemon=True)
 
     def token(self, user: str = ADMIN) -> str:
         """The bearer token of a user; LookupError when there is none, or it has none."""
@@ -88,53 +63,6 @@ class ClusterServer:
         }
         path.write_text(yaml.safe_dump(document, sort_keys=False))
         return path
-
-    def start(self) -> None:
-        """Serves from now on; `with` calls it."""
-        self._thread.start()
-        if not self._ready.wait(START_SECONDS):
-            raise RuntimeError(f"the cluster did not start within {START_SECONDS} s")
-
-    def stop(self) -> None:
-        """Ends at once; what is being answered is broken off. Raises what broke in the background meanwhile."""
-        self._server.should_exit = self._server.force_exit = True
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
-        self._socket.close()
-        failures, self._failures = self._failures, []
-        if failures:
-            raise ExceptionGroup("the cluster broke while it ran", failures)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
-
-    @contextlib.asynccontextmanager
-    async def _living(self, app: Starlette) -> AsyncIterator[None]:
-        """What falls due happens while the server runs."""
-        del app
-        ticking = asyncio.create_task(self._tick())
-        self._ready.set()
-        try:
-            yield
-        finally:
-            ticking.cancel()
-            outcomes = await asyncio.gather(ticking, return_exceptions=True)
-            self._failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
 
     async def _tick(self) -> None:
         while True:
