@@ -1,0 +1,100 @@
+"""Redis by way of Sentinel: a primary, a replica, and one Sentinel that says which is which."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+
+import pytest
+from redis.exceptions import RedisError
+
+from ghapp.embedded import redis_server
+from ghapp.store.connect import connect, connect_sync
+from ghapp.store.schedule import Schedule
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(folder, name, lines, *words):
+    """`redis-server` with these lines of configuration, while the block runs."""
+    home = folder / name
+    home.mkdir()
+    file = home / "redis.conf"
+    file.write_text("\n".join([f"dir {home}", "bind 127.0.0.1", 'save ""', *lines]) + "\n")
+    process = subprocess.Popen([str(redis_server()), str(file), *words], stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def ports(tmp_path):
+    """Of the primary, the replica and the Sentinel."""
+    primary, replica, sentinel = free_port(), free_port(), free_port()
+    watched = [
+        f"port {sentinel}",
+        f"sentinel monitor main 127.0.0.1 {primary} 1",
+        "sentinel failover-timeout main 2000",
+    ]
+    with (
+        running(tmp_path, "primary", [f"port {primary}"]),
+        running(tmp_path, "replica", [f"port {replica}", f"replicaof 127.0.0.1 {primary}"]),
+        running(tmp_path, "sentinel", watched, "--sentinel"),
+    ):
+        yield primary, replica, sentinel
+
+
+async def answered(ask):
+    """Its answer, once there is one."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(RedisError, OSError):
+                if (found := await ask()) is not None:
+                    return found
+            await asyncio.sleep(0.05)
+
+
+async def test_after_a_failover_everything_is_written_to_the_new_primary(ports):
+    primary, replica, sentinel = ports
+    url = f"redis+sentinel://127.0.0.1:{sentinel},127.0.0.1:1/main/0"
+    async with connect(url) as redis, connect(f"redis://127.0.0.1:{sentinel}") as watcher:
+        schedule = Schedule(redis)
+        await answered(lambda: enrolled(schedule, 7))
+        await answered(lambda: kept_by(replica, 7))
+        await answered(lambda: failover(watcher))
+        await answered(lambda: has_role(replica, "master"))
+        await answered(lambda: has_role(primary, "slave"))
+        await answered(lambda: enrolled(schedule, 8))
+        assert await kept_by(replica, 7) == 1.0, "what was written before has come along"
+        assert await kept_by(replica, 8) == 1.0
+    with connect_sync(url) as desk:
+        assert desk.connection_pool.get_master_address() == ("127.0.0.1", replica)
+
+
+async def enrolled(schedule, installation):
+    await schedule.enrol(installation, 1.0)
+    return await schedule.next(installation)
+
+
+async def failover(watcher):
+    """Until the Sentinel knows of the replica, it refuses."""
+    return await watcher.execute_command("SENTINEL", "FAILOVER", "main")
+
+
+async def has_role(port, role):
+    async with connect(f"redis://127.0.0.1:{port}") as redis:
+        return True if (await redis.info("replication"))["role"] == role else None
+
+
+async def kept_by(port, installation):
+    async with connect(f"redis://127.0.0.1:{port}") as redis:
+        return await Schedule(redis).next(installation)
