@@ -16,7 +16,7 @@ from ghapp.health.cluster.podclaim import claim_on
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
-from ghapp.health.leaks.asking import busy_after, is_due, is_worth_asking
+from ghapp.health.leaks.asking import answered, is_due, is_worth_asking
 from ghapp.health.leaks.heard import Heard
 from ghapp.health.leaks.leak import Memory
 from ghapp.log import logger
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 async def ask_for_runners(
     house: House, installation: Installation, at: Seen, waiting: Sequence[Pod], names: Mapping[str, str], enough: int
 ) -> Asked:
-    """Ask for the runners in pods that wait for GitHub's word, oldest pod first, until `enough` of them are idle.
+    """Ask for the runners in pods that wait for GitHub's word, oldest pod first, until `enough` of them have no session.
 
     Args:
         house: the stores and GitHub.
@@ -59,7 +59,7 @@ async def ask_for_runners(
     """
     heard, bearers = at.look.runners, at.known.bearers
     told = {name: word._replace(busy=None) for name, word in heard.items()}
-    told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].busy}
+    told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
     worth = [pod for pod in waiting if is_worth_asking(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
     left = sorted(worth, key=lambda pod: (pod.created_at, pod.uid))
     asked = 0
@@ -68,32 +68,32 @@ async def ask_for_runners(
         while left and enough > 0 and asked < MOST_RUNNERS:
             several, left = left[: min(enough, MOST_RUNNERS - asked)], left[min(enough, MOST_RUNNERS - asked) :]
             asked += len(several)
-            for name, busy in (await _busy(house, tenant, {names[pod.uid] for pod in several}, heard, bearers)).items():
-                told[name] = heard[name]._replace(busy=busy)
-                enough -= busy is False
+            words = await _answers(house, tenant, {names[pod.uid] for pod in several}, heard, bearers)
+            told |= words
+            enough -= sum(word.has_session is False for word in words.values())
     except GitHubError as error:
         log.info("the reaper has no word of GitHub", org=installation.org, why=str(error))
         return Asked(told)
-    return Asked(told, tuple(pod for pod in left if heard[names[pod.uid]].busy is False))
+    return Asked(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
 
 
-async def _busy(
+async def _answers(
     house: House,
     tenant: Tenant,
     names: set[str],
     heard: Mapping[str, Heard],
     bearers: Mapping[str, Sequence[Evidence]],
-) -> dict[str, bool | None]:
-    """For each name; those asked before one that was not answered are known, too.
+) -> dict[str, Heard]:
+    """What is heard of each name, now that GitHub was asked for it.
 
     Raises:
         GitHubError: one was not answered, and then none of them is.
     """
     slots = asyncio.Semaphore(house.settings.of(tenant.installation.org).sweep.concurrency)
 
-    async def ask(name: str) -> bool | None:
+    async def ask(name: str) -> Heard:
         async with slots:
-            return busy_after(heard[name], bearers.get(name, ()), await tenant.runners_named(name))
+            return answered(heard[name], bearers.get(name, ()), await tenant.runners_named(name))
 
     order = sorted(names)
     answers = await asyncio.gather(*(ask(name) for name in order), return_exceptions=True)

@@ -12,6 +12,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConflictError
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.installation import Installation
+from ghapp.health.leaks.heard import Heard
 from ghapp.health.leaks.leak import LeakLimits, Look, Memory, Reaping, leaks
 from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.log import logger
@@ -119,8 +120,9 @@ class Reaper:
         names = names_of(pod, look.claims, memory)
         seen = await look_with(self.house, self.installation, [pod], pods_at, memory, only=names)
         heard = {
-            name: word._replace(busy=look.runners[name].busy if name in look.runners else None)
+            name: word._replace(busy=word_of_github.busy, online=word_of_github.online)
             for name, word in seen.look.runners.items()
+            for word_of_github in [look.runners.get(name, Heard())]
         }
         now, alone = self.house.clock(), memory._replace(pods=0, claims=0)
         again = leaks(seen.look._replace(runners=heard), now, self.limits, alone)

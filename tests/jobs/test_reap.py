@@ -42,9 +42,10 @@ def leaky(story, tmp_path):
 
 
 async def ripe(at):
-    """A pod for each of GitHub's idle runners, unclaimed for a minute less than it takes; and one that is claimed."""
+    """A pod for each of GitHub's runners, hung and unclaimed for a minute less than it takes; and one that is claimed."""
     for name in at.runners:
         at.make_pod(name)
+    at.hang()
     at.make_pod("busy")
     await at.claim("busy", seconds=36_000)
     await at.tick()
@@ -77,7 +78,7 @@ async def test_a_reaped_pod_is_told_of_with_its_evidence_and_counted_and_logged(
         }
         said = {each["source"]: each for each in data["evidence"]}
         assert data["unclaimed_since"] == said["claim"]["at"]
-        assert said["list"]["said"] == "GitHub shows no busy runner of its name"
+        assert said["list"]["said"] == "GitHub shows no runner of its name online or busy"
         assert [each["at"] for each in data["evidence"]] == sorted(each["at"] for each in data["evidence"])
         assert await at.counted("reaped") == 1
         (line,) = [each for each in logs if each["event"] == "orphan reaped"]
@@ -382,8 +383,23 @@ async def test_a_pod_whose_controller_called_its_runner_otherwise_is_kept_by_wha
         await at.tick()
         (busy,) = at.it.sandbox.control.busy("acme", count=1)
         (kept,) = {f"pod-of-{name}" for name, each in at.runners.items() if each.id == busy}
+        at.hang()
         await at.minutes(20)
         assert at.pods() == {"busy", kept}
+
+
+async def test_a_pod_whose_runner_is_online_is_not_reaped_however_unclaimed_it_is(leaky):
+    async with leaky() as at:
+        for name in at.runners:
+            at.make_pod(name, age_seconds=36_000)
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+        await at.minutes(20)
+        assert at.pods() == {"busy", *at.runners}
+        first, *others = sorted(at.runners)
+        at.hang(first)
+        await at.minutes(2)
+        assert at.pods() == {"busy", *others}
 
 
 async def test_what_one_tick_may_ask_of_github_is_bounded(leaky, monkeypatch):

@@ -46,6 +46,12 @@ class Leaking:
         """A stamped one, with a ServiceAccount of its own, ten minutes old unless it is said otherwise."""
         self.api.control.pod(namespace, name, **{"labels": LABEL, "service_account": name, **changes})
 
+    def hang(self, *names):
+        """Their processes are dead, and GitHub shows them offline; without names, of all that run no job."""
+        runners = self.runners
+        chosen = [runners[name].id for name in names or runners if names or runners[name].job is None]
+        self.it.sandbox.control.take_offline("acme", ids=chosen, alive=False)
+
     def drop_pod(self, name):
         """What a controller does that forgets nothing."""
         self.api.control.vanish(NAMESPACE, name)

@@ -31,9 +31,10 @@ def leaky(story, tmp_path, monkeypatch):
 
 
 async def four_leaks(at):
-    """A pod beside each of GitHub's idle runners that nobody claims; one more that is claimed, as in any fleet."""
+    """A pod of each of GitHub's runners, hung and claimed by nobody; one more that is claimed, as in any fleet."""
     for name in at.runners:
         at.make_pod(name)
+    at.hang()
     at.make_pod("busy")
     await at.claim("busy", seconds=36_000)
     return set(at.runners)

@@ -38,26 +38,27 @@ def heard_of(
         over_at=None if running else latest.over_at,
         busy=True if True in said else None if None in said else False,
         ephemeral=False if any(word.ephemeral is False for word in words) else latest.ephemeral,
+        online=any(word.online for word in words),
     )
 
 
 def is_worth_asking(runner: Heard, bearers: Sequence[Evidence]) -> bool:
     """Whether a question about the runners of that name could let the pod go.
 
-    A fresh list that shows one busy is believed. Runners that no list ever showed, as those of repositories, are in
+    A fresh list that shows one busy or online is believed. Runners that no list ever showed, as those of repositories, are in
     no answer either.
     """
-    return runner.busy is not True and (not bearers or any(each.registered for each in bearers))
+    return not runner.has_session and (not bearers or any(each.registered for each in bearers))
 
 
-def busy_after(runner: Heard, bearers: Sequence[Evidence], named: Sequence[Registration]) -> bool | None:
-    """Whether it is busy, now that GitHub was asked for the runners of its name; None: nobody knows.
+def answered(runner: Heard, bearers: Sequence[Evidence], named: Sequence[Registration]) -> Heard:
+    """The same, now that GitHub was asked for the runners of its name.
 
     That GitHub shows none of that name says nothing by itself: it must agree with what the lists said before.
     """
     if named:
-        return any(each.busy for each in named)
-    return None if any(each.listed for each in bearers) else runner.busy
+        return runner._replace(busy=any(each.busy for each in named), online=any(each.online for each in named))
+    return runner._replace(busy=None, online=False) if any(each.listed for each in bearers) else runner
 
 
 def is_due(started_at: float, last: float | None, now: float, *, looks_over: bool) -> bool:

@@ -17,12 +17,19 @@ class Heard(NamedTuple):
             None: not known.
         busy: whether GitHub shows it busy; None when there is no fresh and complete answer.
         ephemeral: whether it can take one job only; None when GitHub does not say.
+        online: whether GitHub shows it online: it may be given a job at any moment. Says nothing while `busy` is None.
     """
 
     running: bool = False
     over_at: float | None = None
     busy: bool | None = None
     ephemeral: bool | None = None
+    online: bool = False
+
+    @property
+    def has_session(self) -> bool | None:
+        """Whether it works, or may be given work at any moment; None when GitHub gave no word."""
+        return None if self.busy is None else self.busy or self.online
 
 
 def heard(evidence: Evidence | None, survey: Survey, now: float, stale_seconds: float) -> Heard:
@@ -33,7 +40,8 @@ def heard(evidence: Evidence | None, survey: Survey, now: float, stale_seconds: 
     if evidence is None:
         return Heard(busy=False if _is_fresh(survey.swept_at, now, stale_seconds) else None)
     busy = _busy(evidence, survey, now, stale_seconds)
-    return Heard(evidence.running_job is not None, evidence.job_ended_at, busy, evidence.ephemeral)
+    online = busy is not None and evidence.listed and evidence.online
+    return Heard(evidence.running_job is not None, evidence.job_ended_at, busy, evidence.ephemeral, online)
 
 
 def _busy(evidence: Evidence, survey: Survey, now: float, stale_seconds: float) -> bool | None:

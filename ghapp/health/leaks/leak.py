@@ -131,9 +131,10 @@ def leaks(look: Look, now: float, limits: LeakLimits, memory: Memory) -> Reaping
        a gap of more than `MOST_GAP_SECONDS` between two good looks, or a clock that goes back. Claims are those of
        controllers, while they last, and jobs that deliveries show in progress.
     5. No job of its runner is in progress by delivery.
-    6. Nor by GitHub: it says so, and freshly. No answer is not "idle".
+    6. Nor by GitHub, and it has no session there: a runner that is online works, or may be given a job at any moment,
+       however unclaimed its pod is. GitHub says so, and freshly: no answer is not "idle".
     7. The container agrees: one that started less than `grace_seconds` ago has had no time to be claimed, and GitHub's
-       word that it is busy is believed of every container but one that has ended.
+       word that it is busy or online is believed of every container but one that has ended.
     8. A job that has been over for `TERMINAL_SECONDS` overrules 5 to 7, for they kept leaks for hours: the runner's
        latest, in this very pod, and not where the runner is known to take further jobs.
     9. At most `per_tick`, oldest first; the others are deferred, and reported.
@@ -196,10 +197,10 @@ def _shield(pod: Pod, runner: Heard, now: float, limits: LeakLimits) -> Guard | 
     """Guards 5 to 7."""
     if runner.running:
         return Guard.JOB_BY_DELIVERY
-    if runner.busy is None:
+    if runner.has_session is None:
         return Guard.GITHUB_UNKNOWN
     has_ended = pod.runner is not None and pod.runner.ended is not None
-    if runner.busy and not has_ended:
+    if runner.has_session and not has_ended:
         return Guard.SESSION_OPEN
     started_at = pod.runner.running_since if pod.runner else None
     if started_at is not None and now - started_at < limits.grace_seconds:

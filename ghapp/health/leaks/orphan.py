@@ -76,9 +76,10 @@ def document(org: str, found: Orphan) -> dict[str, Any]:
 
 
 def _githubs_word(runner: Heard, now: float) -> str:
-    if runner.busy is False:
-        return "GitHub shows no busy runner of its name"
-    word = "GitHub shows its runner busy" if runner.busy else "GitHub gave no word on its runner"
+    if runner.has_session is False:
+        return "GitHub shows no runner of its name online or busy"
+    shown = "busy" if runner.busy else "online"
+    word = f"GitHub shows its runner {shown}" if runner.has_session else "GitHub gave no word on its runner"
     if runner.over_at is not None and now - runner.over_at >= TERMINAL_SECONDS:
         return f"{word}, whose job has been over for {TERMINAL_SECONDS / 60:.0f} minutes"
     return f"{word}, whose container has ended"

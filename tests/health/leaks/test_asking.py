@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Registration
-from ghapp.health.leaks.asking import FIRST_ASKED_SECONDS, LONG_SECONDS, busy_after, heard_of, is_due, is_worth_asking
+from ghapp.health.leaks.asking import FIRST_ASKED_SECONDS, LONG_SECONDS, answered, heard_of, is_due, is_worth_asking
 from ghapp.health.leaks.heard import Heard
 from tests.health.builders import MICROSECOND, NOW, lost, online, survey
 
@@ -33,7 +33,7 @@ class TestHeardOf:
         assert of(swept_at=swept_at) == Heard(busy=busy)
 
     def test_one_is_what_it_is(self):
-        assert of(online(busy=True, ephemeral=True, **ENDED)) == Heard(False, NOW - 1000, True, True)
+        assert of(online(busy=True, ephemeral=True, **ENDED)) == Heard(False, NOW - 1000, True, True, online=True)
 
     @pytest.mark.parametrize(
         ("bearers", "busy"),
@@ -82,15 +82,16 @@ class TestIsWorthAsking:
     def test_where_an_answer_could_let_it_go(self, bearers, worth, busy):
         assert is_worth_asking(Heard(busy=busy), bearers) is worth
 
-    def test_a_fresh_list_that_shows_it_busy_is_believed(self):
-        assert not is_worth_asking(Heard(busy=True), [online(busy=True)])
+    @pytest.mark.parametrize("shown", [{"busy": True}, {"busy": False, "online": True}])
+    def test_a_fresh_list_that_shows_it_busy_or_online_is_believed(self, shown):
+        assert not is_worth_asking(Heard(**shown), [online()])
 
 
 def registration(**changes):
     return Registration(1, "linux-1", "linux", True, False, (), ())._replace(**changes)
 
 
-class TestBusyAfter:
+class TestAnswered:
     @pytest.mark.parametrize("before", [False, None])
     @pytest.mark.parametrize(
         ("named", "busy"),
@@ -103,7 +104,13 @@ class TestBusyAfter:
         ids=["idle", "offline", "busy", "one of two"],
     )
     def test_what_github_shows_counts(self, before, named, busy):
-        assert busy_after(Heard(busy=before), [online()], named) is busy
+        word = answered(Heard(busy=before), [online()], named)
+        assert (word.busy, word.online) == (busy, any(each.online for each in named))
+
+    def test_one_that_is_online_among_several_of_its_name_counts(self):
+        named = [registration(online=False), registration(id=2)]
+        assert answered(Heard(busy=False), [online()], named).has_session is True
+        assert of(online(id=1), online(id=2, online=False)).has_session is True
 
     @pytest.mark.parametrize(
         ("before", "bearers", "busy"),
@@ -117,7 +124,7 @@ class TestBusyAfter:
         ids=["lists show it", "lists lack it too", "nobody knew it", "no fresh list", "absent by an old list"],
     )
     def test_none_of_its_name_proves_nothing_alone(self, before, bearers, busy):
-        assert busy_after(Heard(busy=before), bearers, []) is busy
+        assert answered(Heard(busy=before), bearers, []).busy is busy
 
 
 class TestIsDue:

@@ -217,10 +217,16 @@ class TestGuards5To7Shields:
         assert guard_of(pod(), Heard(running=True, over_at=NOW - 60, busy=False)) is Guard.JOB_BY_DELIVERY
 
     @pytest.mark.parametrize(
-        ("busy", "guard"), [(False, None), (True, Guard.SESSION_OPEN), (None, Guard.GITHUB_UNKNOWN)]
+        ("busy", "online", "guard"),
+        [
+            (False, False, None),
+            (True, False, Guard.SESSION_OPEN),
+            (False, True, Guard.SESSION_OPEN),
+            (None, True, Guard.GITHUB_UNKNOWN),
+        ],
     )
-    def test_6_a_job_by_githubs_word_and_no_word_is_no_answer(self, busy, guard):
-        assert guard_of(pod(), Heard(busy=busy)) is guard
+    def test_6_a_session_by_githubs_word_and_no_word_is_no_answer(self, busy, online, guard):
+        assert guard_of(pod(), Heard(busy=busy, online=online)) is guard
 
     def test_6_a_runner_that_nobody_was_asked_about_is_not_idle(self):
         assert guard_of(pod(), runners={}) is Guard.GITHUB_UNKNOWN
@@ -362,6 +368,19 @@ class TestHeard:
     )
     def test_githubs_word_on_a_runner(self, evidence, busy):
         assert heard(evidence, survey(), NOW, STALE).busy is busy
+
+    @pytest.mark.parametrize(
+        ("evidence", "is_online"),
+        [
+            (online(), True),
+            (present(), False),
+            (online(listed=False, removed_at=NOW), False),
+            (lost(online=True), False),
+        ],
+        ids=["online", "offline", "removed", "gone"],
+    )
+    def test_githubs_word_that_it_is_online(self, evidence, is_online):
+        assert heard(evidence, survey(), NOW, STALE).online is is_online
 
     @pytest.mark.parametrize(("age", "is_fresh"), [(STALE, True), (STALE + 1e-3, False), (None, False)])
     @pytest.mark.parametrize("evidence", [None, online(observed_at=0.0), lost()], ids=["unheard of", "idle", "gone"])
