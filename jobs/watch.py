@@ -150,10 +150,11 @@ class View:
     async def keep_objects(self) -> None:
         """For ever: list ARC's objects while we lead."""
         while True:
-            if self._leads():
+            leads = self._leads()
+            if leads:
                 with suppress(RedisError, OSError):
                     await self.see_objects()
-            await asyncio.sleep(OBJECTS_SECONDS)
+            await asyncio.sleep(OBJECTS_SECONDS if leads else PAUSE_SECONDS)
 
     async def see_objects(self) -> None:
         """Record ARC's objects. Where they cannot be listed, what is known ages, and answers nothing any more."""

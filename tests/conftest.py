@@ -11,6 +11,14 @@ from ghapp.embedded import embedded_redis
 from ghapp.store.connect import connect
 
 
+LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, lest everybody waits for it at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
 @pytest.fixture(autouse=True)
 def _no_state_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test finds the App that a developer has set up on this machine."""
