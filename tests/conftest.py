@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 from ghapp.embedded import embedded_redis
 from ghapp.store.connect import connect
 
-
 LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
 
 
