@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
+import hypothesis
 import pytest
 from redis.asyncio import Redis
 
 from ghapp.embedded import embedded_redis
 from ghapp.store.connect import connect
+
+hypothesis.settings.register_profile("ours", deadline=None)  # no test is about time
+hypothesis.settings.load_profile("ours")
 
 LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
 
