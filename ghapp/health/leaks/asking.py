@@ -45,8 +45,8 @@ def heard_of(
 def is_worth_asking(runner: Heard, bearers: Sequence[Evidence]) -> bool:
     """Whether a question about the runners of that name could let the pod go.
 
-    A fresh list that shows one busy or online is believed. Runners that no list ever showed, as those of repositories, are in
-    no answer either.
+    A fresh list that shows one busy or online is believed. Runners that no list ever showed, as those of repositories,
+    are in no answer either.
     """
     return not runner.has_session and (not bearers or any(each.registered for each in bearers))
 
