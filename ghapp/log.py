@@ -17,7 +17,8 @@ import structlog
 
 _SECRET = re.compile(
     r"gh[a-z]_\w{10,}|github_pat_\w+|whsec_[\w+/=]+|ghapp_[\w-]{20,}|eyJ[\w-]+\.[\w-]+\.[\w-]+"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)",
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"
+    r"|(?<=--token[ =])\S+|(?<=--jitconfig[ =])\S+",
     re.DOTALL,
 )
 REDACTED = "[redacted]"

@@ -7,6 +7,7 @@ obtained them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,18 @@ interval_seconds = 4
 [evidence]
 confirm_seconds = 4
 startup_seconds = 10
+offline_seconds = 30
 [fuse]
 cooldown_seconds = 20
 [report]
 repository = "acme/.github"
 {pools}
+shard_label = "shard"
+active_url = "{active_url}"
+min_online = 3
+deploy_repository = "acme/infra"
 """
+"""The last pool is the blue/green one."""
 
 SANDBOX_POOL = """
 [[pools]]
@@ -99,11 +106,24 @@ class Site:
 
     def tend(self) -> None:
         """Start again what died, and the roles that waited for the App; to be called again and again."""
+        _heed_interruption()
         for role in self._roles:
             role.revive()
         if self.settings.credentials is None and kept(self.settings.state_dir) is not None:
             self.settings = Settings.read(self._environ)
             self._roles += [self._start(role, self._environ) for role in _behind(self.settings)]
+
+
+def _heed_interruption() -> None:
+    """End the task that tends, if it was asked to and has missed that.
+
+    Ctrl-C cancels it once. Until Python 3.12, `asyncio.wait_for` drops a cancellation that comes while what it waits
+    for is done, and Redis' client waits so with each command: we would go on for ever.
+    """
+    with suppress(RuntimeError):  # nobody's task: there is nothing to miss
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
 
 def _behind(settings: Settings) -> tuple[str, ...]:
@@ -222,7 +242,7 @@ def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
     ready = folder / "sandbox.json"
     with ready.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
-            [sys.executable, "-m", "ghapp.sandbox", "--port", "0", "--webhook-url", webhook_url],
+            [sys.executable, "-m", "ghapp.sandbox", "--rollout", "--port", "0", "--webhook-url", webhook_url],
             stdout=out,
             start_new_session=True,
         )
@@ -239,11 +259,11 @@ def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
 
 def _sandbox_environment(sandbox: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """What a deployment would be given, for the sandbox's App and its stand-in for a controller."""
-    pools = "".join(
-        SANDBOX_POOL.format(name=name, url=sandbox["controller_url"]) for name in ("linux-4vcpu", "linux-8vcpu", "gpu")
-    )
+    names = ("linux-4vcpu", "linux-8vcpu", "gpu", "rollout")
+    pools = "".join(SANDBOX_POOL.format(name=name, url=sandbox["controller_url"]) for name in names)
+    active_url = f"{sandbox['url']}/_sandbox/orgs/acme/active-shard"
     policy, key = folder / "ghapp.toml", folder / "app.pem"
-    policy.write_text(SANDBOX_POLICY.format(pools=pools))
+    policy.write_text(SANDBOX_POLICY.format(pools=pools, active_url=active_url))
     key.touch(mode=0o600)
     key.write_text(sandbox["private_key"])
     return {

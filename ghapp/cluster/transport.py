@@ -24,6 +24,9 @@ TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 CALL_SECONDS = 30.0
 """For a whole call: a page of 500 pods is some megabytes."""
 
+HEAD_SECONDS = 10.0
+"""Until a watch begins to answer: the API server says at once that it listens, and then may be silent for long."""
+
 LONGEST_LINE = 16 * 1024 * 1024
 """Of a watch, in bytes. An object of etcd's is at most 1.5 MB."""
 
@@ -84,7 +87,7 @@ class Transport:
         request.headers["Accept-Encoding"] = "identity"  # a compressor would hold events back
         request.extensions["timeout"] = {**TIMEOUT.as_dict(), "read": within_seconds}
         with _in_our_words(call):
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout(min(HEAD_SECONDS, within_seconds)):
                 response = await self._client.send(request, stream=True)
         try:
             if response.status_code != OK:

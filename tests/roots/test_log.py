@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from ghapp.log import redact
+
 SECRETS = [
     "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
     "github_pat_11AAAAAAA0abcdefghijklmnop",
@@ -57,6 +59,19 @@ def test_what_looks_like_a_secret_is_redacted_wherever_it_stands(secret):
     assert secret not in told
     assert secret.replace("\n", "\\n") not in told
     assert secret.replace("\n", "\\\\n") not in told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "+ ./config.sh --token [redacted] --url x"),
+        ("+ ./run.sh --jitconfig=eyJhZ2VudCI6IjEifQ==", "+ ./run.sh --jitconfig=[redacted]"),
+        ("a --token of love", "a --token [redacted] love"),
+        ("--tokens 3", "--tokens 3"),
+    ],
+)
+def test_what_an_entrypoint_is_given_to_register_with_is_redacted(line, told):
+    assert redact(line) == told
 
 
 def test_a_password_in_a_url_is_redacted():
