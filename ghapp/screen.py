@@ -160,6 +160,7 @@ async def _hints(site: Site, redis: Any) -> Group:
     lines = {
         "ask it ": f"curl -H 'Authorization: Bearer {secret}' 'http://{host}:{port}/v1/orgs/acme/runners?limit=1'",
         "checks ": f"{site.settings.web_url}/acme/.github/runs",
+        "gate   ": f". {site.settings.state_dir}/env && ghapp gate acme rollout pink",
         "explain": f". {site.settings.state_dir}/env && ghapp runners --state invalidated",
     }
     return Group(*(Text.assemble((f"{what}  ", "dim"), said, overflow="fold") for what, said in lines.items()))

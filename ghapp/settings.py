@@ -26,6 +26,7 @@ from ghapp.health.cadence import BudgetLimits
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.leaks.leak import LeakLimits
 from ghapp.health.plan import RemediationLimits
+from ghapp.health.posting import repository_of
 from ghapp.health.rollout.shards import flaw_of, has_shards, is_shard
 from ghapp.health.verdict import Limits
 
@@ -39,6 +40,7 @@ SECRET_BYTES = 24
 NAMES = {
     "org": (r"[\w.-]+", "a login, as it stands in the organization's address"),
     "repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
+    "deploy_repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
     "name": (r"(?!\*$)[^/\x00-\x1f]+", "a name without a slash, and not *, which stands for all pools"),
     "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "the name of a Kubernetes namespace"),
     "owner_label": (r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "a Kubernetes label's key"),
@@ -104,6 +106,7 @@ class PoolSettings:
         active_env: the names of variables that the command needs.
         min_online: so many of a shard's runners must be online, unless whoever asks says how many.
         settle_seconds: passing must hold for so long.
+        deploy_repository: `owner/name`, of the commits that are deployed; they bear a check run that says how it went.
     """
 
     org: str
@@ -122,6 +125,7 @@ class PoolSettings:
     active_env: tuple[str, ...] = ()
     min_online: int = 1
     settle_seconds: float | None = None
+    deploy_repository: str | None = None
 
     @property
     def active_source(self) -> str:
@@ -288,6 +292,13 @@ def _require_gate(pool: PoolSettings, where: str) -> None:
         raise ConfigurationError(f"{where} shard_groups: two shards have the same group; each takes one of its own")
     if pool.active_source and not has_shards(pool):
         raise ConfigurationError(f"{where} {pool.active_source}: needs shard_label, shard_groups or shard_name")
+    if pool.deploy_repository and not has_shards(pool):
+        raise ConfigurationError(f"{where} deploy_repository: needs shard_label, shard_groups or shard_name")
+    if pool.deploy_repository and repository_of(pool.deploy_repository, pool.org) is None:
+        right = f"a repository of {pool.org}, whose installation posts there"
+        raise ConfigurationError(
+            f"{where} deploy_repository: {shown(pool.deploy_repository)} is not valid; it takes {right}"
+        )
     if pool.active_command and pool.active_url is not None:
         raise ConfigurationError(f"{where}: active_command and active_url are two answers to one question; keep one")
     if pool.active_url is not None and not is_http(pool.active_url):

@@ -34,6 +34,7 @@ class Work(StrEnum):
     CHECK = "jobs.check.check"
     REPORT = "jobs.report.report"
     ACTIVE = "jobs.active.ask_shards"
+    GATE = "jobs.gate.report_gates"
     POST_MORTEM = "jobs.postmortem.post_mortem"
     REDELIVER = "jobs.redeliver.redeliver"
 
@@ -49,6 +50,7 @@ QUEUE_OF = {
     Work.CHECK: "report",
     Work.REPORT: "report",
     Work.ACTIVE: "report",
+    Work.GATE: "report",
     Work.POST_MORTEM: "report",
     Work.REDELIVER: "report",
 }
@@ -120,6 +122,16 @@ def ask_for_sweep(redis: Redis, installation: int) -> bool:
 def ask_for_report(redis: Redis, installation: int) -> bool:
     """Have some worker look whether there is something to report; as with a sweep."""
     return ask(redis, Work.REPORT, installation, key=f"report-{installation}", retry=False)
+
+
+def ask_for_gates(redis: Redis, installation: int) -> bool:
+    """Have some worker look at the deploys whose commits wait for the gate's answer; as with a sweep."""
+    return ask(redis, Work.GATE, installation, key=gates_key(installation), retry=False)
+
+
+def gates_key(installation: int) -> str:
+    """Under which that work is asked for."""
+    return f"gate-{installation}"
 
 
 class Load(NamedTuple):

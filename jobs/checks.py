@@ -9,6 +9,7 @@ from ghapp.health.posting import Head
 from ghapp.health.report import NAME, RESUME, SWEEP
 from ghapp.log import logger
 from ghapp.work import ask_for_sweep
+from jobs.gate import begin_again
 from jobs.house import House
 from jobs.report import ask_for_report, repository_for
 from jobs.resume import resume_installation
@@ -29,8 +30,9 @@ async def check_asked(house: House, event: str, delivery: Delivery) -> None:
 async def _do(house: House, event: str, delivery: Delivery) -> str:
     told = delivery.installation
     installation = await house.installations.one(told.id) if told is not None else None
+    is_about_gate = installation is not None and await _begin_again(house, installation, event, delivery)
     if installation is None or (repository := _report_repository(house, installation, delivery)) is None:
-        return "ignored"
+        return "began-again" if is_about_gate else "ignored"
     match event, delivery.action:
         case "check_suite", "requested" if delivery.check_suite is not None:
             return await _move(house, installation, repository, delivery, delivery.check_suite)
@@ -40,7 +42,7 @@ async def _do(house: House, event: str, delivery: Delivery) -> str:
             return await _say_again(house, installation)
         case "check_run", "requested_action" if await _is_ours(house, installation, delivery.check_run):
             return await _press(house, installation, delivery)
-    return "ignored"
+    return "began-again" if is_about_gate else "ignored"
 
 
 def _report_repository(house: House, installation: Installation, delivery: Delivery) -> str | None:
@@ -72,6 +74,17 @@ async def _move(
     await house.reports.try_again(installation.id)
     ask_for_report(house, installation)
     return "moved"
+
+
+async def _begin_again(house: House, installation: Installation, event: str, delivery: Delivery) -> bool:
+    """The gate's check runs, asked for again, one or all of a commit, in whatever repository they are."""
+    if delivery.action != "rerequested" or delivery.repository is None:
+        return False
+    check_run = delivery.check_run.id if event == "check_run" and delivery.check_run is not None else 0
+    sha = delivery.check_suite.head_sha if event == "check_suite" and delivery.check_suite is not None else ""
+    if not (check_run or sha):
+        return False
+    return await begin_again(house, installation, delivery.repository.full_name, check_run, sha)
 
 
 async def _say_again(house: House, installation: Installation) -> str:

@@ -10,19 +10,24 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ghapp import work
 from ghapp.errors import ConfigurationError
+from ghapp.health.installation import Installation
 from ghapp.health.posting import repository_of
+from ghapp.health.rollout.rounds import open_rounds
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.events import Events
+from ghapp.store.gates import Gates
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
+from ghapp.store.shards import Shards
 from ghapp.work import Work
 
 log = logger(__name__)
@@ -36,6 +41,9 @@ NEGLECTED_SECONDS = 5.0
 UNSENT_SECONDS = 60.0
 REPORT_SECONDS = 10.0
 """How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
+
+GATE_SECONDS = 10.0
+"""How often it is looked whether a deployed commit waits for the gate's answer."""
 
 ACTIVE_SECONDS = 30.0
 """How often blue/green pools are asked which shard is active; the gate takes an answer for five minutes."""
@@ -82,6 +90,7 @@ class Clock:
             (NEGLECTED_SECONDS, self._drain),
             (REPORT_SECONDS, self._report),
             (ACTIVE_SECONDS, self._ask_shards),
+            *([(GATE_SECONDS, self._gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
             (UNSENT_SECONDS, self._notify),
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
             (DISCOVER_SECONDS, self._discover),
@@ -135,6 +144,12 @@ class Clock:
             if not each.suspended and any(pool.active_source for pool in self._settings.pools_of(each.org)):
                 work.ask(self._desk, Work.ACTIVE, each.id, key=f"active-{each.id}", retry=False)
 
+    async def _gates(self) -> None:
+        """Only while a commit waits: in most hours there is nothing to look at, and no job for it."""
+        for each in await self._installations.all():
+            if not each.suspended and await is_waited_for(self._settings, self._redis, each, time.time()):
+                work.ask_for_gates(self._desk, each.id)
+
     async def _notify(self) -> None:
         """Events whose job was lost; one that waits keeps its key."""
         for event_id in await self._events.unsent():
@@ -161,3 +176,14 @@ async def reporting(settings: Settings, installations: Installations) -> list[in
         for each in await installations.all()
         if not each.suspended and repository_of(settings.of(each.org).report.repository, each.org) is not None
     ]
+
+
+async def is_waited_for(settings: Settings, redis: Redis, installation: Installation, now: float) -> bool:
+    """Whether a commit that was deployed in an org waits for the gate's answer."""
+    pools = [pool for pool in settings.pools_of(installation.org) if pool.deploy_repository]
+    known = await Gates(redis).rounds(installation.id) if pools else {}
+    for pool in pools:
+        deploys = await Shards(redis).deploys(installation.id, pool.name)
+        if open_rounds(pool, deploys, known, now):
+            return True
+    return False

@@ -17,6 +17,7 @@ from rq.serializers import JSONSerializer
 import jobs.active
 import jobs.check
 import jobs.confirm
+import jobs.gate
 import jobs.inbox
 import jobs.installations
 import jobs.notify

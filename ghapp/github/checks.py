@@ -128,10 +128,11 @@ class Checks:
         return answer.status not in REFUSED
 
     def _body(self, report: Report) -> dict[str, Any]:
+        over = {"status": "completed", "conclusion": report.conclusion.value} if report.conclusion else {}
         body: dict[str, Any] = {
             "name": self._name,
-            "status": "completed",  # buttons are shown on completed ones alone
-            "conclusion": report.conclusion.value,
+            "status": "in_progress",
+            **over,
             "output": {"title": report.title, "summary": report.summary, "text": report.text},
             "actions": [action._asdict() for action in report.actions],
         }

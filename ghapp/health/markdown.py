@@ -19,7 +19,7 @@ LONGEST_LINE = 500
 
 NOTHING = "–"
 
-_HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:/@#+=,()'-]*[A-Za-z0-9.)])?")
+_HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:;/@#+=,()'…-]*[A-Za-z0-9.)…])?")
 """What a code span in a table can hold: no pipe, backtick, backslash or angle bracket."""
 
 

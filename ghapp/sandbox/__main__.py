@@ -14,8 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from ghapp.sandbox.config import SandboxConfig
+from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of, with_rollout
 from ghapp.sandbox.server import SandboxServer
+
+RUNNERS = 300
 
 
 def main() -> int:
@@ -25,11 +27,14 @@ def main() -> int:
     parser.add_argument("--host", help="address to listen at")
     parser.add_argument("--port", type=int, help="port to listen at; 0 takes any")
     parser.add_argument("--webhook-url", help="where deliveries go")
+    parser.add_argument("--rollout", action="store_true", help="one organization, with a blue/green pool beside others")
     options = parser.parse_args()
     overrides = {"host": options.host, "port": options.port, "webhook_url": options.webhook_url}
     try:
         config = _config(options.config)
         config = msgspec.structs.replace(config, **{k: v for k, v in overrides.items() if v is not None})
+        if options.rollout:
+            config = msgspec.structs.replace(config, orgs=(OrgConfig(pools=with_rollout(pools_of(RUNNERS))),))
         server = SandboxServer(config)
     except (OSError, msgspec.DecodeError) as error:
         sys.stderr.write(f"the sandbox cannot start: {error}\n")

@@ -11,6 +11,9 @@ import msgspec
 #: Labels that GitHub itself gives to a Linux runner, and nobody can take away.
 READ_ONLY_LABELS = ("self-hosted", "linux", "x64")
 
+#: A pool with a label that begins so is a shard.
+SHARD_LABEL = "shard:"
+
 LEAST_PRIVILEGE = {
     "organization_self_hosted_runners": "write",
     "checks": "write",
@@ -54,6 +57,21 @@ def pools_of(runners: int) -> tuple[PoolConfig, ...]:
         PoolConfig(name="linux-8vcpu", size=large),
         PoolConfig(name="gpu", size=gpu, ephemeral=False, load=0.95),
     )
+
+
+def with_rollout(pools: tuple[PoolConfig, ...]) -> tuple[PoolConfig, ...]:
+    """The same number of runners, some of the first pool's being two shards of a blue/green one, `rollout`.
+
+    Users' jobs come to purple; pink stands beside it, and is there to be deployed.
+    """
+    first, *others = pools
+    labels = {shard: ("rollout", f"{SHARD_LABEL}{shard}") for shard in ("purple", "pink")}
+    shards = [
+        PoolConfig(name="rollout-purple", size=4, labels=labels["purple"], ephemeral=False, load=0.5),
+        PoolConfig(name="rollout-pink", size=4, labels=labels["pink"], ephemeral=False, load=0.0),
+    ]
+    left = first.size - sum(shard.size for shard in shards)
+    return (msgspec.structs.replace(first, size=left), *others, *shards)
 
 
 class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

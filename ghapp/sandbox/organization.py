@@ -8,6 +8,7 @@ from ghapp.sandbox.documents.accounts import Document, Pen
 from ghapp.sandbox.documents.runnerpages import RunnerPages
 from ghapp.sandbox.fleet.jobs import Repository
 from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.fleet.shards import Shards
 
 
 @dataclass(eq=False)
@@ -20,9 +21,11 @@ class Organization:
     fleet: Fleet
     pen: Pen
     pages: RunnerPages = field(init=False)
+    shards: Shards = field(init=False)
 
     def __post_init__(self) -> None:
         self.pages = RunnerPages(self.fleet.roster)
+        self.shards = Shards(self.fleet)
 
     @property
     def account(self) -> Document:

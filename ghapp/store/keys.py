@@ -29,6 +29,9 @@ OUTBOX = "ghapp:outbox"
 TOKENS = "ghapp:tokens"
 """hash: SHA-256 of a bearer token → what it may. One entry a token."""
 
+LOG_STORE_RESTS = "ghapp:log-store-rests"
+"""string: that the log store gave no answer a moment ago; expires after a minute."""
+
 PROBE = "ghapp:probe"
 """string: nothing; whether it can be written at all. Expires within a second."""
 
@@ -136,9 +139,24 @@ def death_names(installation: int) -> str:
     return f"ghapp:{installation}:deaths:names"
 
 
+def death_clean(installation: int) -> str:
+    """Sorted set: of the deaths, those that were clean exits → when. Where there is no room they go first."""
+    return f"ghapp:{installation}:deaths:clean"
+
+
+def death_untold(installation: int) -> str:
+    """Sorted set: of the deaths, those of which no event tells yet → when. They go when they are told, or forgotten."""
+    return f"ghapp:{installation}:deaths:untold"
+
+
 def pods(namespace: str) -> str:
     """hash: p/name → Pod, o/name → EphemeralRunner, at → when. What is in the namespace; expires after a week."""
     return f"ghapp:pods:{namespace}"
+
+
+def places(installation: int) -> str:
+    """hash: pool/namespace → when something of the pool was seen there. One entry a namespace that a pool is given."""
+    return f"ghapp:{installation}:places"
 
 
 def cluster_side(installation: int) -> str:
@@ -176,6 +194,11 @@ def active(installation: int) -> str:
     return f"ghapp:{installation}:active"
 
 
+def gates(installation: int) -> str:
+    """hash: pool/shard → Round, a check run on a deployed commit. At most 8 a pool; expires a month after the last."""
+    return f"ghapp:{installation}:gates"
+
+
 def leaks(installation: int) -> str:
     """string: Tick, the reaper's memory of each stamped pod. Grows with them; expires a day after its last tick."""
     return f"ghapp:{installation}:leaks"
@@ -184,3 +207,8 @@ def leaks(installation: int) -> str:
 def orphans(installation: int) -> str:
     """hash: pod uid → Orphan whose deletion was begun and is not finished. At most 1,000; expires after a day."""
     return f"ghapp:{installation}:leaks:begun"
+
+
+def reaped(installation: int) -> str:
+    """Sorted set: when each pod of the last day was reaped, by its uid."""
+    return f"ghapp:{installation}:leaks:reaped"

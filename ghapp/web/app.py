@@ -73,7 +73,7 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
             *setup.routes(),
             *Remediation(settings, redis, reads, gate, ask_for, clock).routes(),
             *Claims(redis, reads, gate, clock).routes(),
-            *Shard(settings, redis, reads, gate, clock).routes(),
+            *Shard(settings, redis, reads, gate, ask_for, clock).routes(),
             *PostMortems(redis, reads, gate, clock).routes(),
             *Events(redis, reads, gate, clock, stopping).routes(),
             *Status(settings, redis, reads, clock).routes(),

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from ghapp.health.rollout.active import Deploy, Role
 from ghapp.health.rollout.gate import Question, Sources, judge_gate
+from ghapp.health.rollout.rounds import commit_of
 from ghapp.health.rollout.shards import has_shards, is_shard
 from ghapp.health.rollout.shardstanding import LOOP_SECONDS, Known
 from ghapp.settings import PoolSettings, Settings
@@ -25,9 +26,10 @@ from ghapp.store.deaths import Deaths
 from ghapp.store.shards import Shards
 from ghapp.web.auth import Gate
 from ghapp.web.body import body_of, understood_as
-from ghapp.web.health import Clock
+from ghapp.web.health import Ask, Clock
 from ghapp.web.problems import not_installed, problem
 from ghapp.web.reads import Org, Reads
+from ghapp.work import Work, gates_key
 
 LARGEST_BYTES = 16 * 1024
 MOST_DIGITS = 7
@@ -51,8 +53,8 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
 class Shard:
     """The endpoints."""
 
-    def __init__(self, settings: Settings, redis: Redis, reads: Reads, gate: Gate, clock: Clock) -> None:
-        self._settings, self._reads, self._gate, self._clock = settings, reads, gate, clock
+    def __init__(self, settings: Settings, redis: Redis, reads: Reads, gate: Gate, ask: Ask, clock: Clock) -> None:
+        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
         self._shards, self._deaths = Shards(redis), Deaths(redis, clock)
 
     def routes(self) -> Sequence[Route]:
@@ -109,7 +111,9 @@ class Shard:
             return Deploy(shard, Role(told.role), deployed_at, now, ref, by)
 
         async with understood():
-            await self._shards.tell(of.installation.id, pool.name, deploy)
+            said = await self._shards.tell(of.installation.id, pool.name, deploy)
+            if pool.deploy_repository and commit_of(said.ref):  # and if this is lost, the clock asks
+                await self._ask(Work.GATE, of.installation.id, key=gates_key(of.installation.id), retry=False)
         return Response(status_code=204)
 
     def _pool(self, of: Org, name: str) -> PoolSettings | Response:

@@ -26,6 +26,7 @@ def test_every_key_of_the_gate_is_taken(read):
         active_env = ["AWS_REGION", "AWS_PROFILE"]
         min_online = 3
         settle_seconds = 60
+        deploy_repository = "Acme/infra"
         """,
         AWS_REGION="eu-west-1",
         PATH="/usr/bin",
@@ -36,6 +37,7 @@ def test_every_key_of_the_gate_is_taken(read):
     assert pool.shard_name == r"^(?P<shard>\w+)-"
     assert pool.active_command[:2] == ("aws", "ssm")
     assert (pool.active_source, pool.min_online, pool.settle_seconds) == ("active_command", 3, 60.0)
+    assert pool.deploy_repository == "Acme/infra"
     assert settings.command_env == {"AWS_REGION": "eu-west-1", "PATH": "/usr/bin"}
     assert "eu-west-1" not in repr(settings)
 
@@ -91,6 +93,16 @@ SHARDS = 'shard_label = "shard"\n'
             "[[pools]] linux active_env: 'A-B' is not valid; it takes names of variables",
         ),
         (SHARDS + "active_env = ['GHAPP_PRIVATE_KEY']", "[[pools]] linux active_env: GHAPP_PRIVATE_KEY is a secret"),
+        ("deploy_repository = 'acme/infra'", "[[pools]] linux deploy_repository: needs shard_label, shard_groups or"),
+        (
+            SHARDS + "deploy_repository = 'infra'",
+            "[[pools]] linux deploy_repository: 'infra' is not valid; it takes owner",
+        ),
+        (SHARDS + "deploy_repository = 7", "[[pools]] linux deploy_repository: 7 is not valid; it takes a string"),
+        (
+            SHARDS + "deploy_repository = 'globex/infra'",
+            "[[pools]] linux deploy_repository: 'globex/infra' is not valid; it takes a repository of acme",
+        ),
         ("min_online = 0", "[[pools]] linux min_online: 0 is not valid"),
         ("settle_seconds = 0", "[[pools]] linux settle_seconds: 0 is not valid"),
     ],

@@ -174,6 +174,25 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
     assert "the configuration is silent: active_command failed, it ended with 1" in check(silent, "role").said
 
 
+async def test_the_command_is_asked_anew_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
+    (tmp_path / "active").write_text("purple\n")
+    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as it:
+        look = it.look()
+        await look()
+        (tmp_path / "active").write_text("pink\n")
+        said = []
+        for seconds in (14.9, 0.1, -60.0):
+            it.clock.pass_(seconds)
+            said.append(check(await look(), "role").said)
+            if seconds == 0.1:
+                (tmp_path / "active").write_text("green\n")
+    told = [
+        next(shard for shard in ("purple", "pink", "green") if f"says that {shard} is active (" in each)
+        for each in said
+    ]
+    assert told == ["purple", "pink", "green"]
+
+
 async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role(shards, tmp_path):
     (tmp_path / "active").write_text("purple\n")
     async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as it:

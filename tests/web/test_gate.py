@@ -14,6 +14,7 @@ from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
+from ghapp.work import Work
 from tests.keys import private_key
 from tests.web.conftest import INSTALLATION, NOW, held_against_the_description
 
@@ -33,6 +34,13 @@ namespace = "runners"
 org = "acme"
 name = "mac"
 labels = ["mac"]
+
+[[pools]]
+org = "acme"
+name = "win"
+labels = ["win"]
+shard_label = "shard"
+deploy_repository = "acme/infra"
 """
 
 
@@ -52,14 +60,14 @@ async def fleet(away, redis):
 
 
 @pytest.fixture
-async def http(away, times, redis, fleet, tmp_path):
+async def http(away, times, redis, fleet, asked, tmp_path):
     (tmp_path / "ghapp.toml").write_text(POLICY)
     environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "secret"}
     settings = Settings.read({**environ, "GHAPP_CONFIG": str(tmp_path / "ghapp.toml")})
     secret, token = await Tokens(redis).create("ci", ("acme",), ("read", "claim"), NOW)
 
-    async def ask_for(*_, **__):
-        raise AssertionError("a gate asks for no work")
+    async def ask_for(work, *args, key=None, retry=True):
+        asked.append((work, args, key, retry))
 
     application = build(settings, away, ask_for, lambda: times[0])
     async with httpx.AsyncClient(
@@ -121,6 +129,36 @@ async def test_what_a_deploy_says_counts_from_then_on(http, redis, times):
     (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
     assert (deploy.role, deploy.deployed_at, deploy.ref, deploy.told_at) == (Role.ACTIVE, NOW - 600, "v42", NOW + 5)
     assert deploy.by == f"token ci ({http.token_id})"
+
+
+SHA = "0123456789ABCDEF0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("pool", "told", "waited_for"),
+    [
+        ("win", {"ref": SHA}, True),
+        ("win", {"ref": SHA[:39]}, False),
+        ("win", {}, False),
+        ("linux", {"ref": SHA}, False),
+    ],
+    ids=["a commit", "no commit", "nothing", "nowhere to post"],
+)
+async def test_a_deployed_commit_has_its_check_run_asked_for(http, asked, pool, told, waited_for):
+    answer = await http.put(f"/v1/orgs/acme/pools/{pool}/shards/pink", json={"role": "inactive", **told})
+    assert answer.status_code == 204
+    assert asked == ([(Work.GATE, (INSTALLATION,), f"gate-{INSTALLATION}", False)] if waited_for else [])
+
+
+async def test_a_new_role_of_a_commit_that_was_told_before_asks_again(http, asked):
+    for told in ({"role": "inactive", "ref": SHA}, {"role": "active"}):
+        await http.put("/v1/orgs/acme/pools/win/shards/pink", json=told)
+    assert len(asked) == 2
+
+
+async def test_to_ask_the_gate_asks_for_no_work(http, asked):
+    await http.get(GATE)
+    assert asked == []
 
 
 async def test_a_first_word_without_a_time_is_a_deploy_of_now(http, redis):

@@ -20,6 +20,7 @@ from ghapp.health.rollout.shardstanding import Known, Standing, standings
 from ghapp.health.rollout.users import users
 
 STOP = "stop"
+SETTLED = "settled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def judge_gate(question: Question, known: Known, sources: Sources, now: float) -
 
 def settled(gate: Gate, held: float, settle: float) -> Gate:
     """The same gate where passing must hold for `settle` seconds and has held for `held`."""
-    check = Check("settled", held >= settle, f"it has passed without a gap for {held:.0f} of {settle:.0f} s")
+    check = Check(SETTLED, held >= settle, f"it has passed without a gap for {held:.0f} of {settle:.0f} s")
     later = replace(gate, checks=(*gate.checks, check))
     if not gate.passed or check.passed:
         return later

@@ -11,6 +11,7 @@ from ghapp.sandbox.control.failures import FailureLevers
 from ghapp.sandbox.control.installations import InstallationLevers
 from ghapp.sandbox.control.levers import NoSuchThingError, lever
 from ghapp.sandbox.control.lies import LieLevers
+from ghapp.sandbox.control.rollouts import RolloutLevers
 from ghapp.sandbox.control.runners import RunnerLevers
 from ghapp.sandbox.control.webhooks import WebhookLevers
 from ghapp.sandbox.control.work import WorkLevers
@@ -18,7 +19,16 @@ from ghapp.sandbox.control.work import WorkLevers
 __all__ = ["Control", "NoSuchThingError"]
 
 
-class Control(RunnerLevers, WorkLevers, InstallationLevers, WebhookLevers, FailureLevers, LieLevers, ControllerLevers):
+class Control(
+    RunnerLevers,
+    RolloutLevers,
+    WorkLevers,
+    InstallationLevers,
+    WebhookLevers,
+    FailureLevers,
+    LieLevers,
+    ControllerLevers,
+):
     """All the sandbox' levers."""
 
     @lever

@@ -9,6 +9,8 @@
     and the answer is what it returns. Below `orgs/{org}` it befalls this organization.
 `GET /_sandbox/account`, `GET /_sandbox/controller/events`
     What was seen.
+`GET /_sandbox/orgs/{org}/active-shard`
+    The name of the active shard, as plain text: for a pool's `active_url`.
 `POST /_sandbox/faults`, `DELETE /_sandbox/faults`
     `fault` and `no-faults`.
 `POST /_sandbox/controller/fail`, `POST /_sandbox/controller/barren`, `POST /_sandbox/account/reset`
@@ -27,7 +29,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ghapp.sandbox.control import Control, NoSuchThingError
@@ -54,7 +56,8 @@ def routes(control: Control, describe: Callable[[], dict[str, Any]]) -> list[Rou
     pulled = [("POST", f"/{name}", act) for name, act in levers.items()]
     of_an_org = [("POST", f"/orgs/{{org}}/{name}", act) for name, act in levers.items() if _takes_org(act)]
     return [
-        Route(f"/_sandbox{path}", _endpoint(act), methods=[method]) for method, path, act in named + pulled + of_an_org
+        Route("/_sandbox/orgs/{org}/active-shard", _spoken(control.active_shard), methods=["GET"]),
+        *(Route(f"/_sandbox{path}", _endpoint(act), methods=[how]) for how, path, act in named + pulled + of_an_org),
     ]
 
 
@@ -76,6 +79,18 @@ def _endpoint(act: Act) -> Endpoint:
         except (TypeError, ValueError, re.error) as error:
             return _json({"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
         return _json(result)
+
+    return call
+
+
+def _spoken(act: Act) -> Endpoint:
+    """As plain text, for whoever reads no JSON."""
+
+    async def call(request: Request) -> Response:
+        try:
+            return PlainTextResponse(act(**request.path_params) + "\n")
+        except NoSuchThingError as error:
+            return PlainTextResponse(f"{error}\n", HTTPStatus.NOT_FOUND)
 
     return call
 

@@ -18,6 +18,7 @@ class Arrivals:
 
     def __init__(self, pools: Iterable[PoolConfig], pace: Pace, rng: Random, agenda: Agenda, submit: Submit) -> None:
         self._pools = list(pools)
+        self._loads = {pool.name: pool.load for pool in self._pools}
         self._pace = pace
         self._rng = rng
         self._agenda = agenda
@@ -35,9 +36,16 @@ class Arrivals:
             for pool in self._pools:
                 self._expect(pool, now)
 
+    def set_load(self, pool: str, load: float, now: float) -> None:
+        """So many jobs come for a pool from now on; whoever was expected is drawn anew."""
+        self._loads[pool] = load
+        if not self._quiet:
+            self._quiet = True
+            self.set_quiet(quiet=False, now=now)
+
     def _expect(self, pool: PoolConfig, at: float) -> None:
         shortest, longest = self._pace.job
-        per_second = pool.load * pool.size * self._pace.speed / ((shortest + longest) / 2)
+        per_second = self._loads[pool.name] * pool.size * self._pace.speed / ((shortest + longest) / 2)
         if per_second > 0:
             gap = self._rng.expovariate(per_second)
             self._agenda.at(at + gap, partial(self._arrive, pool=pool, season=self._season))

@@ -72,6 +72,10 @@ class Fleet:
         """Stops the arrival of jobs, or lets it begin again; what runs goes on."""
         self._arrivals.set_quiet(quiet, now)
 
+    def set_load(self, pool_name: str, load: float, now: float) -> None:
+        """Jobs come for a pool so that this share of it is at work on average."""
+        self._arrivals.set_load(pool_name, load, now)
+
     @property
     def queue(self) -> list[Job]:
         """Jobs that wait for a runner, oldest first."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.rollout.active import Role
+from ghapp.health.rollout import ladder
+from ghapp.health.rollout.active import Role, Ruling
 from ghapp.health.rollout.gate import Question, Sources
 from ghapp.health.rollout.provision import Provision
 from ghapp.health.rollout.shardstanding import WAITING_SECONDS
@@ -169,3 +170,10 @@ def test_while_nobody_says_who_is_active_nothing_is_tidied_away():
 def test_a_job_that_must_be_over_is_not_hurt(days, running):
     old = on("pink", online(job_id=5, job_started_at=NOW - days * 86_400))
     assert check(gate([old, *at_work()]), "running-jobs").passed is not running
+
+
+@pytest.mark.parametrize(("role", "cleaned"), [(Role.INACTIVE, True), (Role.UNKNOWN, False)])
+def test_a_shard_is_cleaned_up_only_when_it_is_known_to_be_inactive(role, cleaned):
+    ruling = Ruling(role, "purple", disagree=False, said="")
+    trouble = ladder.Trouble("pink", ruling, {"online"}, {}, ladder.Users(hurt=False, said=""))
+    assert ("clean up pink and provision it again" in [each.step for each in ladder.steps(trouble)]) is cleaned

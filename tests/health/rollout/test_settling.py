@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ghapp.health.rollout.gate import settled
@@ -35,6 +37,12 @@ def test_a_gap_begins_anew(gap, at):
         Settling(NOW - 60, NOW), gate(pink(0 if gap else 3) + at_work(), survey=survey(swept_at=at), now=at)
     )
     assert settling.held == 0
+
+
+def test_passing_on_no_list_at_all_holds_for_nothing():
+    passing = gate([*pink(3), *at_work()])
+    assert passing.passed
+    assert looked(Settling(NOW - 60, NOW), replace(passing, observed_at=None)) == Settling()
 
 
 @pytest.mark.parametrize(("held", "passed"), [(59.9, False), (60.0, True)])

@@ -1,0 +1,55 @@
+"""Shards: pools that bear a label `shard:…`. Users' jobs come to the active one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ghapp.sandbox.config import SHARD_LABEL
+from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.fleet.runners import Runner
+
+
+class Shards:
+    """The shards of one fleet, by name; an organization has one blue/green pool at most.
+
+    Attributes:
+        pools: shard → its pool.
+        active: the one that users' jobs come to; empty where there are no shards.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self.pools = {shard: pool for pool in fleet.pools.values() if (shard := _shard_of(pool.labels))}
+        self.active = max(self.pools, key=lambda shard: self.pools[shard].load, default="")
+        self._load = self.pools[self.active].load if self.active else 0.0
+
+    def deploy(self, shard: str, now: float, *, badly: bool) -> list[Runner]:
+        """Its machines are made anew under their old names; the job of each that had one fails.
+
+        Well: each comes online again after the settling time. Badly: the first one does, and no other.
+        """
+        pool = self.pools[shard].name
+        runners = sorted((each for each in self._fleet.roster.registered.values() if each.pool == pool), key=_id)
+        jobs = [each.job for each in runners if each.job is not None]
+        self._fleet.take_offline(runners, alive=False)
+        for job in jobs:
+            job.fail_without_runner()
+            self._fleet.finish(job, now, "failure")
+        for runner in runners[:1] if badly else runners:
+            runner.alive = True
+            self._fleet.come_online_soon(runner, now)
+        return runners
+
+    def switch(self, shard: str, now: float) -> None:
+        """From now on users' jobs come to this shard."""
+        self._fleet.set_load(self.pools[self.active].name, 0.0, now)
+        self._fleet.set_load(self.pools[shard].name, self._load, now)
+        self.active = shard
+
+
+def _shard_of(labels: Sequence[str]) -> str:
+    return next((label.removeprefix(SHARD_LABEL) for label in labels if label.startswith(SHARD_LABEL)), "")
+
+
+def _id(runner: Runner) -> int:
+    return runner.id

@@ -1,0 +1,198 @@
+"""Say on the deployed commit whether its shard may take over: one check run, from the deploy to the gate's answer.
+
+Asked for by whoever tells of a deploy, and by the clock while a round goes on. One process at a time looks, and finds
+a check run of ours before it creates one: a crash between the creation and its record leaves one check run.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ghapp import work
+from ghapp.errors import BudgetSpentError, GitHubError, PermissionMissingError, RateLimitedError
+from ghapp.github.checks import Checks
+from ghapp.health.cadence import Purpose
+from ghapp.health.installation import Installation
+from ghapp.health.report import Report
+from ghapp.health.rollout.active import Deploy
+from ghapp.health.rollout.announcement import announcement, gist_of, name_of
+from ghapp.health.rollout.gate import Gate, Question, judge_gate
+from ghapp.health.rollout.rounds import (
+    Round,
+    Stage,
+    begun_again,
+    is_forgotten,
+    is_to_be_posted,
+    observed,
+    open_rounds,
+    place_of,
+    subject_of,
+)
+from ghapp.log import logger
+from ghapp.settings import PoolSettings
+from ghapp.store.claims import OUTLIVING_SECONDS
+from ghapp.store.gates import Gates
+from ghapp.store.shards import Shards
+from jobs.house import House, furnished, open_house
+from jobs.shardsight import Sight, sight_of
+
+log = logger(__name__)
+
+SETBACK_SECONDS = 300.0
+"""What somebody must mend first is tried again so often."""
+
+
+class Outcome(StrEnum):
+    """What became of one look at one round, as it is counted with other check runs."""
+
+    NOTHING_TO_DO = "nothing-to-do"
+    CREATED = "created"
+    UPDATED = "updated"
+    PERMISSION_MISSING = "permission-missing"
+    REFUSED = "refused"
+    NOT_NOW = "not-now"
+    UNAVAILABLE = "unavailable"
+
+
+SETBACKS = {Outcome.PERMISSION_MISSING: SETBACK_SECONDS, Outcome.REFUSED: SETBACK_SECONDS}
+"""Seconds in which GitHub is not asked again; after the others the next look tries."""
+
+FAILURES: dict[type[GitHubError], Outcome] = {
+    PermissionMissingError: Outcome.PERMISSION_MISSING,
+    RateLimitedError: Outcome.NOT_NOW,
+    BudgetSpentError: Outcome.NOT_NOW,
+}
+POSTED = (Outcome.CREATED, Outcome.UPDATED)
+
+
+async def report_gates(installation_id: int) -> None:
+    """The job: every round of an org that goes on."""
+    async with open_house(furnished()) as house:
+        await report_gates_of(house, installation_id)
+
+
+async def report_gates_of(house: House, installation_id: int) -> dict[str, Outcome]:
+    """Look at each round once, and post what is to be said; what became of each, by place."""
+    async with house.claims.hold("gate", installation_id, OUTLIVING_SECONDS) as mine:
+        installation = await house.installations.one(installation_id)
+        if not mine or installation is None or installation.suspended:
+            return {}
+        pools = [pool for pool in house.settings.pools_of(installation.org) if pool.deploy_repository]
+        known, done = await Gates(house.redis).rounds(installation_id), {}
+        for pool in pools:
+            deploys = await Shards(house.redis).deploys(installation_id, pool.name)
+            goes_on = open_rounds(pool, deploys, known, house.clock())
+            if not goes_on:
+                continue
+            sight = await sight_of(house, installation, pool, deploys)
+            name = name_of(pool.name, is_alone=_is_alone(pool, pools))
+            for deploy, begun in goes_on:
+                look = _Look(house, installation, pool, deploy, name)
+                done[place_of(pool.name, deploy.shard)] = await look.run(begun, sight)
+    return done
+
+
+async def begin_again(house: House, installation: Installation, repository: str, check_run: int, sha: str) -> bool:
+    """Somebody asks for a check run of a round anew, or for all of a commit's; whether there is such a round.
+
+    Args:
+        house: the stores.
+        installation: whose.
+        repository: `owner/name`, in any case.
+        check_run: its id; 0 for all of a commit.
+        sha: the commit; empty for one check run.
+    """
+    gates, found = Gates(house.redis), False
+    async with house.claims.hold("gate", installation.id, OUTLIVING_SECONDS) as mine:
+        for place, begun in (await gates.rounds(installation.id) if mine else {}).items():
+            is_meant = begun.check_run == check_run if check_run else begun.sha == sha
+            if is_meant and begun.check_run is not None and begun.repository.lower() == repository.lower():
+                await gates.keep(installation.id, place, begun_again(begun, house.clock()))
+                found = True
+    if found:
+        work.ask_for_gates(house.desk, installation.id)
+    return found
+
+
+def _is_alone(pool: PoolSettings, pools: list[PoolSettings]) -> bool:
+    return [str(each.deploy_repository).lower() for each in pools].count(str(pool.deploy_repository).lower()) == 1
+
+
+class _Look:
+    """One look at one round."""
+
+    def __init__(self, house: House, installation: Installation, pool: PoolSettings, deploy: Deploy, name: str) -> None:
+        self._house, self._installation, self._pool, self._deploy = house, installation, pool, deploy
+        self._name, self._place = name, place_of(pool.name, deploy.shard)
+
+    async def run(self, begun: Round, sight: Sight) -> Outcome:
+        """Look, post if there is something to say, and remember."""
+        now, outcome, why = self._house.clock(), Outcome.NOTHING_TO_DO, ""
+        after, gate, stage = self._judged(begun, sight, now)
+        try:
+            if now >= begun.again_at and begun.private is None:
+                after = after._replace(private=await (await self._checks(begun)).is_private())
+                after, gate, stage = self._judged(after, sight, now)
+            if now >= begun.again_at:
+                after, outcome = await self._say(after, gate, stage, now)
+        except GitHubError as error:
+            outcome, why = FAILURES.get(type(error), Outcome.UNAVAILABLE), str(error)
+        if outcome not in (Outcome.NOTHING_TO_DO, *POSTED):
+            after = self._put_off(after, outcome, why, now)
+        is_said = stage is not Stage.WAITS and not after.setback
+        kept = after._replace(over=is_said or is_forgotten(after, now))
+        await Gates(self._house.redis).keep(self._installation.id, self._place, kept)
+        if outcome is not Outcome.NOTHING_TO_DO:
+            await self._house.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
+        return outcome
+
+    def _judged(self, begun: Round, sight: Sight, now: float) -> tuple[Round, Gate, Stage]:
+        question = Question(self._deploy.shard, self._pool.min_online)
+        known = sight.known if begun.private else sight.without_repositories
+        gate = judge_gate(question, known, sight.sources, now)
+        return observed(begun, gate, self._pool.settle_seconds or 0.0, now)
+
+    async def _checks(self, begun: Round) -> Checks:
+        if not self._installation.may("checks", "write"):
+            raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
+        tenant = await self._house.tenant(self._installation, Purpose.REPORT)
+        subject = subject_of(self._pool.name, self._deploy)
+        return Checks(tenant, begun.repository, self._house.settings.public_url, name=self._name, subject=subject)
+
+    async def _say(self, begun: Round, gate: Gate, stage: Stage, now: float) -> tuple[Round, Outcome]:
+        report = announcement(gate, begun, stage)
+        gist = gist_of(report, gate)
+        if not is_to_be_posted(begun, report.digest, gist, now):
+            return begun, Outcome.NOTHING_TO_DO
+        check_run, outcome = await _post(await self._checks(begun), begun, report)
+        if check_run is None:
+            return begun._replace(check_run=None), Outcome.REFUSED
+        told = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
+        log.info("gate reported", **self._named(begun), **told)
+        said = begun._replace(check_run=check_run, digest=report.digest, gist=gist, posted_at=now)
+        return said._replace(setback="", again_at=0.0), outcome
+
+    def _put_off(self, begun: Round, outcome: Outcome, why: str, now: float) -> Round:
+        """Remember what keeps us from posting; it is logged when it is another thing than before."""
+        if begun.setback != outcome.value:
+            why = why or "GitHub shows no such commit or repository to this installation"
+            log.warning("gate not reported", **self._named(begun), reason=outcome.value, why=why)
+        return begun._replace(setback=outcome.value, again_at=now + SETBACKS.get(outcome, 0.0))
+
+    def _named(self, begun: Round) -> dict[str, str | int]:
+        """Which round it is, for the log."""
+        return {
+            "installation": self._installation.id,
+            "org": self._installation.org,
+            "place": self._place,
+            "repository": begun.repository,
+            "sha": begun.sha,
+        }
+
+
+async def _post(checks: Checks, begun: Round, report: Report) -> tuple[int | None, Outcome]:
+    """Where we know of no check run of this round there may be one all the same."""
+    known = begun.check_run if begun.check_run is not None else await checks.find(begun.sha)
+    if known is not None and await checks.update(known, report):
+        return known, Outcome.UPDATED
+    return await checks.create(begun.sha, report), Outcome.CREATED

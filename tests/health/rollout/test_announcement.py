@@ -1,0 +1,136 @@
+"""What the check run on a deployed commit says."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.report import LONGEST, Conclusion
+from ghapp.health.rollout.active import Role
+from ghapp.health.rollout.announcement import announcement, gist_of, name_of
+from ghapp.health.rollout.gate import Gate
+from ghapp.health.rollout.inspection import Check
+from ghapp.health.rollout.ladder import Step
+from ghapp.health.rollout.rounds import GIVE_UP_SECONDS, Round, Stage
+from tests.health.rollout.builders import at_work, gate, pink
+
+NOW = 1_790_000_000.0
+BEGUN = Round("0" * 40, NOW - 60, "acme/infra", NOW - GIVE_UP_SECONDS)
+NOBODY = gate(at_work())
+PASSES = gate([*at_work(), *pink(2)])
+
+
+def said(of, stage=Stage.WAITS):
+    return announcement(of, BEGUN, stage)
+
+
+@pytest.mark.parametrize(
+    ("of", "stage", "conclusion", "title"),
+    [
+        (NOBODY, Stage.WAITS, None, "pink does not pass yet: online"),
+        (NOBODY, Stage.FAILED, Conclusion.FAILURE, "pink does not pass: online"),
+        (NOBODY, Stage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be seen"),
+        (PASSES, Stage.PASSED, Conclusion.SUCCESS, "pink passes"),
+        (PASSES, Stage.WAITS, None, "pink waits for a list of runners since the deploy"),
+    ],
+    ids=["waits", "failed", "unseen", "passed", "waits for a list"],
+)
+def test_colour_and_title_tell_where_it_is(of, stage, conclusion, title):
+    report = said(of, stage)
+    assert (report.conclusion, report.title) == (conclusion, title)
+    assert report.conclusion is not Conclusion.NEUTRAL, "which GitHub takes for a success"
+
+
+def test_passing_that_must_yet_hold_is_said_so():
+    checks = (*PASSES.checks, Check("settled", passed=False, said="for 10 of 60 s"))
+    of = Gate("linux", "pink", Role.INACTIVE, checks, (), NOW)
+    assert said(of).title == "pink passes, and must go on so"
+
+
+def test_it_says_what_is_waited_for_until_when_and_whether_users_are_hurt():
+    summary = said(NOBODY).summary
+    assert "until 2026-09-21T14:13:20Z" in summary
+    assert "0 runners of pink online, 1 needed" in summary
+    assert "no outage" in summary
+
+
+def test_every_check_is_a_row_and_every_step_is_there_with_its_warning():
+    text = said(NOBODY, Stage.FAILED).text
+    for check in NOBODY.checks:
+        assert f" | {check.name} | " in text
+    assert "| **NO** | online |" in text
+    for number, step in enumerate(NOBODY.next, 1):
+        assert f"\n{number}. " in text
+        assert f"`{step.step}`" in text
+    assert text.count("Warning: ") == sum(step.why.count("Warning: ") for step in NOBODY.next) >= 3
+
+
+def test_without_a_next_step_there_is_no_heading_of_steps():
+    assert "What to do next" not in said(Gate("linux", "pink", Role.ACTIVE, PASSES.checks, ()), Stage.PASSED).text
+
+
+NAMED = "a`|<b>\n@mona #1 ![x](y)"
+
+
+def test_strangers_words_are_shown_and_never_obeyed():
+    of = Gate(
+        "linux",
+        "pink",
+        Role.INACTIVE,
+        (Check("users", True, NAMED, decides=False), Check("online", False, NAMED)),
+        (Step(NAMED, NAMED),),
+    )
+    report = said(of)
+    assert "mona" not in report.title
+    for text in (report.summary, report.text):
+        assert not {"@mona", "<b>", "![x]", "#1 "} & {each for each in ("@mona", "<b>", "![x]", "#1 ") if each in text}
+    assert len([line for line in report.text.splitlines() if line.startswith("|")]) == 4
+
+
+def test_the_longest_that_can_be_said_fits():
+    long = "\u202e" * 10_000
+    checks = tuple(Check(f"c{number}", False, long) for number in range(10))
+    of = Gate("linux", "pink" * 25, Role.INACTIVE, checks, tuple(Step(long, long) for _ in range(9)))
+    report = said(of)
+    assert 0 < len(report.text) <= LONGEST
+    assert len(report.summary) <= LONGEST
+
+
+def test_what_changes_by_time_alone_is_no_news():
+    def aged(seconds, passed=False, step="provision pink again"):
+        checks = (
+            Check("github", True, f"it listed the runners {seconds} s ago"),
+            Check("online", passed, f"{seconds}"),
+        )
+        return Gate("linux", "pink", Role.INACTIVE, checks, (Step(step, f"after {seconds}"),))
+
+    def gist(of, stage=Stage.WAITS):
+        return gist_of(said(of, stage), of)
+
+    assert gist(aged(1)) == gist(aged(2))
+    assert said(aged(1)).digest != said(aged(2)).digest
+    others = [aged(1, passed=True), aged(1, step="stop")]
+    assert len({gist(aged(1)), *map(gist, others), gist(aged(1), Stage.FAILED)}) == 4
+
+
+def test_how_long_ago_a_good_list_was_is_not_said():
+    checks = (Check("github", True, "it listed the runners 3 s ago"),)
+    assert "3 s ago" not in said(Gate("linux", "pink", Role.INACTIVE, checks, ())).text
+
+
+def test_how_long_github_has_been_away_is_said():
+    checks = (Check("github", False, "GitHubUnavailable: it listed the runners 400 s ago"),)
+    assert "GitHubUnavailable: it listed the runners 400 s ago" in said(Gate("l", "p", Role.UNKNOWN, checks, ())).text
+
+
+def test_a_warning_that_decides_nothing_is_news():
+    first, second = (
+        Gate("linux", "pink", Role.INACTIVE, (Check("one-shard", passed, "said", decides=False),), ())
+        for passed in (True, False)
+    )
+    assert said(first).title == said(second).title
+    assert gist_of(said(first), first) != gist_of(said(second), second)
+
+
+def test_pools_of_one_repository_do_not_hide_each_other():
+    assert name_of("linux", is_alone=True) == "Runner gate"
+    assert name_of("linux", is_alone=False) == "Runner gate: linux"

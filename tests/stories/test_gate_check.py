@@ -1,0 +1,346 @@
+"""The check run "Runner gate" on a deployed commit, as whoever deployed it sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from dataclasses import replace
+
+import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
+from structlog.testing import capture_logs
+
+from ghapp.health.rollout.rounds import FORGET_SECONDS, GIVE_UP_SECONDS
+from ghapp.store import keys
+from ghapp.store.gates import Gates
+from jobs.gate import Outcome, report_gates_of
+from jobs.house import open_house
+from jobs.schedule import is_waited_for
+from tests.stories.test_gate import shards  # noqa: F401 - a fixture
+
+HERE = 'deploy_repository = "acme/infra"\n'
+PLACE = "linux-4vcpu/pink"
+
+
+def repository(it, name="infra"):
+    return it.sandbox.world.orgs["acme"].repositories[name]
+
+
+def check_runs(it, name="infra"):
+    return copy.deepcopy(list(repository(it, name).check_runs.values()))
+
+
+def only(it):
+    (run,) = check_runs(it)
+    return run
+
+
+def told_of(run):
+    return run["status"], run["conclusion"] if run["status"] == "completed" else None, run["output"]["title"]
+
+
+def calls(it):
+    return sum(each["total"] for each in it.account()["calls"].values())
+
+
+async def look(it):
+    """What became of pink's round; None when there was none to look at."""
+    return (await report_gates_of(it.house, it.installation)).get(PLACE)
+
+
+async def deploy(it, sha=None):
+    """Pink is deployed from infra's head."""
+    sha = sha or it.sandbox.control.head("acme", repository="infra")
+    await it.tell("pink", "inactive", sha)
+    return sha
+
+
+async def an_hour(it, more=0.0):
+    """It goes by, and a sweep follows. Redis does not know that the token's hour is over, too."""
+    await it.house.redis.delete(keys.credential(it.installation))
+    await it.live(GIVE_UP_SECONDS + more)
+
+
+async def receive_requests(it, count=1):
+    """Take every delivery, up to so many of people who ask for a check run again."""
+    while sum(each.payload["action"] == "rerequested" for each in it.hook.received[: it.taken]) < count:
+        await it.receive()
+
+
+async def waits(it):
+    installation = await it.house.installations.one(it.installation)
+    return await is_waited_for(it.settings, it.house.redis, installation, it.clock())
+
+
+async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  # noqa: F811
+    async with shards(pink=0, rows=f"{HERE}min_online = 2\nsettle_seconds = 60\n") as it:
+        sha = await deploy(it)
+        assert await look(it) is Outcome.CREATED
+        first = only(it)
+        assert (first["name"], first["head_sha"]) == ("Runner gate", sha)
+        assert told_of(first)[:2] == ("in_progress", None)
+
+        it.sandbox.control.register("acme", pool="pink", count=2)
+        await it.live()
+        assert await look(it) is Outcome.UPDATED
+        assert told_of(only(it)) == ("in_progress", None, "pink passes, and must go on so")
+        assert await waits(it)
+        await it.live()
+        assert await look(it) is Outcome.UPDATED
+        done = only(it)
+        assert told_of(done) == ("completed", "success", "pink passes")
+        assert "make pink active in place of purple" in done["output"]["text"]
+        assert "no outage" in done["output"]["summary"]
+
+        before = calls(it)
+        assert not await waits(it)
+        await it.tell("pink", "active")
+        assert await look(it) is None, "told of again, it is the same deploy"
+        assert calls(it) == before
+
+
+async def test_a_shard_that_never_comes_up_fails_after_an_hour_with_what_to_do_next(shards):  # noqa: F811
+    async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as it:
+        await deploy(it)
+        await it.live()
+        await look(it)
+        assert told_of(only(it)) == ("in_progress", None, "pink does not pass yet: online")
+        await an_hour(it)
+        assert await look(it) is Outcome.UPDATED
+        failed = only(it)
+        assert told_of(failed) == ("completed", "failure", "pink does not pass: online")
+        for words in ("1 runner of pink online, 2 needed", "provision pink again", "break glass", "Warning: "):
+            assert words in failed["output"]["text"]
+        assert not await waits(it)
+
+
+async def test_where_github_shows_nothing_since_the_deploy_it_is_timed_out_and_never_neutral(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await deploy(it)
+        await look(it)
+        assert told_of(only(it)) == ("in_progress", None, "pink waits for a list of runners since the deploy")
+        it.sandbox.control.fault(match="/actions/runners", status=500)
+        await an_hour(it)
+        await look(it)
+        assert told_of(only(it)) == ("completed", "timed_out", "pink could not be seen")
+
+
+async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        await deploy(it)
+        await it.live()
+        await look(it)
+        before = calls(it)
+        for _ in range(5):
+            await it.pass_(10)
+            assert await look(it) is Outcome.NOTHING_TO_DO
+        assert calls(it) == before
+
+
+async def test_whoever_deploys_from_a_tag_or_from_nowhere_gets_none(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await it.tell("pink", "inactive", "v42")
+        assert (await look(it), await waits(it), check_runs(it)) == (None, False, [])
+    async with shards() as it:
+        await deploy(it)
+        assert (await look(it), await waits(it), check_runs(it)) == (None, False, [])
+
+
+async def test_the_same_commit_deployed_twice_has_two_and_told_twice_has_one(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        sha = await deploy(it)
+        await it.live()
+        await look(it)
+        await it.pass_(60)
+        await deploy(it, sha)
+        await it.live()
+        assert await look(it) is Outcome.CREATED
+        assert [told_of(run)[1] for run in check_runs(it)] == ["success", "success"]
+        assert len({run["external_id"] for run in check_runs(it)}) == 2
+
+
+async def test_many_workers_at_once_post_one(shards, redis_url, tmp_path):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await deploy(it)
+
+        async def work():
+            async with open_house(it.settings, it.clock) as house:
+                return (await report_gates_of(house, it.installation)).get(PLACE)
+
+        outcomes = await asyncio.gather(*(work() for _ in range(4)))
+        assert sorted(outcomes) == sorted([Outcome.CREATED, *[Outcome.NOTHING_TO_DO] * 3])
+        assert len(check_runs(it)) == 1
+
+
+async def test_a_crash_between_creation_and_record_leaves_one(shards, monkeypatch):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        await deploy(it)
+
+        async def dies(*_args):
+            raise SystemExit
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Gates, "keep", dies)
+            with pytest.raises(SystemExit):
+                await look(it)
+        assert len(check_runs(it)) == 1
+        assert await look(it) is Outcome.UPDATED
+        assert len(check_runs(it)) == 1
+
+
+async def test_a_check_run_that_is_gone_is_created_anew(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await deploy(it)
+        await look(it)
+        repository(it).check_runs.clear()
+        await it.live()
+        assert await look(it) is Outcome.CREATED
+        assert told_of(only(it))[1] == "success"
+
+
+async def test_one_that_is_gone_and_refused_is_missed_though_all_is_as_it_was(shards):  # noqa: F811
+    async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as it:
+        await deploy(it)
+        await it.live()
+        assert await look(it) is Outcome.CREATED
+        repository(it).check_runs.clear()
+        it.sandbox.control.take_offline("acme", ids=it.runners("pink"), alive=False)
+        it.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)
+        await it.live()
+        assert await look(it) is Outcome.REFUSED
+        it.sandbox.control.bring_online("acme", ids=it.runners("pink"))
+        await it.live(300)
+        assert await look(it) is Outcome.CREATED
+
+
+async def test_a_commit_that_is_not_there_is_said_once_and_tried_again_each_five_minutes(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await deploy(it)
+        await it.pass_(60)
+        it.sandbox.control.fault(match="check-runs", method="POST", status=422)
+        with capture_logs() as lines:
+            assert await look(it) is Outcome.REFUSED
+            before = calls(it)
+            await it.pass_(299)
+            assert await look(it) is Outcome.NOTHING_TO_DO
+            assert calls(it) == before
+            await it.pass_(1)
+            assert await look(it) is Outcome.REFUSED
+        assert [line["reason"] for line in lines if line["event"] == "gate not reported"] == ["refused"]
+        assert await waits(it)
+        await an_hour(it, FORGET_SECONDS)
+        await look(it)
+        assert not await waits(it), "it is left"
+
+
+async def test_without_the_permission_nothing_is_asked_for_until_it_is_granted(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await deploy(it)
+        held = {"organization_self_hosted_runners": "write", "actions": "read", "metadata": "read"}
+        installation = await it.house.installations.one(it.installation)
+        await it.house.installations.put(replace(installation, permissions=held))
+        before = calls(it)
+        assert [await look(it), await look(it)] == [Outcome.PERMISSION_MISSING, Outcome.NOTHING_TO_DO]
+        assert calls(it) == before
+        await it.house.installations.put(installation)
+        await it.live(300)
+        assert await look(it) is Outcome.CREATED
+        assert told_of(only(it))[1] == "success"
+
+
+async def test_while_github_is_away_it_is_tried_at_each_look(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await deploy(it)
+        await it.live()
+        it.sandbox.control.fault(match="/repos/", status=502)
+        assert await look(it) is Outcome.UNAVAILABLE
+        it.sandbox.control.no_faults()
+        assert await look(it) is Outcome.CREATED
+        assert not await waits(it), "it has passed, and that was told"
+        counted = await it.house.counters.all()
+    assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 1
+    assert counted['ghapp_reports_total{org="acme",outcome="created"}'] == 1
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["a check run", "all of the commit"])
+async def test_asked_for_again_it_gets_another_hour(shards, whole):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        sha = await deploy(it)
+        await it.live()
+        await look(it)
+        await an_hour(it)
+        await look(it)
+        assert told_of(only(it))[1] == "failure"
+        it.sandbox.control.register("acme", pool="pink", count=1)
+        await it.live()
+        assert await look(it) is None, "it is over"
+
+        if whole:
+            payload = {
+                "action": "rerequested",
+                "installation": {"id": it.installation},
+                "repository": {"full_name": "acme/infra"},
+                "check_suite": {"head_sha": sha},
+            }
+            it.sandbox.control.deliver("acme", event="check_suite", payload=payload)
+        else:
+            (check_run,) = repository(it).check_runs
+            it.sandbox.control.click("acme", check_run_id=check_run)
+        await receive_requests(it)
+        desk = Queue("report", connection=it.house.desk, serializer=JSONSerializer)
+        assert f"gate-{it.installation}" in desk.job_ids
+        await it.live()
+        assert await look(it) is Outcome.UPDATED
+        assert told_of(only(it)) == ("completed", "success", "pink passes")
+        assert (await it.house.counters.all())['ghapp_check_requests_total{done="began-again"}'] == 1
+
+
+async def test_another_check_run_asked_for_again_begins_nothing(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        await deploy(it)
+        await it.live()
+        await look(it)
+        (ours,) = check_runs(it)
+        repository(it).check_runs[1] = {**ours, "external_id": "theirs"}
+        repository(it, "api").check_runs[2] = ours
+        for check_run in (1, 2):
+            it.sandbox.control.click("acme", check_run_id=check_run)
+        await receive_requests(it, 2)
+        assert not await waits(it)
+        counted = await it.house.counters.all()
+        assert counted['ghapp_check_requests_total{done="ignored"}'] >= 2
+        assert not any("began-again" in name for name in counted)
+
+
+async def test_the_same_commit_asked_for_again_in_another_repository_begins_nothing(shards):  # noqa: F811
+    async with shards(rows=HERE) as it:
+        sha = await deploy(it)
+        await it.live()
+        await look(it)
+        payload = {
+            "action": "rerequested",
+            "installation": {"id": it.installation},
+            "repository": {"full_name": "acme/fork"},
+            "check_suite": {"head_sha": sha},
+        }
+        it.sandbox.control.deliver("acme", event="check_suite", payload=payload)
+        await receive_requests(it)
+        assert not await waits(it)
+
+
+@pytest.mark.parametrize("private", [True, False], ids=["private", "public"])
+async def test_names_of_repositories_are_told_to_invited_people_alone(shards, private, monkeypatch):  # noqa: F811
+    async with shards(rows=HERE) as it:
+
+        async def is_private(_checks):
+            return private
+
+        monkeypatch.setattr("ghapp.github.checks.Checks.is_private", is_private)
+        await it.work_on("purple", 2)
+        await deploy(it)
+        await it.live()
+        await look(it)
+        text = only(it)["output"]["text"]
+    assert "stopping purple now would hurt 2 running jobs" in text
+    assert ("acme/api" in text) is private
