@@ -1,4 +1,4 @@
-"""What the reaper remembers from one tick to the next, and which of its deletions are not finished yet."""
+"""What the reaper remembers from one tick to the next, which deletions are not finished, and what it did lately."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from ghapp.store import keys
 
 KEPT_SECONDS = 86_400
 """After the last tick. Clocks are worth nothing after minutes; what is half done is worth finishing."""
+
+MOST_REAPED = 10_000
+"""Remembered of the last day, for each installation, the latest."""
 
 MOST_BEGUN = 1_000
 """Deletions begun and not finished, for each installation. While there are so many, no other one is begun."""
@@ -85,3 +88,17 @@ class Leaks:
     async def done(self, installation: int, orphan: Orphan) -> None:
         """All is done about it, or it is left alone."""
         await self._redis.hdel(keys.orphans(installation), orphan.uid)
+
+    async def reaped(self, installation: int, orphan: Orphan, at: float) -> None:
+        """Record that a pod is gone, or going; once, however often that is said."""
+        key = keys.reaped(installation)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zadd(key, {orphan.uid: at}, nx=True)
+            pipe.zremrangebyscore(key, "-inf", at - KEPT_SECONDS)
+            pipe.zremrangebyrank(key, 0, -MOST_REAPED - 1)
+            pipe.expire(key, KEPT_SECONDS)
+            await pipe.execute()
+
+    async def reaped_since(self, installation: int, at: float) -> int:
+        """How many pods were reaped after that time; of the last day, and no more than `MOST_REAPED`."""
+        return int(await self._redis.zcount(keys.reaped(installation), f"({at}", "+inf"))

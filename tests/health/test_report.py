@@ -85,7 +85,7 @@ def test_the_title_says_what_holds_us_back(changes, title):
 
 
 BLIND = survey(swept_at=NOW - 300 - MICROSECOND, failing_since=NOW - 200, failure="PermissionMissing")
-SUCCESS, NEUTRAL, ACTION_REQUIRED = Conclusion
+SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
 
 
 @pytest.mark.parametrize(

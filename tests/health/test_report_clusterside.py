@@ -10,7 +10,9 @@ from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
 from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom
 from ghapp.health.deaths.cause import Cause, Stand, advice_for
 from ghapp.health.document import timestamp
+from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.report import LONGEST, Conclusion, report_on
+from ghapp.health.report.clusterside import rough
 from tests.health.builders import NOW, online
 from tests.health.test_report import fleet, lost, many
 
@@ -50,6 +52,36 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
         f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | {ADVICE[Because.POD_LOST]} |",
         f"| runner-without-pod | MachineGone | 1 | `c` | {ADVICE[Because.MACHINE_GONE]} |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("leaks", "said"),
+    [
+        (LeakStanding(reaped=1), "1 pod was reaped in the last 24 hours."),
+        (LeakStanding(reaped=9), "9 pods were reaped in the last 24 hours."),
+        (LeakStanding(reaped=10), "At least 10 pods were reaped in the last 24 hours."),
+        (LeakStanding(deferred=1), "1 pod waits: no more than `per_tick` of `[leaks]` go in a minute."),
+        (LeakStanding(deferred=35), "At least 20 pods wait: no more than `per_tick` of `[leaks]` go in a minute."),
+        (LeakStanding(told=1), "1 pod is kept, for `[leaks]` is in dry-run, or a person paused the org."),
+        (LeakStanding(told=4), "4 pods are kept, for `[leaks]` is in dry-run, or a person paused the org."),
+        (LeakStanding(held_up_since=NOW), f"Since {timestamp(NOW)} none could be reaped: `ghapp doctor` says why."),
+    ],
+    ids=["one reaped", "nine", "ten", "one deferred", "many deferred", "one told", "four told", "held up"],
+)
+def test_leaks_are_told_in_a_sentence_each(leaks, said):
+    assert text(leaks=leaks).splitlines()[2:] == ["### Leaks: stamped pods that are nobody's", "", f"- {said}"]
+
+
+def test_of_leaks_only_what_is_not_zero_is_told():
+    assert len(text(leaks=LeakStanding(3, 2, 1, NOW)).splitlines()) == 4 + 4
+    assert "Leaks" not in text(leaks=LeakStanding())
+
+
+@given(st.integers(10, 10**9))
+def test_a_count_of_leaks_is_never_exaggerated_and_stands_still_until_it_is_twice_as_many(count):
+    said = int(rough(count).removeprefix("At least ").replace(",", ""))
+    assert said <= count < 2.5 * said
+    assert rough(said) == rough(count)
 
 
 def test_of_many_alike_the_first_are_named_and_the_others_counted():

@@ -1,4 +1,4 @@
-"""What the reaper remembers: its last tick, and the deletions that it began."""
+"""What the reaper remembers: its last tick, the deletions that it began, and what it did lately."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ghapp.store.leaks import KEPT_SECONDS, Leaks, Tick
 
 ORG = 7
 NOW = 1_790_000_000.25
+MICROSECOND = 1e-6
 
 
 def orphan(name="a", **changes):
@@ -68,9 +69,29 @@ async def test_where_too_many_are_unfinished_no_other_is_begun_and_those_can_be_
     assert await leaks.begin(ORG + 1, orphan("g"))
 
 
-@pytest.mark.parametrize("key", [keys.leaks, keys.orphans])
-async def test_both_go_by_themselves_after_a_day(redis, key):
+async def test_a_pod_is_counted_as_reaped_once_and_when_it_was_first(redis):
+    leaks = Leaks(redis)
+    for name, at in [("a", NOW), ("b", NOW + 10), ("a", NOW + 20)]:
+        await leaks.reaped(ORG, orphan(name), at)
+    since = [NOW - MICROSECOND, NOW, NOW + 10 - MICROSECOND, NOW + 10]
+    assert [await leaks.reaped_since(ORG, each) for each in since] == [2, 1, 1, 0]
+    assert await leaks.reaped_since(ORG + 1, 0.0) == 0
+
+
+async def test_what_was_reaped_is_forgotten_after_a_day_and_the_oldest_of_too_many(redis, monkeypatch):
+    monkeypatch.setattr(module, "MOST_REAPED", 3)
+    leaks = Leaks(redis)
+    for number, name in enumerate("abcde"):
+        await leaks.reaped(ORG, orphan(name), NOW + number)
+    assert [await leaks.reaped_since(ORG, NOW + number) for number in (-1, 1, 2, 3)] == [3, 3, 2, 1]
+    await leaks.reaped(ORG, orphan("f"), NOW + 3 + KEPT_SECONDS)
+    assert await leaks.reaped_since(ORG, NOW) == 2
+
+
+@pytest.mark.parametrize("key", [keys.leaks, keys.orphans, keys.reaped])
+async def test_all_of_it_goes_by_themselves_after_a_day(redis, key):
     leaks = Leaks(redis)
     await leaks.remember(ORG, Tick())
     await leaks.begin(ORG, orphan())
+    await leaks.reaped(ORG, orphan(), NOW)
     assert KEPT_SECONDS - 5 < await redis.ttl(key(ORG)) <= KEPT_SECONDS

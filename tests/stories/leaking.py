@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from unittest import mock
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import open_cluster
+from ghapp.sandbox import deliveries
 from ghapp.sandbox.cluster import ClusterServer
 from jobs.reap import reap_installation
 from jobs.sweep import sweep_installation
+from tests.sandbox.receivers import Received
 from tests.stories.conftest import POOL, Story
 
 NAMESPACE = "runners"
@@ -42,6 +45,14 @@ class Leaking:
         """GitHub's, by name."""
         return {each.name: each for each in self.it.sandbox.world.orgs["acme"].fleet.roster.registered.values()}
 
+    @contextmanager
+    def at_once(self):
+        """Many levers of the cluster; what follows from them is seen to once, at the end."""
+        with self.api.cluster.lock:
+            with mock.patch.object(self.api.cluster, "settle"):
+                yield
+            self.api.cluster.settle()
+
     def make_pod(self, name, namespace=NAMESPACE, **changes):
         """A stamped one, with a ServiceAccount of its own, ten minutes old unless it is said otherwise."""
         self.api.control.pod(namespace, name, **{"labels": LABEL, "service_account": name, **changes})
@@ -52,10 +63,43 @@ class Leaking:
         chosen = [runners[name].id for name in names or runners if names or runners[name].job is None]
         self.it.sandbox.control.take_offline("acme", ids=chosen, alive=False)
 
+    def hang_after_its_job(self, name):
+        """Its job is over, and its process stays connected: GitHub shows it online, and gives it no other job."""
+        runner = self.runners[name]
+        self.it.sandbox.control.finish("acme", job_id=runner.job.id)
+        self._show_online(runner)
+
+    def end_container(self, name):
+        """It was killed, and asks for no job any more, which GitHub has not noticed: it shows the runner online."""
+        self.api.control.container_ends(NAMESPACE, name, exit_code=137)
+        self.hang(name)
+        self._show_online(self.runners[name])
+
+    def _show_online(self, runner):
+        roster = self.it.sandbox.world.orgs["acme"].fleet.roster
+
+        def show():
+            roster.registered[runner.id] = runner
+            runner.online = True
+            roster.touch()
+
+        self.it.sandbox.control.in_world(show)
+
     def drop_pod(self, name):
         """What a controller does that forgets nothing."""
         self.api.control.vanish(NAMESPACE, name)
         self.api.control.delete("serviceaccounts", NAMESPACE, name)
+
+    def listen_without_http(self, monkeypatch):
+        """From now on the sandbox delivers, signed as ever, into the hook's hands: stories of thousands of deliveries."""
+
+        async def handed_over(_client, attempt, body):
+            headers = {name.lower(): value for name, value in attempt.request_headers.items()}
+            self.it.hook.received.append(Received(headers, body))
+            return replace(attempt, status="OK", status_code=202, response_headers={}, response_body="")
+
+        monkeypatch.setattr(deliveries, "_post", handed_over)
+        self.it.listen()
 
     async def receive_all(self):
         """Whatever GitHub has to tell by now has arrived, and has taken effect."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from http.server import ThreadingHTTPServer
-from random import Random
 
 import pytest
 
@@ -15,8 +14,6 @@ from tests.stories.conftest import POOL
 from tests.stories.leaking import LABEL, NAMESPACE, leaking
 
 GRACE_MINUTES = 5
-MOST_SECONDS = 360
-LEAKING_MINUTES = 12
 
 
 @pytest.fixture
@@ -38,97 +35,6 @@ async def four_leaks(at):
     at.make_pod("busy")
     await at.claim("busy", seconds=36_000)
     return set(at.runners)
-
-
-async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_minutes_and_none_else(leaky):
-    async with leaky(runners=500) as at:
-        fleet = Fleet(at)
-        await fleet.begin()
-        for minute in range(LEAKING_MINUTES + 6):
-            await at.tick()
-            fleet.look()
-            if minute < LEAKING_MINUTES:
-                await fleet.leak(15)
-            await fleet.live_a_minute(jobs=60)
-        await at.tick()
-        fleet.look()
-        assert at.accounts() == at.pods()
-    assert len(fleet.leaked_at) == 15 * LEAKING_MINUTES
-    assert set(fleet.reaped_at) == set(fleet.leaked_at)
-    late = [fleet.reaped_at[name] - fleet.leaked_at[name] for name in fleet.leaked_at]
-    assert max(late) <= MOST_SECONDS
-    assert len(at.deletions()) == len(set(at.deletions())) == 15 * LEAKING_MINUTES
-
-
-class Fleet:
-    """What controllers do in the cluster, and which pods they forget. A pod is called as its runner.
-
-    Idle runners' pods are claimed by their controller. Once a job runs, half of them are still claimed, and of the
-    others deliveries alone say that they are at work.
-    """
-
-    def __init__(self, at):
-        self.at, self.chance = at, Random(1)
-        self.cared_for, self.trusts_deliveries = set(), set()
-        self.leaked_at, self.reaped_at = {}, {}
-        self.made = 0
-
-    async def begin(self):
-        self.at.it.listen()
-        await self.care(age_seconds=3600)
-
-    async def live_a_minute(self, jobs):
-        it = self.at.it
-        it.sandbox.control.queue("acme", labels=[POOL], repository="api", count=jobs)
-        await it.pass_(60)
-        await self.at.receive_all()
-        await self.care()
-
-    async def care(self, age_seconds=0):
-        """New runners' pods are made, ended runners' pods go, and the others are claimed as they need it."""
-        runners = self.at.runners
-        for name in runners.keys() - self.cared_for - self.leaked_at.keys():
-            self.at.make_pod(name, age_seconds=age_seconds)
-            self.cared_for.add(name)
-            if self.chance.random() < 0.5:
-                self.trusts_deliveries.add(name)
-        for name in self.cared_for - runners.keys():
-            self.at.drop_pod(name)
-            await self.at.give_back(name)
-            self.cared_for.discard(name)
-        for name in self.cared_for:
-            if runners[name].job is not None and name in self.trusts_deliveries:
-                await self.at.give_back(name)
-            else:
-                await self.at.claim(name)
-
-    async def leak(self, count):
-        """Forgotten, each in its own way: when its job is over; idle, and then hung or ended; or before it registers."""
-        runners = self.at.runners
-        at_work = sorted(name for name in self.cared_for if runners[name].job is not None)
-        idle = sorted(name for name in self.cared_for if runners[name].job is None)
-        unregistered = [f"{POOL}-never-{self.made + each}" for each in range(3)]
-        self.made += 3
-        for name in unregistered:
-            self.at.make_pod(name, age_seconds=900)
-        ended = self.chance.sample(at_work, min(len(at_work), 4))
-        for name in ended:
-            self.at.it.sandbox.control.finish("acme", job_id=runners[name].job.id)
-        forgotten = self.chance.sample(idle, count - len(unregistered) - len(ended))
-        self.at.it.sandbox.control.take_offline("acme", ids=[runners[name].id for name in forgotten], alive=False)
-        for name in forgotten[::2]:
-            self.at.api.control.container_ends(NAMESPACE, name, exit_code=137)
-        for name in [*unregistered, *ended, *forgotten]:
-            self.leaked_at[name] = self.at.it.clock()
-            self.cared_for.discard(name)
-            await self.at.give_back(name)
-        await self.at.receive_all()
-
-    def look(self):
-        """Whoever was deleted since the last look must have leaked."""
-        for name in set(self.at.deletions()) - self.reaped_at.keys():
-            assert name in self.leaked_at, f"{name} was at work, or waited for it"
-            self.reaped_at[name] = self.at.it.clock()
 
 
 async def test_two_workers_at_once_do_nothing_twice(leaky):
@@ -180,10 +86,12 @@ async def test_while_only_the_questions_about_single_runners_fail_nothing_is_rea
         await at.tick()
         await at.minutes(GRACE_MINUTES - 1)
         await at.it.pass_(60)
-        at.it.sandbox.control.fault(match="/orgs/.*name=", status=502, times=1)
-        await at.it.house.budget.hold(at.it.installation, 60.0)
+        at.it.sandbox.control.fault(match="/actions/runners$", status=502)
         await at.reap()
         assert at.deletions() == []
+        at.it.sandbox.control.no_faults()
+        await at.reap()
+        assert len(at.deletions()) == 4
 
 
 async def test_a_runner_that_github_shows_busy_is_kept_and_goes_when_that_is_over(leaky):
@@ -295,6 +203,91 @@ async def test_a_claim_that_comes_back_just_before_the_deletion_spares_the_pod(l
         assert spared in at.pods(), "its clock has started anew"
         await at.minutes(2)
         assert set(at.deletions()) == leaks
+
+
+LAST_WORDS = {
+    "online": lambda control, runner: control.bring_online("acme", ids=[runner]),
+    "busy": lambda control, runner: control.busy("acme", ids=[runner]),
+    "no word": lambda control, _: control.fault(match="/actions/runners$", status=503),
+}
+
+
+@pytest.mark.parametrize("comes", LAST_WORDS.values(), ids=LAST_WORDS)
+async def test_github_is_asked_afresh_just_before_the_deletion(leaky, comes):
+    async with leaky() as at:
+        leaks = await four_leaks(at)
+        await at.tick()
+        await at.minutes(GRACE_MINUTES - 1)
+        looked_at, read = [], at.cluster.pod
+
+        async def read_and_back(namespace, name):
+            looked_at.append(name)
+            if len(looked_at) == len(leaks):
+                comes(at.it.sandbox.control, at.runners[name].id)
+            return await read(namespace, name)
+
+        at.cluster.pod = read_and_back
+        (tick,) = await at.minutes(1)
+        last = looked_at[-1]
+        assert set(at.deletions()) == leaks - {last}
+        assert (await at.counted("spared"), tick.reaped, tick.trouble) == (1, len(leaks) - 1, "")
+        at.cluster.pod = read
+        at.it.sandbox.control.no_faults()
+        at.it.sandbox.control.busy("acme", ids=[at.runners[last].id], busy=False)
+        at.hang()
+        await at.minutes(1)
+        assert set(at.deletions()) == leaks
+
+
+async def test_a_pod_whose_runner_turns_out_to_be_another_just_before_the_deletion_is_spared(leaky):
+    async with leaky() as at:
+        leaks = await four_leaks(at)
+        await at.tick()
+        await at.minutes(GRACE_MINUTES - 1)
+        renamed, read = min(leaks), at.cluster.pod
+
+        async def read_and_renamed(namespace, name):
+            if name == renamed:
+                await at.claim(name, "jit-7", seconds=0)  # it has run out, and says that GitHub was asked for another
+            return await read(namespace, name)
+
+        at.cluster.pod = read_and_renamed
+        await at.minutes(1)
+        assert set(at.deletions()) == leaks - {renamed}
+        assert await at.counted("spared") == 1
+
+
+async def test_a_process_that_hangs_online_after_its_job_goes_15_minutes_later_and_github_is_not_asked(leaky):
+    async with leaky() as at:
+        at.it.listen()
+        await at.tick()
+        (job_id,) = at.it.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        await at.receive_all()
+        name = at.it.sandbox.world.orgs["acme"].fleet.jobs[job_id].runner_name
+        at.make_pod(name)
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+        await at.tick()
+        at.hang_after_its_job(name)
+        await at.receive_all()
+        await at.minutes(14)
+        assert (at.runners[name].online, at.deletions()) == (True, [])
+        await at.it.pass_(60)
+        before = at.it.account()["calls"]
+        await at.reap()
+        assert at.deletions() == [name]
+        assert at.it.account()["calls"] == before
+
+
+async def test_a_container_that_ended_is_no_runners_though_github_shows_it_online(leaky):
+    async with leaky() as at:
+        leaks = await four_leaks(at)
+        at.it.sandbox.control.bring_online("acme")
+        ended = min(leaks)
+        at.end_container(ended)
+        await at.tick()
+        await at.minutes(GRACE_MINUTES + 2)
+        assert (at.runners[ended].online, at.deletions()) == (True, [ended])
 
 
 async def test_a_pod_that_changes_just_before_the_deletion_is_left_for_the_next_tick(leaky):

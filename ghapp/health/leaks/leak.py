@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from ghapp.health.cluster.deletable import ARC_KIND
-from ghapp.health.cluster.pod import Pod
+from ghapp.health.cluster.pod import ARC_KIND, Pod
 from ghapp.health.cluster.podclaim import Claimed, claim_on
 from ghapp.health.leaks.heard import Heard
 

@@ -1,15 +1,16 @@
-"""The text's second part: what is counted as a runner and is none, how runners died, and what nobody sees.
+"""The text's second part: what nobody sees, what is counted as a runner and is none, leaks, and how runners died.
 
 Counted and named, each with what to do; a name that comes or goes is news, an age that grows is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
 from ghapp.health.cluster.misfit import ADVICE, Because, Phantom
 from ghapp.health.deaths.cause import Cause, advice_for
+from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.markdown import code, cut, heading, row
 from ghapp.health.report.fleet import Fleet
 from ghapp.health.report.said import time_of
@@ -17,13 +18,16 @@ from ghapp.health.report.said import time_of
 MOST_NAMES = 10
 """Named in one row; of the others it is said how many there are."""
 
+EXACT_BELOW = 10
+"""Pods; from then on a count is rough."""
+
 MOST_CHARACTERS = 12_000
 """Of each table: runners in trouble keep more than half of a report's room."""
 
 
 def cluster_text(fleet: Fleet) -> str:
     """Everything of the cluster side; empty where there is nothing to say."""
-    parts = (_unseen(fleet.unseen), _phantoms(fleet.phantoms), _deaths(fleet.deaths))
+    parts = (_unseen(fleet.unseen), _phantoms(fleet.phantoms), _leaks(fleet.leaks), _deaths(fleet.deaths))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -51,6 +55,35 @@ def _phantom_row(alike: Sequence[Phantom]) -> str:
     kind, reason = alike[0].kind, alike[0].reason
     places = sorted({f"{each.namespace}/{each.subject}" if each.namespace else each.subject for each in alike})
     return row(kind, reason, str(len(alike)), _named(places), ADVICE[reason])
+
+
+def _leaks(standing: LeakStanding) -> str:
+    said = [f"- {each}" for each in _said_of_leaks(standing)]
+    return "\n".join(["### Leaks: stamped pods that are nobody's", "", *said]) if said else ""
+
+
+def _said_of_leaks(standing: LeakStanding) -> Iterator[str]:
+    """A sentence for each thing that is not zero."""
+    if standing.reaped:
+        yield f"{_pods(standing.reaped, 'was', 'were')} reaped in the last 24 hours."
+    if standing.deferred:
+        yield f"{_pods(standing.deferred, 'waits', 'wait')}: no more than `per_tick` of `[leaks]` go in a minute."
+    if standing.told:
+        yield f"{_pods(standing.told, 'is', 'are')} kept, for `[leaks]` is in dry-run, or a person paused the org."
+    if standing.held_up_since is not None:
+        yield f"Since {time_of(standing.held_up_since)} none could be reaped: `ghapp doctor` says why."
+
+
+def _pods(count: int, one: str, several: str) -> str:
+    return f"{rough(count)} {f'pod {one}' if count == 1 else f'pods {several}'}"
+
+
+def rough(count: int) -> str:
+    """Exact as long as it is small, and then the last of 10, 20, 50, 100, … that it has reached: so it stands still."""
+    if count < EXACT_BELOW:
+        return str(count)
+    power = 10 ** (len(str(count)) - 1)
+    return f"At least {next(step * power for step in (5, 2, 1) if step * power <= count):,}"
 
 
 def _deaths(deaths: Sequence[Passing]) -> str:

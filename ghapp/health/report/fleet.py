@@ -11,6 +11,7 @@ from ghapp.health.cluster.clusterside import Passing, Unseen
 from ghapp.health.cluster.misfit import Phantom
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, Position
+from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.plan import Mode
 from ghapp.health.pools import PoolRule, pool_of
 from ghapp.health.verdict import Limits, State, Verdict, judge
@@ -50,6 +51,7 @@ class Fleet:
         phantoms: what is counted as a runner and is none, and lasts.
         deaths: of the last day, latest first; clean exits left out.
         unseen: namespaces of its pools that nobody sees.
+        leaks: what the reaper of stamped pods did, and what waits.
     """
 
     org: str
@@ -65,6 +67,7 @@ class Fleet:
     phantoms: Sequence[Phantom] = ()
     deaths: Sequence[Passing] = ()
     unseen: Sequence[Unseen] = ()
+    leaks: LeakStanding = field(default_factory=LeakStanding)
 
 
 class Member(NamedTuple):

@@ -23,6 +23,8 @@ class Conclusion(StrEnum):
     SUCCESS = "success"
     NEUTRAL = "neutral"
     ACTION_REQUIRED = "action_required"
+    FAILURE = "failure"
+    TIMED_OUT = "timed_out"
 
 
 class Action(NamedTuple):
@@ -39,12 +41,16 @@ RESUME = Action("Resume", "End pauses; stopped fuses prove anew", "resume")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check run says. `summary` and `text` are Markdown of at most `LONGEST` characters."""
+    """What a check run says. `summary` and `text` are Markdown of at most `LONGEST` characters.
+
+    Attributes:
+        conclusion: None while it is in progress; buttons are shown on those alone that have one.
+    """
 
     title: str
     summary: str
     text: str
-    conclusion: Conclusion
+    conclusion: Conclusion | None
     actions: tuple[Action, ...]
 
     @property

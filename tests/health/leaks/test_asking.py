@@ -10,7 +10,7 @@ from ghapp.health.demand import Job
 from ghapp.health.evidence import Registration
 from ghapp.health.leaks.asking import FIRST_ASKED_SECONDS, LONG_SECONDS, answered, heard_of, is_due, is_worth_asking
 from ghapp.health.leaks.heard import Heard
-from tests.health.builders import MICROSECOND, NOW, lost, online, survey
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
 
 STALE = 300.0
 
@@ -49,6 +49,14 @@ class TestHeardOf:
     def test_of_several_of_one_name_whatever_speaks_for_the_pod_counts(self, bearers, busy):
         assert of(*bearers).busy is of(*reversed(bearers)).busy is busy
 
+    @pytest.mark.parametrize(
+        ("bearers", "is_online"),
+        [([present(id=1), present(id=2)], False), ([online(id=1), present(id=2)], True), ([], False)],
+        ids=["none", "one of two", "nobody"],
+    )
+    def test_one_that_is_online_is_enough(self, bearers, is_online):
+        assert of(*bearers).online is of(*reversed(bearers)).online is is_online
+
     @pytest.mark.parametrize("bearers", [[online(id=1, **RUNS), online(id=2, **ENDED)], [online(id=1, **RUNS)]])
     def test_a_job_of_any_of_them_is_in_progress_and_then_none_is_over(self, bearers):
         word = of(*bearers)
@@ -86,6 +94,9 @@ class TestIsWorthAsking:
     def test_a_fresh_list_that_shows_it_busy_or_online_is_believed(self, shown):
         assert not is_worth_asking(Heard(**shown), [online()])
 
+    def test_an_old_list_that_shows_it_online_is_not(self):
+        assert is_worth_asking(Heard(busy=None, online=True), [online()])
+
 
 def registration(**changes):
     return Registration(1, "linux-1", "linux", True, False, (), ())._replace(**changes)
@@ -93,35 +104,44 @@ def registration(**changes):
 
 class TestAnswered:
     @pytest.mark.parametrize("before", [False, None])
+    @pytest.mark.parametrize("was_online", [False, True])
     @pytest.mark.parametrize(
-        ("named", "busy"),
+        ("named", "busy", "is_online"),
         [
-            ([registration()], False),
-            ([registration(online=False)], False),
-            ([registration(busy=True, online=False)], True),
-            ([registration(), registration(id=2, busy=True)], True),
+            ([registration()], False, True),
+            ([registration(online=False)], False, False),
+            ([registration(busy=True, online=False)], True, False),
+            ([registration(online=False), registration(id=2, busy=True)], True, True),
+            ([registration(online=False), registration(id=2)], False, True),
         ],
-        ids=["idle", "offline", "busy", "one of two"],
+        ids=["online", "offline", "busy", "one of two busy", "one of two online"],
     )
-    def test_what_github_shows_counts(self, before, named, busy):
-        word = answered(Heard(busy=before), [online()], named)
-        assert (word.busy, word.online) == (busy, any(each.online for each in named))
+    def test_what_github_shows_counts(self, before, was_online, named, busy, is_online):
+        word = answered(Heard(busy=before, online=was_online), [online()], named)
+        assert (word.busy, word.online, word.has_session) == (busy, is_online, busy or is_online)
 
-    def test_one_that_is_online_among_several_of_its_name_counts(self):
-        named = [registration(online=False), registration(id=2)]
-        assert answered(Heard(busy=False), [online()], named).has_session is True
-        assert of(online(id=1), online(id=2, online=False)).has_session is True
+    def test_nothing_else_of_what_was_heard_is_changed(self):
+        before = Heard(True, NOW, None, True, online=True)
+        assert answered(before, [online()], [registration()]) == before._replace(busy=False)
 
     @pytest.mark.parametrize(
         ("before", "bearers", "busy"),
         [
             (False, [online()], None),
+            (False, [lost(), online()], None),
             (False, [lost()], False),
             (False, [], False),
             (None, [], None),
             (None, [lost()], None),
         ],
-        ids=["lists show it", "lists lack it too", "nobody knew it", "no fresh list", "absent by an old list"],
+        ids=[
+            "lists show it",
+            "lists show another of its name",
+            "lists lack it too",
+            "nobody knew it",
+            "no fresh list",
+            "absent by an old list",
+        ],
     )
     def test_none_of_its_name_proves_nothing_alone(self, before, bearers, busy):
         assert answered(Heard(busy=before), bearers, []).busy is busy

@@ -242,8 +242,9 @@ class TestGuards5To7Shields:
         ],
         ids=["runs", "waits", "never told of", "has ended", "runs again"],
     )
-    def test_7_busy_is_believed_of_every_container_but_one_that_has_ended(self, container, guard):
-        assert guard_of(pod(runner=container), Heard(busy=True)) is guard
+    @pytest.mark.parametrize("runner", [Heard(busy=True), Heard(busy=False, online=True)], ids=["busy", "online"])
+    def test_7_a_session_is_believed_of_every_container_but_one_that_has_ended(self, container, guard, runner):
+        assert guard_of(pod(runner=container), runner) is guard
 
     @pytest.mark.parametrize(("ran", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.JUST_STARTED)])
     def test_7_a_container_that_just_started_has_had_no_time_to_be_claimed(self, ran, guard):
@@ -267,21 +268,25 @@ class TestGuard8TerminalJobs:
         [
             OVER,
             OVER._replace(running=False),
+            OVER._replace(running=False, busy=False, online=True),
             OVER._replace(running=False, busy=None),
             OVER._replace(ephemeral=True),
         ],
-        ids=["all shields", "busy", "unknown", "ephemeral"],
+        ids=["all shields", "busy", "hangs online", "unknown", "ephemeral"],
     )
     def test_a_job_that_has_long_been_over_overrules_the_shields(self, runner):
         just_started = pod(created_at=NOW - 1000, runner=Container("runner", running_since=NOW - 1))
         assert guard_of(just_started, runner) is None
 
     @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
-    def test_it_takes_15_minutes(self, over_for, guard):
-        assert guard_of(pod(), Heard(over_at=NOW - over_for, busy=True)) is guard
+    @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
+    def test_it_takes_15_minutes(self, over_for, guard, session):
+        assert guard_of(pod(), Heard(over_at=NOW - over_for, **session)) is guard
 
-    def test_a_runner_that_takes_further_jobs_may_have_another_by_now(self):
-        assert guard_of(pod(), OVER._replace(running=False, ephemeral=False)) is Guard.SESSION_OPEN
+    @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
+    def test_a_runner_that_takes_further_jobs_may_have_another_by_now(self, session):
+        persistent = OVER._replace(running=False, ephemeral=False, **session)
+        assert guard_of(pod(), persistent) is Guard.SESSION_OPEN
 
     @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
     def test_a_job_from_before_the_pod_was_another_pods(self, born, guard):
@@ -417,6 +422,7 @@ runners_of_any_kind = st.builds(
     over_at=st.none() | st.floats(NOW - 2000, NOW),
     busy=st.none() | st.booleans(),
     ephemeral=st.none() | st.booleans(),
+    online=st.booleans(),
 )
 
 
@@ -441,7 +447,8 @@ def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(po
         assert each.name not in claimed
         assert each.deleting_since is None
         assert NOW - each.created_at >= LIMITS.grace_seconds
-        assert (runner.busy is False and not runner.running) or runner.over_at is not None or each.runner.ended
+        is_shown_idle = runner.has_session is False and not runner.running
+        assert is_shown_idle or runner.over_at is not None or each.runner.ended
         assert runner.ephemeral is not False or (not runner.running and runner.busy is not None)
 
 

@@ -1,0 +1,74 @@
+"""The reaper of stamped pods: whether it looks each minute, what is in its way, and what it left half done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from redis.asyncio import Redis
+
+from ghapp.doctor.finding import Finding, ok, warning
+from ghapp.doctor.looking import connected, looked
+from ghapp.health.document import timestamp
+from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.leaks.standing import is_overdue
+from ghapp.log import redact
+from ghapp.settings import Settings
+from ghapp.store.installations import Installations
+from ghapp.store.leaks import Leaks, Tick
+
+GROUP = "cluster"
+BROKE_OFF = "mend Redis, above"
+
+
+async def look(settings: Settings, url: str | None) -> list[Finding]:
+    """What the reapers have stored, of each org that has one."""
+    if url is None or not settings.namespaces:
+        return []
+
+    async def recall() -> list[Finding]:
+        async with connected(url) as redis:
+            return [each for found in await _recalled(settings, redis) for each in found]
+
+    return await looked(GROUP, "reapers", recall, BROKE_OFF)
+
+
+async def _recalled(settings: Settings, redis: Redis) -> list[list[Finding]]:
+    store, found = Leaks(redis), []
+    for each in await Installations(redis).all():
+        has_pods = any(pool.namespace for pool in settings.pools_of(each.org))
+        if not has_pods or each.suspended or settings.of(each.org).leaks.mode == "off":
+            continue
+        last, begun, now = await store.last(each.id), await store.begun(each.id), time.time()
+        found.append([of_tick(each.org, last, now), *of_unfinished(each.org, begun, now)])
+    return found
+
+
+def of_tick(org: str, last: Tick, now: float) -> Finding:
+    """How the last tick went, and whether it was lately."""
+    if is_overdue(last.at, now):
+        said = "it has not looked in the last day" if last.at is None else f"it last looked at {_time_of(last.at)}"
+        fix = "start `ghapp clock` and `ghapp worker`; until then no leak is reaped"
+        return warning(GROUP, "reaper", said, fix, org)
+    if last.trouble:
+        since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
+        fix = "it goes on by itself once that is mended; nothing is reaped on half a look"
+        return warning(GROUP, "reaper", f"held up{since}: {redact(last.trouble)}", fix, org)
+    said = f"{last.stamped} stamped pods; in the last minute {last.reaped} were reaped"
+    waiting = {"deferred": last.deferred, "only told": last.told, "nobody knows whose": last.nobodys}
+    return ok(GROUP, "reaper", ", ".join([said, *(f"{count} {what}" for what, count in waiting.items() if count)]), org)
+
+
+def of_unfinished(org: str, begun: Sequence[Orphan], now: float) -> list[Finding]:
+    """Deletions that should have been finished by now: each tick finishes those that the one before it left."""
+    late = [each for each in begun if is_overdue(each.found_at, now)]
+    if not late:
+        return []
+    first = late[0]
+    said = f"{len(late)} begun and not finished, the first at {_time_of(first.found_at)}: {first.namespace}/{first.pod}"
+    fix = "each tick tries again: see the rights of worker, and that `[leaks]` is not in dry-run"
+    return [warning(GROUP, "unfinished deletions", said, fix, org)]
+
+
+def _time_of(at: float) -> str:
+    return timestamp(float(int(at)))
