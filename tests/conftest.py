@@ -1,25 +1,58 @@
-"""One real Redis for each test process, empty before each test."""
+"""One real Redis for each test process, empty before each test; and what costs time without proving anything is left out."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
+from pathlib import Path
 
-import hypothesis
+import certifi
+import jwt.algorithms
 import pytest
+from hypothesis import settings
 from redis.asyncio import Redis
 
 from ghapp.embedded import embedded_redis
 from ghapp.store.connect import connect
 
-hypothesis.settings.register_profile("ours", deadline=None)  # no test is about time
-hypothesis.settings.load_profile("ours")
-
+END = "-----END CERTIFICATE-----\n"
 LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("unhurried", settings.default, deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, lest everybody waits for it at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nobody here talks to the world: one of its certificate authorities is trusted, and not a hundred and twenty.
+
+    Each client reads them all anew, which takes 33 ms of CPU, and there are thousands of clients. Real processes that
+    a test starts inherit it.
+    """
+    first = Path(certifi.where()).read_text().partition(END)[0] + END
+    authority = tmp_path_factory.mktemp("trust") / "authority.pem"
+    authority.write_text(first)
+    compiled_in = ssl.get_default_verify_paths()._replace(openssl_cafile=str(authority), openssl_capath="")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(authority))
+        patch.setattr(certifi, "where", lambda: str(authority))
+        patch.setattr(ssl, "get_default_verify_paths", lambda: compiled_in)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _keys_are_proven_once() -> Iterator[None]:
+    """Reading a private key proves its primes, which takes 37 ms; there are few keys, and thousands of readings."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jwt.algorithms, "load_pem_private_key", cache(jwt.algorithms.load_pem_private_key))
+        yield
 
 
 @pytest.fixture(autouse=True)

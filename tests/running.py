@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,13 +51,17 @@ def running(
     port: int,
     *,
     web_url: str | None = None,
+    more: Mapping[str, str] | None = None,
     end_by: signal.Signals = signal.SIGINT,
 ) -> Iterator[Running]:
-    """Runs it while the block runs; yields once it listens. At the end it has to end well, and all of it."""
+    """Runs it while the block runs, with `more` in its environment; yields once it listens.
+
+    At the end it has to end well, and all of it.
+    """
     state, terminal = folder / "state", folder / "terminal"
     given = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
     given |= {"GHAPP_GITHUB_API_URL": github.api_url, "GHAPP_GITHUB_WEB_URL": web_url or github.url}
-    given |= {"GHAPP_STATE_DIR": str(state), "COLUMNS": "120"}
+    given |= {"GHAPP_STATE_DIR": str(state), "COLUMNS": "120", **(more or {})}
     with terminal.open("wb") as out:
         command = [sys.executable, "-m", "ghapp", "up", "--port", str(port)]
         process = subprocess.Popen(command, env=given, stdout=out, stderr=out)

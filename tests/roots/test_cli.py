@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 
 import click
 import pytest
@@ -14,6 +11,7 @@ import pytest
 from ghapp.cli import main
 from ghapp.embedded import embedded_redis
 from ghapp.sandbox import SandboxConfig, SandboxServer
+from tests import commands
 from tests.keys import private_key
 
 CREDENTIALS = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
@@ -21,15 +19,7 @@ AWAY = {"GHAPP_REDIS_URL": "redis://127.0.0.1:1/0"}
 
 
 def ghapp(*words, **environ):
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
-    return subprocess.run(
-        [sys.executable, "-m", "ghapp", *words],
-        env={**inherited, "GHAPP_LOG_FORMAT": "json", **environ},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return commands.ghapp(*words, **{"GHAPP_LOG_FORMAT": "json", **environ})
 
 
 def one_line(answer, code):
@@ -154,16 +144,16 @@ def test_wrong_usage_is_2_in_one_line(words):
     assert len(answer.stderr.splitlines()) == 1
 
 
-def commands(group, *words):
+def commands_of(group, *words):
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
-            yield from commands(command, *words, name)
+            yield from commands_of(command, *words, name)
         else:
             yield " ".join([*words, name]), command
 
 
 @pytest.mark.parametrize(
-    ("words", "command"), list(commands(main)), ids=lambda each: each if isinstance(each, str) else ""
+    ("words", "command"), list(commands_of(main)), ids=lambda each: each if isinstance(each, str) else ""
 )
 def test_every_command_has_an_example_of_itself(words, command):
     assert f"ghapp {words}" in (command.help or "")

@@ -1,9 +1,6 @@
 """`ghapp pause` and `ghapp resume`, from outside."""
 
 import getpass
-import os
-import subprocess
-import sys
 
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -13,20 +10,13 @@ from ghapp.health.installation import Installation
 from ghapp.store.connect import connect_sync
 from ghapp.store.fuses import Fuses
 from ghapp.store.installations import Installations
+from tests import commands
 
 STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
 
 
 def ghapp(redis_url, *arguments):
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
-    return subprocess.run(
-        [sys.executable, "-m", "ghapp", *arguments],
-        env={**environ, "GHAPP_REDIS_URL": redis_url},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return commands.ghapp(*arguments, GHAPP_REDIS_URL=redis_url)
 
 
 async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis, redis_url):

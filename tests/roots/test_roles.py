@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 
 from ghapp.screen import invitation
 from ghapp.settings import Settings
+from tests import commands
 from tests.stories.test_up import free_port
 
 
@@ -19,10 +19,7 @@ def ghapp(tmp_path):
     """Runs a command to its end; its exit code and what it said on stderr."""
 
     def run(*arguments, **environ):
-        given = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
-        given |= {"GHAPP_STATE_DIR": str(tmp_path / "state"), **environ}
-        command = [sys.executable, "-m", "ghapp", *arguments]
-        done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)
+        done = commands.ghapp(*arguments, **{"GHAPP_STATE_DIR": str(tmp_path / "state"), **environ})
         return done.returncode, done.stderr
 
     return run
