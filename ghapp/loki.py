@@ -82,6 +82,10 @@ _decode = msgspec.json.Decoder(_Answer).decode
 _decode_stream = msgspec.json.Decoder(_Stream).decode
 
 
+class LogStoreAwayError(LogStoreUnavailableError):
+    """It gave no answer at all: asking it something else would take as long."""
+
+
 class LogStore:
     """A log store, open for some questions. Each may raise `LogStoreUnavailableError`."""
 
@@ -129,9 +133,9 @@ class LogStore:
                 body = await self._body(params)
             lines = _read(body)
         except TimeoutError:
-            raise self._unavailable(f"did not answer within {TIMEOUT_SECONDS:g} s") from None
+            raise LogStoreAwayError(self._said(f"did not answer within {TIMEOUT_SECONDS:g} s")) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise self._unavailable(f"did not answer ({type(error).__name__})") from None
+            raise LogStoreAwayError(self._said(f"did not answer ({type(error).__name__})")) from None
         except (msgspec.DecodeError, ValueError):
             raise self._unavailable("answered what is not a Loki's streams") from None
         # Whoever heeds neither times nor limit is cut to them.
@@ -152,7 +156,10 @@ class LogStore:
             return bytes(body)
 
     def _unavailable(self, what: str) -> LogStoreUnavailableError:
-        return LogStoreUnavailableError(f"the log store at {self._name} {what}; check GHAPP_LOKI_URL")
+        return LogStoreUnavailableError(self._said(what))
+
+    def _said(self, what: str) -> str:
+        return f"the log store at {self._name} {what}; check GHAPP_LOKI_URL"
 
 
 def quoted(value: str) -> str:

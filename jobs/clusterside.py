@@ -1,4 +1,4 @@
-"""Look at an org's cluster side: what does not fit together, and how runners died in the last day."""
+"""Look at an org's cluster side: what does not fit together, how runners died in the last day, and what was reaped."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from ghapp.health.cluster.clusterside import (
     folded,
     mismatches,
     namespaces_of,
+    placed,
     unread_since,
     unseen,
 )
 from ghapp.health.installation import Installation
+from ghapp.health.leaks.standing import DAY_SECONDS, LeakStanding, standing
 from ghapp.store.clusterside import ClusterSides
 from ghapp.store.deaths import Deaths
+from ghapp.store.leaks import Leaks
+from ghapp.store.places import Places
 from ghapp.store.pods import Pods
 from jobs.house import House
 
@@ -43,6 +47,7 @@ async def look_at_cluster(house: House, installation: Installation, now: float) 
     runners = (await house.runners.all(installation.id)).values()
     seen = {name: view for name in namespaces if (view := await pods.all(name)) is not None}
     limits = house.settings.of(installation.org).evidence
+    await Places(house.redis).seen(installation.id, placed(runners, seen, rules), now)
     found = mismatches(installation.org, runners, survey, seen, rules, now, limits)
     deaths = Deaths(house.redis, house.clock)
     recent = await deaths.recent(installation.id, unread_since(before, now), MOST_READ)
@@ -55,3 +60,10 @@ async def not_seen(house: House, installation: Installation, now: float) -> list
     """The namespaces of an org's pools that nobody sees just now."""
     names, pods = namespaces_of(house.settings.pools_of(installation.org)), Pods(house.redis)
     return unseen({name: await pods.seen_at(name) for name in names}, now)
+
+
+async def leaks_of(house: House, installation: Installation, now: float) -> LeakStanding:
+    """What its reaper of stamped pods did, and what waits, as it has told itself."""
+    store = Leaks(house.redis)
+    last, reaped = await store.last(installation.id), await store.reaped_since(installation.id, now - DAY_SECONDS)
+    return standing(last.at, last.trouble_since, now, reaped=reaped, deferred=last.deferred, told=last.told)

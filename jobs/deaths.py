@@ -17,16 +17,15 @@ from redis.asyncio import Redis
 from ghapp import work
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterError
-from ghapp.health.cluster.pod import Pod
+from ghapp.health.cluster.pod import ORGANIZATION_LABEL, Pod, is_in
 from ghapp.health.deaths.death import Death, died, vanished
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
-from ghapp.log import logger
+from ghapp.log import logger, redact
 from ghapp.settings import Settings
 from ghapp.store.counters import Counters
-from ghapp.store.deaths import Deaths
-from ghapp.store.events import Events
+from ghapp.store.deaths import Deaths, identity
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.work import Work
@@ -34,10 +33,9 @@ from jobs.tell import death_id
 
 log = logger(__name__)
 
-UNTOLD_SECONDS = 3600.0
-"""How far back a new watch looks for deaths that were recorded, and that nobody was asked to look into."""
-
 MOST_UNTOLD = 500
+"""Asked for again by one list; the next one asks for more."""
+
 Clock = Callable[[], float]
 
 
@@ -65,7 +63,7 @@ class Coroner:
             return False
         lines: tuple[str, ...] = ()
         with suppress(ClusterError):
-            lines = await self.cluster.log(pod, previous=pod.runner.ended is None)
+            lines = tuple(map(redact, await self.cluster.log(pod, previous=pod.runner.ended is None)))
         return await self._record(pod, died(pod, lines, self.clock()))
 
     async def record_vanished(self, pod: Pod) -> bool:
@@ -75,17 +73,11 @@ class Coroner:
         return await self._record(pod, vanished(pod, self.clock()))
 
     async def ask_again(self, namespace: str) -> None:
-        """Have those looked into whose job a crash has lost between the record and the queue."""
-        since = self.clock() - UNTOLD_SECONDS
-        deaths, events = Deaths(self.redis, self.clock), Events(self.redis)
+        """Have those looked into whose job a crash has lost between the record and the queue, however long ago."""
+        deaths = Deaths(self.redis, self.clock)
         for installation in await self._tenants(namespace):
-            recent = {
-                death_id(installation, each): each
-                for each in await deaths.recent(installation.id, since, MOST_UNTOLD)
-                if each.namespace == namespace
-            }
-            for missing in await events.missing(list(recent)):
-                self._have_looked_into(installation, recent[missing])
+            for death in await deaths.untold(installation.id, MOST_UNTOLD):
+                self._have_looked_into(installation, death)
 
     async def _record(self, pod: Pod, death: Death) -> bool:
         installation, evidence = await self._whose(pod)
@@ -96,9 +88,10 @@ class Coroner:
         if _is_told(pod, death, await deaths.of(installation.id, death.runner_name)):
             return False
         if evidence is not None:
+            death = death._replace(runner_id=evidence.id)
+        if evidence is not None and evidence.registered:  # deliveries alone do not tell a runner's labels
             rules = self.settings.pools_of(installation.org)
-            pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-            death = death._replace(runner_id=evidence.id, pool=pool)
+            death = death._replace(pool=pool_of(evidence.labels, evidence.custom_labels, rules))
         _say(death, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
@@ -107,22 +100,35 @@ class Coroner:
         return True
 
     def _have_looked_into(self, installation: Installation, death: Death) -> None:
-        key = f"post-mortem-{installation.id}-{death.pod_uid}"
-        work.ask(self.desk, Work.POST_MORTEM, installation.id, death.runner_name, death.pod_uid, key=key)
+        key = f"post-mortem-{death_id(installation, death)}"
+        work.ask(self.desk, Work.POST_MORTEM, installation.id, identity(death), key=key)
 
     async def _whose(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
-        """The org of a runner, and what is known of it: of several in one namespace, the one that knows its name."""
-        tenants, runners = await self._tenants(pod.namespace), Runners(self.redis)
+        """The org of a runner, and what is known of it.
+
+        Of several in one namespace that which its label names, or the only one that knows its name. Where in doubt
+        nobody's: its last lines are not for others to read.
+        """
+        label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), Runners(self.redis)
+        tenants = [each for each in await self._tenants(pod.namespace) if is_in(each.org, label)]
+        known: list[tuple[Installation, Evidence | None]] = []
         for installation in tenants:
             runner_id = (await runners.ids_of(installation.id, [pod.name])).get(pod.name)
             if runner_id is not None:
-                return installation, (await runners.some(installation.id, [runner_id])).get(runner_id)
-        return (tenants[0], None) if len(tenants) == 1 else (None, None)
+                evidence = (await runners.some(installation.id, [runner_id])).get(runner_id)
+                known.append((installation, evidence))
+        is_told_apart = bool(label) or len(self._orgs(pod.namespace)) == 1
+        if not known and len(tenants) == 1 and is_told_apart:
+            return tenants[0], None
+        return known[0] if len(known) == 1 else (None, None)
 
     async def _tenants(self, namespace: str) -> list[Installation]:
         """Whose pools have their pods there, as far as the App is installed."""
-        orgs = {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}
+        orgs = self._orgs(namespace)
         return [each for each in await Installations(self.redis).all() if each.org.lower() in orgs]
+
+    def _orgs(self, namespace: str) -> set[str]:
+        return {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}
 
 
 def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:

@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 async def ask_for_runners(
     house: House, installation: Installation, at: Seen, waiting: Sequence[Pod], names: Mapping[str, str], enough: int
 ) -> Asked:
-    """Ask for the runners in pods that wait for GitHub's word, oldest pod first, until `enough` have no session.
+    """Ask for the runners in pods that wait for GitHub's word, oldest pod first, until `enough` have no session there.
 
     Args:
         house: the stores and GitHub.

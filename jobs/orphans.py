@@ -13,13 +13,14 @@ from ghapp.errors import ClusterError, ClusterForbiddenError, ConflictError
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.heard import Heard
-from ghapp.health.leaks.leak import LeakLimits, Look, Memory, Reaping, leaks
+from ghapp.health.leaks.leak import LeakLimits, Memory, Reaping, leaks
 from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.log import logger
 from ghapp.replace.pods import delete_account, require_leave
 from ghapp.store.leaks import Leaks
 from jobs.house import House
-from jobs.leaklook import look_with, names_of, pool_for
+from jobs.leakask import ask_for_runners
+from jobs.leaklook import Seen, look_with, names_of, pool_for
 from jobs.tell import tell_orphan
 
 log = logger(__name__)
@@ -62,11 +63,11 @@ class Reaper:
                 await self._tell(found)
             await self.store.done(self.installation.id, found)  # if it is still there, it is judged anew
 
-    async def reap_all(self, reaping: Reaping, look: Look) -> None:
-        """Reap each; where the cluster gives no answer, the rest is left to the next tick."""
+    async def reap_all(self, reaping: Reaping, seen: Seen) -> None:
+        """Reap each, judged by what was `seen`; where the cluster gives no answer, the rest waits for the next tick."""
         for pod in reaping.reap:
             try:
-                outcome = await self._reap(pod, reaping.memory, look) if await self._may(pod.namespace) else FAILED
+                outcome = await self._reap(pod, reaping.memory, seen) if await self._may(pod.namespace) else FAILED
             except ConflictError as conflict:
                 log.info("the pod changed under our hands", pod=pod.name, why=str(conflict))
                 outcome = CHANGED
@@ -92,7 +93,7 @@ class Reaper:
                 self.trouble, self._leave[namespace] = str(error), False
         return self._leave[namespace]
 
-    async def _reap(self, pod: Pod, memory: Memory, look: Look) -> str:
+    async def _reap(self, pod: Pod, memory: Memory, seen: Seen) -> str:
         """Look at this one again, the pod first; delete it as it is now, if it still is a leak.
 
         Raises:
@@ -102,7 +103,7 @@ class Reaper:
         pods_at, fresh = self.house.clock(), await self.cluster.pod(pod.namespace, pod.name)
         if fresh is None or fresh.uid != pod.uid:
             return GONE
-        found = await self._judged_again(fresh, pods_at, memory, look)
+        found = await self._judged_again(fresh, pods_at, memory, seen)
         if found is None:
             return SPARED
         if not await self.store.begin(self.installation.id, found):
@@ -115,14 +116,15 @@ class Reaper:
         await self._finish(found)
         return REAPED
 
-    async def _judged_again(self, pod: Pod, pods_at: float, memory: Memory, look: Look) -> Orphan | None:
-        """By what is known this very moment; None when something speaks for it. GitHub's word is seconds old."""
-        names = names_of(pod, look.claims, memory)
+    async def _judged_again(self, pod: Pod, pods_at: float, memory: Memory, before: Seen) -> Orphan | None:
+        """By what is known this very moment, GitHub asked first; None when something speaks for it by now."""
+        org, called = self.installation.org, memory.names[pod.uid]
+        word = await self._githubs_word(pod, called, before)
+        names = names_of(pod, before.look.claims, memory)
         seen = await look_with(self.house, self.installation, [pod], pods_at, memory, only=names)
         heard = {
-            name: word._replace(busy=word_of_github.busy, online=word_of_github.online)
-            for name, word in seen.look.runners.items()
-            for word_of_github in [look.runners.get(name, Heard())]
+            name: known._replace(busy=word.busy if name == called else None, online=word.online)
+            for name, known in seen.look.runners.items()
         }
         now, alone = self.house.clock(), memory._replace(pods=0, claims=0)
         again = leaks(seen.look._replace(runners=heard), now, self.limits, alone)
@@ -130,8 +132,17 @@ class Reaper:
             log.info("the pod is spared", pod=pod.name, guards=[guard.value for _, guard in again.kept])
             return None
         name = again.memory.names[pod.uid]
-        pool = pool_for(self.house.settings, self.installation.org, pod.namespace, seen.known.latest(name))
+        pool = pool_for(self.house.settings, org, pod.namespace, seen.known.latest(name))
         return orphan(pod, name, pool, heard[name], again.memory.since[pod.uid], now)
+
+    async def _githubs_word(self, pod: Pod, called: str, before: Seen) -> Heard:
+        """Asked anew: those that were reaped before this one took their time. Not asked where none was needed."""
+        word = before.look.runners[called]
+        if word.has_session is None:
+            return word
+        alone = before._replace(look=before.look._replace(runners={called: word}))
+        asked = await ask_for_runners(self.house, self.installation, alone, [pod], {pod.uid: called}, enough=1)
+        return asked.runners[called]
 
     async def _finish(self, found: Orphan) -> None:
         """The pod is gone, or going: tell of it, and let its ServiceAccount go. What fails is tried again."""
@@ -145,6 +156,7 @@ class Reaper:
 
     async def _tell(self, found: Orphan) -> None:
         """Once, however often it is called."""
+        await self.store.reaped(self.installation.id, found, self.house.clock())
         if not await tell_orphan(self.house, self.installation, found, self.house.clock()):
             return
         log.warning(

@@ -34,8 +34,9 @@ from ghapp.health.deaths.postmortem import (
 )
 from ghapp.health.installation import Installation
 from ghapp.log import logger
+from ghapp.loki import LogStoreAwayError
 from ghapp.store.claims import OUTLIVING_SECONDS
-from ghapp.store.deaths import Deaths
+from ghapp.store.deaths import Deaths, identity
 from ghapp.store.postmortems import PostedMortem, PostMortems
 from ghapp.work import Work
 from jobs.house import House, furnished, open_house
@@ -43,6 +44,9 @@ from jobs.surroundings import facts_of, with_facts, with_host_lines, with_job, w
 from jobs.tell import death_id, tell_death
 
 log = logger(__name__)
+
+COMPLETE_AT_LOOK = 1
+"""That one finds all that surrounded an end. Those after it wait for GitHub, and ask for lines if there are none."""
 
 
 class Outcome(StrEnum):
@@ -57,41 +61,35 @@ class Outcome(StrEnum):
     UPDATED = "updated"
 
 
-async def post_mortem(installation_id: int, runner_name: str, pod_uid: str, look: int = 0) -> None:
+async def post_mortem(installation_id: int, death_id: str, look: int = 0) -> None:
     """The job: look into one death, and ask for the next look while there is something to wait for."""
     async with open_house(furnished()) as house:
-        await look_into(house, installation_id, runner_name, pod_uid, look)
+        await look_into(house, installation_id, death_id, look)
 
 
-async def look_into(house: House, installation_id: int, runner_name: str, pod_uid: str, look: int = 0) -> Outcome:
+async def look_into(house: House, installation_id: int, which: str, look: int = 0) -> Outcome:
     """One look: what it finds is recorded and told at once; only the check run waits for the job's conclusion.
 
     Args:
         house: the stores and GitHub.
         installation_id: whose runner it was.
-        runner_name: whose latest death.
-        pod_uid: of the pod it died in; a later pod's death is another one.
+        which: the death's `store.deaths.identity`; a later end of the same pod, or of its name, is another one.
         look: how many came before.
 
     Raises:
         GitHubUnavailableError: after all the rest is done; the queue tries this look again.
     """
-    mine = f"{installation_id}:{runner_name}:{pod_uid}"
-    async with house.claims.hold("post-mortem", mine, OUTLIVING_SECONDS) as is_mine:
+    async with house.claims.hold("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
         installation = await house.installations.one(installation_id)
-        known = await Deaths(house.redis, house.clock).of(installation_id, runner_name)
-        if not is_mine or installation is None or known is None or known.pod_uid != pod_uid:
+        known = await Deaths(house.redis, house.clock).one(installation_id, which)
+        if not is_mine or installation is None or known is None:
             return Outcome.NOTHING_TO_DO
         return await _look(house, installation, known, look)
 
 
 async def _look(house: House, installation: Installation, death: Death, look: int) -> Outcome:
-    death = await with_job(house, installation, death)
-    for with_more in (with_runner_lines, with_host_lines):
-        try:
-            death = await with_more(house, death)
-        except LogStoreUnavailableError as error:
-            await _say_once(house, installation, error)
+    deaths = Deaths(house.redis, house.clock)
+    death, lacks_lines = await _with_lines(house, installation, await with_job(house, installation, death), look)
     facts: JobFacts | None = None
     trouble: GitHubError | None = None
     outcome = Outcome.RECORDED
@@ -101,8 +99,9 @@ async def _look(house: House, installation: Installation, death: Death, look: in
         trouble = error
     if facts is not None:
         death = with_facts(death, facts)
-    await Deaths(house.redis, house.clock).enrich(installation.id, death)
+    await deaths.enrich(installation.id, death)
     await tell_death(house, installation, death, house.clock())
+    await deaths.told(installation.id, death)
     try:
         if facts is not None and facts.over:
             outcome = await _post(house, installation, death, facts)
@@ -112,9 +111,27 @@ async def _look(house: House, installation: Installation, death: Death, look: in
         await _say_once(house, installation, trouble)
     if isinstance(trouble, GitHubUnavailableError):
         raise trouble
-    if _is_open(house, death, facts, trouble) and _ask_for_next(house, installation, death, look):
+    if (lacks_lines or _is_open(house, death, facts, trouble)) and _ask_for_next(house, installation, death, look):
         return Outcome.WAITS if outcome is Outcome.RECORDED else outcome
     return outcome
+
+
+async def _with_lines(house: House, installation: Installation, death: Death, look: int) -> tuple[Death, bool]:
+    """With what was logged around it; and whether the log store may have more and would not tell it."""
+    if look > COMPLETE_AT_LOOK and death.host_log:
+        return death, False
+    post_mortems, lacks = PostMortems(house.redis), False
+    for with_more in (with_runner_lines, with_host_lines):
+        if await post_mortems.log_store_rests():
+            return death, house.settings.loki_url is not None and wants_lines(death)
+        try:
+            death = await with_more(house, death)
+        except LogStoreUnavailableError as error:
+            lacks = True
+            if isinstance(error, LogStoreAwayError):
+                await post_mortems.let_log_store_rest()
+            await _say_once(house, installation, error)
+    return death, lacks
 
 
 async def _post(house: House, installation: Installation, death: Death, facts: JobFacts) -> Outcome:
@@ -185,6 +202,6 @@ def _ask_for_next(house: House, installation: Installation, death: Death, look: 
     if after is None:
         return False
     key = f"post-mortem-{death_id(installation, death)}-{look + 1}"
-    args = (installation.id, death.runner_name, death.pod_uid, look + 1)
+    args = (installation.id, identity(death), look + 1)
     house.ask(Work.POST_MORTEM, *args, key=key, after_seconds=after)
     return True

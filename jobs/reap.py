@@ -10,7 +10,7 @@ from dataclasses import replace
 from ghapp.errors import ClusterError, ConfigurationError
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.installation import Installation
-from ghapp.health.leaks.leak import Guard, Look, Memory, Reaping, leaks
+from ghapp.health.leaks.leak import Guard, Memory, Reaping, leaks
 from ghapp.log import logger
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick
@@ -68,7 +68,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
     seen = await look_at_all(house, installation, reaper.cluster, before.memory)
     if await learn_of_jobs(house, installation, seen, before.memory):
         seen = await look_with(house, installation, seen.listed, seen.look.pods_at, before.memory)
-    reaping, look, unasked = await _judge(reaper, seen, before.memory)
+    reaping, seen, unasked = await _judge(reaper, seen, before.memory)
     tick = Tick(
         reaping.memory,
         at=house.clock(),
@@ -81,26 +81,27 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         await reaper.count(SKIPPED)
         return tick._replace(trouble=SKIPS.get(reaping.skipped, reaping.skipped.value))
     await reaper.store.remember(installation.id, tick)  # clocks go on, whatever becomes of this process
-    await reaper.reap_all(reaping, look)
+    await reaper.reap_all(reaping, seen)
     return tick._replace(reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
 
 
-async def _judge(reaper: Reaper, seen: Seen, memory: Memory) -> tuple[Reaping, Look, tuple[Pod, ...]]:
+async def _judge(reaper: Reaper, seen: Seen, memory: Memory) -> tuple[Reaping, Seen, tuple[Pod, ...]]:
     """Twice: first without GitHub's word, to know for whom it is needed; then with it.
 
     Returns:
-        What is to be done, by which look, and who looks like a leak and was not asked about this time.
+        What is to be done, what was seen with GitHub's word for it, and who looks like a leak and was not asked about
+        this time.
     """
     blind = seen.look._replace(runners={name: word._replace(busy=None) for name, word in seen.look.runners.items()})
     first = leaks(blind, reaper.house.clock(), reaper.limits, memory)
     waiting = [pod for pod, guard in first.kept if guard is Guard.GITHUB_UNKNOWN]
     if first.skipped is not None or not waiting:
-        return first, blind, ()
+        return first, seen._replace(look=blind), ()
     enough = reaper.limits.per_tick - len(first.reap) - len(first.told)
     names = first.memory.names
     asked = await ask_for_runners(reaper.house, reaper.installation, seen, waiting, names, enough)
     look = seen.look._replace(runners=asked.runners)
-    return leaks(look, reaper.house.clock(), reaper.limits, memory), look, asked.unasked
+    return leaks(look, reaper.house.clock(), reaper.limits, memory), seen._replace(look=look), asked.unasked
 
 
 async def _account(house: House, installation: Installation, store: Leaks, before: Tick, tick: Tick) -> Tick:

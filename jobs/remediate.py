@@ -19,8 +19,9 @@ from ghapp.health.verdict import judge
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
-from jobs.errand import STILL_WAITING, GitHubSide
+from jobs.errand import Remedy
 from jobs.house import House, furnished, open_house
+from jobs.ledger import STILL_WAITING
 from jobs.replace import REPLACERS, replace_in_cluster
 from jobs.tell import ask_for_replacement
 
@@ -43,7 +44,11 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
     async with house.claims.hold("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
         installation = await house.installations.one(installation_id)
         evidence = (await house.runners.some(installation_id, [runner_id])).get(runner_id)
-        if not mine or installation is None or evidence is None or not await _may_act(house, installation, evidence):
+        if not mine or installation is None or evidence is None:
+            return "held"
+        if not await _may_act(house, installation, evidence):
+            if await _is_claimed(house, installation, {evidence.name}):
+                await _fold(house, installation, evidence, _if_known(seen.made_room))
             return "held"
         outcome = await _act(house, installation, evidence)
     if outcome == STILL_WAITING:
@@ -58,8 +63,12 @@ async def _act(house: House, installation: Installation, evidence: Evidence) -> 
     pool = pool_of(evidence.labels, evidence.custom_labels, rules)
     rule = next((each for each in rules if each.name == pool), None)
     if rule is not None and rule.replacer in REPLACERS:
-        github = GitHubSide(partial(_look_again, house, installation), partial(_remove, house, installation))
-        return await replace_in_cluster(house, installation, evidence, rule, github)
+        remedy = Remedy(
+            partial(_look_again, house, installation),
+            partial(_remove, house, installation),
+            partial(_may_still_act, house, installation),
+        )
+        return await replace_in_cluster(house, installation, evidence, rule, remedy)
     if evidence.removed_at is None:
         outcome = await _look_again(house, installation, evidence)
         if outcome:
@@ -103,7 +112,13 @@ async def _remove(house: House, installation: Installation, evidence: Evidence) 
     return await _fold(house, installation, evidence, _if_known(partial(seen.removed, at=at)))
 
 
-async def _may_act(house: House, installation: Installation, evidence: Evidence) -> bool:
+async def _may_still_act(house: House, installation: Installation, evidence: Evidence, names: set[str]) -> bool:
+    """By what is known of it, and of all who may stop it, this very moment."""
+    fresh = (await house.runners.some(installation.id, [evidence.id])).get(evidence.id)
+    return fresh is not None and await _may_act(house, installation, fresh, names)
+
+
+async def _may_act(house: House, installation: Installation, evidence: Evidence, names: set[str] | None = None) -> bool:
     if not installation.may("organization_self_hosted_runners", "write"):
         return False  # `doctor` and /readyz say so
     policy, rules = house.settings.of(installation.org), house.settings.pools_of(installation.org)
@@ -117,13 +132,14 @@ async def _may_act(house: House, installation: Installation, evidence: Evidence)
         fuse.position,
         policy.remediation.mode,
         paused=WHOLE_ORG in pauses or pool in pauses,
-        claimed=await _is_claimed(house, installation, evidence.name),
+        claimed=await _is_claimed(house, installation, names or {evidence.name}),
     )
 
 
-async def _is_claimed(house: House, installation: Installation, name: str) -> bool:
+async def _is_claimed(house: House, installation: Installation, names: set[str]) -> bool:
     now = house.clock()
-    return claim_on(by_name(await house.pod_claims.all(installation.id, now)), name, now) is not None
+    claimed = by_name(await house.pod_claims.all(installation.id, now))
+    return any(claim_on(claimed, name, now) is not None for name in names)
 
 
 async def _fold(house: House, installation: Installation, evidence: Evidence, fold: Fold) -> Evidence:

@@ -16,7 +16,7 @@ from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.replace import arc, pods
 from ghapp.settings import PoolSettings
-from jobs.errand import Errand, GitHubSide, Replacer
+from jobs.errand import Errand, Remedy, Replacer
 from jobs.house import House
 
 log = logger(__name__)
@@ -32,7 +32,7 @@ REPLACERS = {
 
 
 async def replace_in_cluster(
-    house: House, installation: Installation, evidence: Evidence, rule: PoolSettings, github: GitHubSide
+    house: House, installation: Installation, evidence: Evidence, rule: PoolSettings, remedy: Remedy
 ) -> str:
     """Replace one that `may_act` let through, however often it is called; returns the outcome as it is counted.
 
@@ -40,7 +40,7 @@ async def replace_in_cluster(
     `called-off` (something of its own is in the way; it is planned for again later), `waiting` (the cluster gives no
     answer, or what is Terminating is not gone yet), `freed` (a stuck finalizer was taken away), `gone`.
     """
-    errand = Errand(house, installation, rule, REPLACERS[rule.replacer], github)
+    errand = Errand(house, installation, rule, REPLACERS[rule.replacer], remedy)
     try:
         for _ in range(LOOKS):
             try:
@@ -51,9 +51,9 @@ async def replace_in_cluster(
             if fresh is None or fresh.granted_at is None:
                 return "held"
             evidence = fresh
-        return await errand.wait(evidence, Because.OBJECT_CHANGED)
+        return await errand.ledger.waits(evidence, Because.OBJECT_CHANGED)
     except (ClusterError, ConfigurationError) as error:
-        return await errand.wait(evidence, _because(error), why=str(error))
+        return await errand.ledger.waits(evidence, _because(error), why=str(error))
 
 
 def _because(error: ClusterError | ConfigurationError) -> Because:

@@ -82,15 +82,19 @@ class View:
         self._namespace, self._coroner, self._leads, self._clock = namespace, coroner, leads, clock
         self._cluster, self._pods = coroner.cluster, Pods(coroner.redis)
         self._known: dict[str, Pod] = {}
-        self._trouble = ""
+        self._trouble: dict[str, str] = {}
 
     async def keep(self) -> None:
         """For ever: follow the namespace while we lead."""
         while True:
+            pause = PAUSE_SECONDS
             if self._leads():
-                with suppress(RedisError, OSError):
+                try:
                     await self.attend()
-            await asyncio.sleep(PAUSE_SECONDS)
+                except (RedisError, OSError) as error:
+                    self._say("pods", "watch waits for Redis", str(error))
+                    pause = WAIT_SECONDS
+            await asyncio.sleep(pause)
 
     async def attend(self) -> None:
         """Take over: see and record, until we lead no more. Raises: RedisError: begin again from the last record."""
@@ -113,9 +117,9 @@ class View:
             case Change(pod=Pod() as pod) if pod.is_runners:
                 await self._see_one(pod)
             case Trouble(error):
-                self._say(str(error))
+                self._say("pods", "watch sees nothing", str(error))
                 return
-        self._trouble = ""
+        self._trouble.pop("pods", None)
 
     async def _see_all(self, pods: list[Pod]) -> None:
         listed = {each.uid for each in pods}
@@ -161,8 +165,9 @@ class View:
         try:
             objects = await self._objects()
         except ClusterError as error:
-            self._say(str(error))
+            self._say("objects", "watch sees nothing", str(error))
             return
+        self._trouble.pop("objects", None)
         await self._pods.replace_objects(self._namespace, objects, self._clock())
 
     async def _objects(self) -> Iterable[EphemeralRunner]:
@@ -171,14 +176,16 @@ class View:
         except ResourceMissingError:
             return ()  # no ARC, no objects
         except ClusterForbiddenError:
-            if any(pool.replacer == "arc" for pool in self._coroner.settings.pools):
+            here = (pool for pool in self._coroner.settings.pools if pool.namespace == self._namespace)
+            if any(pool.replacer == "arc" for pool in here):
                 raise
             return ()  # nobody here asks for them
 
-    def _say(self, why: str) -> None:
-        if why != self._trouble:
-            log.warning("watch sees nothing", namespace=self._namespace, why=why)
-        self._trouble = why
+    def _say(self, of: str, what: str, why: str) -> None:
+        """Once, until it is over or something else is in the way; pods and objects each have their own trouble."""
+        if self._trouble.get(of) != why:
+            log.warning(what, namespace=self._namespace, why=why)
+        self._trouble[of] = why
 
 
 async def _each(record: Callable[[Pod], Awaitable[bool]], pods: list[Pod]) -> None:

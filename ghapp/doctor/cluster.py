@@ -8,7 +8,7 @@ from functools import partial
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import is_configured, open_cluster
-from ghapp.doctor import logstore, rights, watching
+from ghapp.doctor import logstore, places, reaping, rights, watching
 from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
 from ghapp.doctor.looking import looked
 from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
@@ -30,7 +30,13 @@ async def look(settings: Settings, url: str | None) -> list[Finding]:
         settings: names pools, and how the cluster is reached.
         url: of Redis; None when it is not known.
     """
-    found = await asyncio.gather(_of_cluster(settings), watching.of_views(settings, url), logstore.look(settings))
+    found = await asyncio.gather(
+        _of_cluster(settings),
+        watching.of_views(settings, url),
+        places.look(settings, url),
+        reaping.look(settings, url),
+        logstore.look(settings),
+    )
     return [each for part in found for each in part]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ghapp.doctor import cluster, controllers, github, installations, roles, store
+from ghapp.doctor import activeshard, cluster, controllers, github, installations, roles, store
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.finding import Finding, Status, warning
 from ghapp.doctor.looking import Forsaken, looked
@@ -18,12 +18,18 @@ GROUPS = ("configuration", "redis", "roles", "github", "deliveries", "installati
 async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Everything there is to find, by group and org. Ends within seconds, and is not stopped by what it finds."""
     asyncio.get_running_loop().set_default_executor(Forsaken())
-    (ours, url), seen, reached, watched = await asyncio.gather(
-        _ours(settings), _theirs(settings), controllers.look(settings), cluster.look(settings, settings.redis_url)
+    (ours, url), seen, reached, watched, shards = await asyncio.gather(
+        _ours(settings),
+        _theirs(settings),
+        controllers.look(settings),
+        cluster.look(settings, settings.redis_url),
+        activeshard.look(settings, settings.redis_url),
     )
     found = [*of_configuration(settings, environ), *ours, *seen.findings]
     found += await installations.look(settings, url, seen.installed)
-    return sorted([*found, *reached, *watched], key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()))
+    return sorted(
+        [*found, *reached, *shards, *watched], key=lambda each: (GROUPS.index(each.group), (each.org or "").lower())
+    )
 
 
 async def _ours(settings: Settings) -> tuple[list[Finding], str | None]:

@@ -393,6 +393,12 @@ def called_off(evidence: Evidence) -> Evidence:
     return evidence._replace(granted_at=None, event_id=None)
 
 
+def made_room(evidence: Evidence) -> Evidence:
+    """A claim holds it, for hours perhaps: its grant goes back, so that no batch waits for it. Not in mid-act."""
+    begun = evidence.removed_at is not None or evidence.replaced_at is not None
+    return evidence if begun or evidence.granted_at is None else called_off(evidence)
+
+
 def deleting(evidence: Evidence, deletion: Deletion) -> Evidence:
     """One step further with its object or pod in the cluster."""
     return evidence if evidence.deletion == deletion else evidence._replace(deletion=deletion)

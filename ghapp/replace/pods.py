@@ -61,14 +61,26 @@ async def act(cluster: Cluster, finding: Finding) -> None:
         return
     if pod is not None and pod.deleting_since is None:
         await cluster.delete_pod(pod.namespace, pod.name, pod.uid, pod.version)
-    await delete_account(cluster, finding.namespace, finding.name)
+    await delete_account(cluster, finding.namespace, finding.name, finding.uid)
 
 
-async def delete_account(cluster: Cluster, namespace: str, pod_name: str) -> None:
+async def delete_account(cluster: Cluster, namespace: str, pod_name: str, pod_uid: str | None = None) -> None:
     """Have the ServiceAccount of a pod's name deleted, once the pod is: none is success.
+
+    Args:
+        cluster: where it is.
+        namespace: of both.
+        pod_name: of the pod, and of its account.
+        pod_uid: of the pod whose account it was, empty for one that is gone: where another bears its name by now, the
+            account is that one's. None: whoever calls has seen to it.
 
     Raises:
         ClusterError: no answer, or it was changed this very moment; it may have been done or not.
     """
-    if pod_name != SHARED_ACCOUNT:
-        await cluster.delete_service_account(namespace, pod_name)
+    if pod_name == SHARED_ACCOUNT:
+        return
+    if pod_uid is not None:
+        successor = await cluster.pod(namespace, pod_name)
+        if successor is not None and successor.uid != pod_uid:
+            return
+    await cluster.delete_service_account(namespace, pod_name)

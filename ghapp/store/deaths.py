@@ -1,7 +1,9 @@
 """Post-mortems: how each runner ended, for a month.
 
-A death is known by its pod and its end, so that whoever tells it again (a watch lists anew, or two run at once) adds
-nothing. Each is recorded in one script that also lets the oldest go: a crash leaves nothing unbounded. What is too
+A death is known by its pod and its end (`identity`), so that whoever tells it again (a watch lists anew, or two run at
+once) adds nothing. Where there is no room clean exits go first: a busy fleet has a thousand of them a minute, and they
+must not drive out the deaths that somebody will ask for. Each is recorded in one script that also lets the oldest go:
+a crash leaves nothing unbounded. What is too
 old is measured against the newest death that is kept, not by a clock: one that jumped ahead must not wipe a month.
 """
 
@@ -16,7 +18,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.deaths.death import Cause, DeadJob, Death
 from ghapp.store import keys
 
 KEPT_SECONDS = 30 * 86_400
@@ -32,11 +34,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Death).decode
 
 _RECORD = """
-local deaths, times, names = KEYS[1], KEYS[2], KEYS[3]
+local deaths, times, names, clean, untold = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, name, row, at, kept, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 if redis.call('HEXISTS', deaths, id) == 1 then return 0 end
 redis.call('HSET', deaths, id, row)
 redis.call('ZADD', times, at, id)
+redis.call('ZADD', untold, at, id)
+if ARGV[7] == '1' then redis.call('ZADD', clean, at, id) end
 local latest = redis.call('HGET', names, name)
 local latest_at = latest and tonumber(redis.call('ZSCORE', times, latest) or '-inf')
 if not latest or latest_at < tonumber(at) or (latest_at == tonumber(at) and latest < id) then
@@ -48,12 +52,14 @@ local function forget(gone)
         local whose = string.match(redis.call('HGET', deaths, each) or '', '^([^%z]*)%z')
         if whose and redis.call('HGET', names, whose) == each then redis.call('HDEL', names, whose) end
         redis.call('HDEL', deaths, each)
-        redis.call('ZREM', times, each)
+        for _, key in ipairs({times, clean, untold}) do redis.call('ZREM', key, each) end
     end
 end
 local newest = tonumber(redis.call('ZREVRANGE', times, 0, 0, 'WITHSCORES')[2])
 forget(redis.call('ZRANGEBYSCORE', times, '-inf', string.format('(%.17g', newest - kept)))
 local over = redis.call('ZCARD', times) - most
+if over > 0 then forget(redis.call('ZRANGE', clean, 0, over - 1)) end
+over = redis.call('ZCARD', times) - most
 if over > 0 then forget(redis.call('ZRANGE', times, 0, over - 1)) end
 
 for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, kept) end
@@ -63,6 +69,8 @@ return redis.call('HEXISTS', deaths, id)
 _REPLACE = """
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+local at = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if ARGV[4] == '1' and at then redis.call('ZADD', KEYS[3], at, ARGV[1]) else redis.call('ZREM', KEYS[3], ARGV[1]) end
 return 1
 """
 
@@ -83,9 +91,24 @@ class Deaths:
     async def record(self, installation: int, death: Death) -> bool:
         """Keep a death; False when it was known before, or is older than all that is kept: nothing has changed."""
         at = min(death.at, self._clock())  # a kubelet's clock that runs ahead must not outlive the others
-        args: list[str | bytes | float] = [_id(death), death.runner_name, _row(death), at, KEPT_SECONDS, MOST]
-        keyed = [keys.deaths(installation), keys.death_times(installation), keys.death_names(installation)]
-        return bool(await self._record(keys=keyed, args=args))
+        args: list[str | bytes | float] = [identity(death), death.runner_name, _row(death), at, KEPT_SECONDS, MOST]
+        keyed = [
+            keys.deaths(installation),
+            keys.death_times(installation),
+            keys.death_names(installation),
+            keys.death_clean(installation),
+            keys.death_untold(installation),
+        ]
+        return bool(await self._record(keys=keyed, args=[*args, _is_clean(death)]))
+
+    async def told(self, installation: int, death: Death) -> None:
+        """An event tells of it."""
+        await self._redis.zrem(keys.death_untold(installation), identity(death))
+
+    async def untold(self, installation: int, most: int) -> list[Death]:
+        """Deaths of which no event tells yet, latest first, `most` at most: whoever was to tell may have crashed."""
+        ids: Any = await self._redis.zrevrange(keys.death_untold(installation), 0, most - 1)
+        return await self._deaths(installation, ids)
 
     async def enrich(self, installation: int, death: Death) -> bool:
         """Add what was found out since: its job, the logs, and what they make of its cause.
@@ -95,15 +118,22 @@ class Deaths:
         Returns:
             False when it is not kept: it was never recorded, or is gone by now.
         """
-        key, death_id = keys.deaths(installation), _id(death)
+        keyed = [keys.deaths(installation), keys.death_times(installation), keys.death_clean(installation)]
+        key, death_id = keyed[0], identity(death)
         for _ in range(ATTEMPTS):
             row: Any = await self._redis.hget(key, death_id)
             if row is None:
                 return False
-            richer = _row(_joined(_death(row), death))
-            if richer == row or await self._replace(keys=[key], args=[death_id, row, richer]):
+            joined = _joined(_death(row), death)
+            richer = _row(joined)
+            if richer == row or await self._replace(keys=keyed, args=[death_id, row, richer, _is_clean(joined)]):
                 return True
         raise StoreUnavailableError(f"a death's record changed {ATTEMPTS} times under our hands")
+
+    async def one(self, installation: int, death_id: str) -> Death | None:
+        """The death of that `identity`, if it is kept."""
+        found = await self._deaths(installation, [death_id.encode()])
+        return found[0] if found else None
 
     async def of(self, installation: int, runner_name: str) -> Death | None:
         """The latest death of a runner of that name in the last month."""
@@ -128,10 +158,18 @@ class Deaths:
         return self._clock() - KEPT_SECONDS
 
 
-def _id(death: Death) -> str:
-    """The pod, and how it ended. An end that nobody saw has no time of its own: a pod vanishes once."""
+def identity(death: Death) -> str:
+    """What tells a death from every other: the pod, and how it ended.
+
+    An end that nobody saw has no time of its own: a pod vanishes once.
+    """
     pod = death.pod_uid or f"{death.namespace}/{death.pod}"
     return f"{pod} gone" if death.exit_code is None else f"{pod} {death.at:.3f} {death.exit_code}"
+
+
+def _is_clean(death: Death) -> str:
+    """For the scripts."""
+    return "1" if death.cause is Cause.CLEAN_EXIT else ""
 
 
 def _row(death: Death) -> bytes:
@@ -158,12 +196,16 @@ def _last(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _joined(known: Death, told: Death) -> Death:
-    """A death with what was found out since. Its cause is judged from its log: whoever lacked that knew less."""
+    """A death with what was found out since.
+
+    Cause, reason and advice go together, and are judged from its log: whoever lacked that knew less.
+    """
     wiser = known if known.runner_log and not told.runner_log else told
     return told._replace(
         runner_name=known.runner_name,
         at=known.at,
         node=told.node or known.node,
+        reason=wiser.reason,
         cause=wiser.cause,
         advice=wiser.advice,
         runner_id=known.runner_id if told.runner_id is None else told.runner_id,

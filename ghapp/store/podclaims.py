@@ -22,17 +22,19 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 86_400.0
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PodClaim).decode
 
-_FORGET_EXPIRED = """
-for _, pod in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1])) do
-    redis.call('HDEL', KEYS[1], pod)
-    redis.call('ZREM', KEYS[2], pod)
-end
-"""
+LEEWAY_SECONDS = 3_600.0
+"""How much longer one that has run out is kept: a clock that jumped must not wipe what others still go by."""
 
-_CLAIM = (
-    _FORGET_EXPIRED
-    + """
-local pod, row, expires_at, most, kept_for = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+_CLAIM = """
+local function forget(until_at)
+    for _, each in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', until_at)) do
+        redis.call('HDEL', KEYS[1], each)
+        redis.call('ZREM', KEYS[2], each)
+    end
+end
+local now, pod, row, expires_at, most, kept_for = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+forget(ARGV[7])
+if redis.call('HLEN', KEYS[1]) >= most then forget(now) end
 if redis.call('HEXISTS', KEYS[1], pod) == 0 and redis.call('HLEN', KEYS[1]) >= most then return 0 end
 redis.call('HSET', KEYS[1], pod, row)
 redis.call('ZADD', KEYS[2], expires_at, pod)
@@ -40,9 +42,14 @@ redis.call('EXPIRE', KEYS[1], kept_for)
 redis.call('EXPIRE', KEYS[2], kept_for)
 return 1
 """
-)
 
-_ALL = _FORGET_EXPIRED + "return redis.call('HVALS', KEYS[1])"
+_ALL = """
+local found = {}
+for _, pod in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf')) do
+    found[#found + 1] = redis.call('HGET', KEYS[1], pod)
+end
+return found
+"""
 
 
 class PodClaims:
@@ -70,7 +77,15 @@ class PodClaims:
         claim = PodClaim(pod, runner_name, job_id, min(expires_at, now + LONGEST_SECONDS), now)
         # Both keys go by themselves when nobody claims any more: a day is the longest that a claim lasts.
         kept_for = int(LONGEST_SECONDS) + 60
-        args: list[str | bytes | float] = [now, pod, _encode(claim), claim.expires_at, MOST, kept_for]
+        args: list[str | bytes | float] = [
+            now,
+            pod,
+            _encode(claim),
+            claim.expires_at,
+            MOST,
+            kept_for,
+            now - LEEWAY_SECONDS,
+        ]
         if not await self._claim(keys=_keys(installation), args=args):
             raise PodClaimsFullError(f"{MOST:,} pods are claimed, which is the most; give back those that are done")
         return claim
@@ -85,7 +100,7 @@ class PodClaims:
         return bool(answers[0])
 
     async def all(self, installation: int, now: float) -> list[PodClaim]:
-        """Every claim that holds at `now`; those that have run out are deleted."""
+        """Every claim that holds at `now`; nothing is deleted, for `now` is somebody's clock."""
         rows: Any = await self._all(keys=_keys(installation), args=[now])
         return [_decode(row) for row in rows]
 

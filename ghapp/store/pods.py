@@ -61,6 +61,15 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 return 1
 """
 
+_SHOWS = """
+for _, name in ipairs(ARGV) do
+    if redis.call('HEXISTS', KEYS[1], 'p/' .. name) == 1 or redis.call('HEXISTS', KEYS[1], 'o/' .. name) == 1 then
+        return 1
+    end
+end
+return 0
+"""
+
 
 class Seen(NamedTuple):
     """A view of one namespace, pods and objects by name.
@@ -82,6 +91,7 @@ class Pods:
         self._put: Any = redis.register_script(_PUT)
         self._drop: Any = redis.register_script(_DROP)
         self._touch: Any = redis.register_script(_TOUCH)
+        self._shows: Any = redis.register_script(_SHOWS)
 
     async def replace_all(
         self, namespace: str, pods: Iterable[Pod], objects: Iterable[EphemeralRunner], at: float
@@ -130,6 +140,10 @@ class Pods:
             {name: _decode_object(_body(row)) for name, row in _of_kind(rows, _OBJECT)},
             min(float(pods_at), float(objects_at)),
         )
+
+    async def shows_any(self, namespace: str, names: Iterable[str]) -> bool:
+        """Whether a pod or an object of any of these names was there when it was recorded last, however long ago."""
+        return bool(await self._shows(keys=[keys.pods(namespace)], args=list(names)))
 
     async def seen_at(self, namespace: str) -> float | None:
         """When all of the view was last known to be true; None where there is none. Nothing of it is read."""

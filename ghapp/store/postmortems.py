@@ -11,6 +11,8 @@ from ghapp.store import keys
 
 KEPT_SECONDS = 30 * 86_400
 SAID_SECONDS = 86_400
+REST_SECONDS = 60
+"""After the log store gave no answer. Each question to one that is away takes seconds, and deaths come by hundreds."""
 
 
 class PostedMortem(NamedTuple):
@@ -42,3 +44,11 @@ class PostMortems:
     async def is_unsaid(self, installation: int, what: str) -> bool:
         """Whether this was not said of an installation in the last day; it counts as said from now on."""
         return bool(await self._redis.set(keys.said(installation, what), b"1", nx=True, ex=SAID_SECONDS))
+
+    async def let_log_store_rest(self) -> None:
+        """It gave no answer: for a minute nobody asks it."""
+        await self._redis.set(keys.LOG_STORE_RESTS, b"1", ex=REST_SECONDS)
+
+    async def log_store_rests(self) -> bool:
+        """Whether it gave no answer a moment ago."""
+        return bool(await self._redis.exists(keys.LOG_STORE_RESTS))

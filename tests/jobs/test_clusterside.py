@@ -12,6 +12,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.store.clusterside import ClusterSides
 from ghapp.store.deaths import Deaths
+from ghapp.store.places import Places
 from ghapp.store.pods import Pods
 from jobs.clusterside import EVERY_SECONDS, look_at_cluster, not_seen
 from jobs.report import Outcome, ask_for_report, report_installation
@@ -67,6 +68,19 @@ async def test_a_phantom_that_lasts_is_in_the_report_and_stays_there_unchanged(s
         assert await report_installation(it.house, it.installation) is Outcome.NOTHING_TO_DO
         await live(it)
         assert "Phantoms" not in text(it)
+
+
+async def test_a_pool_whose_runner_has_a_pod_in_its_namespace_is_known_to_be_there(story):
+    async with story(config=PLACED) as it:
+        await sweep_installation(it.house, it.installation)
+        await see(it, stranger(it))
+        await looked(it)
+        assert await Places(it.house.redis).all(it.installation) == set()
+        name = next(iter((await it.house.runners.all(it.installation)).values())).name
+        await see(it, stranger(it, name))
+        it.clock.pass_(EVERY_SECONDS)
+        await looked(it)
+        assert await Places(it.house.redis).all(it.installation) == {("placed", "runners")}
 
 
 async def test_a_view_that_nobody_keeps_is_in_the_report_and_its_phantoms_are_not(story):

@@ -14,12 +14,13 @@ from ghapp.errors import GitHubUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import NEEDED
 from ghapp.store import keys
+from ghapp.store.deaths import Deaths, identity
 from ghapp.work import QUEUE_OF, Work
 from jobs.house import furnish
 from jobs.installations import discover_installations
 from jobs.postmortem import Outcome, look_into, post_mortem
 from tests.loki import Loki
-from tests.stories.dying import UID, a_job_runs, ask_logs_of, check_runs, its_runner_dies, kept, lease_is_over, look
+from tests.stories.dying import a_job_runs, ask_logs_of, check_runs, its_runner_dies, kept, lease_is_over, look
 
 OOM = "Out of memory: Killed process 4242 (Runner.Worker)"
 
@@ -39,9 +40,9 @@ def events(lines):
 async def test_it_is_reported_work_that_anybody_may_ask_for(story):
     async with story() as it:
         job = await a_job_runs(it)
-        await its_runner_dies(it, job)
+        death = await its_runner_dies(it, job)
         furnish(it.settings)
-        await post_mortem(it.installation, job.runner_name, UID)
+        await post_mortem(it.installation, identity(death))
         assert QUEUE_OF[Work.POST_MORTEM] == "report"
         assert len(await it.told("runner.died")) == 1
 
@@ -49,24 +50,25 @@ async def test_it_is_reported_work_that_anybody_may_ask_for(story):
 async def test_a_job_that_is_not_over_is_looked_at_again_and_asked_for_once(story):
     async with story() as it:
         job = await a_job_runs(it)
-        await its_runner_dies(it, job)
+        death = await its_runner_dies(it, job)
         assert [await look(it, job), await look(it, job)] == [Outcome.WAITS] * 2
         ((args, key),) = waiting(it)
-        assert list(args) == [it.installation, job.runner_name, UID, 1]
+        assert list(args) == [it.installation, identity(death), 1]
         assert (key.startswith("post-mortem-"), key.endswith("-1")) == (True, True)
 
 
 @pytest.mark.parametrize(
-    ("installation", "name", "uid"),
-    [(1, "", UID), (0, "nobody", UID), (0, "", "another pod")],
-    ids=["another installation", "a runner that nobody knows", "a pod that came later"],
+    ("installation", "changes"),
+    [(1, {}), (0, {"exit_code": 1}), (0, {"pod_uid": "another pod"})],
+    ids=["another installation", "another end", "a pod that came later"],
 )
-async def test_a_death_that_is_not_kept_is_nobody_s(story, installation, name, uid):
+async def test_a_death_that_is_not_kept_is_nobody_s(story, installation, changes):
     async with story() as it:
         job = await a_job_runs(it)
-        await its_runner_dies(it, job)
+        death = await its_runner_dies(it, job)
         lease_is_over(it, job)
-        outcome = await look_into(it.house, it.installation + installation, name or job.runner_name, uid)
+        which = identity(death._replace(**changes))
+        outcome = await look_into(it.house, it.installation + installation, which)
         assert outcome is Outcome.NOTHING_TO_DO
         assert (await it.told("runner.died"), check_runs(it)) == ([], {})
 
@@ -199,7 +201,7 @@ async def test_an_idle_runner_s_death_is_told_without_a_job(story):
     async with story() as it:
         job = await a_job_runs(it)
         death = await its_runner_dies(it, job, runner_name="linux-idle", pod="linux-idle", runner_log=())
-        assert await look_into(it.house, it.installation, "linux-idle", UID) is Outcome.WAITS
+        assert await look_into(it.house, it.installation, identity(death)) is Outcome.WAITS
         (told,) = await it.told("runner.died")
         assert (told["runner_name"], told["job"], told["cause"]) == (death.runner_name, None, "host-oom")
 
@@ -267,6 +269,41 @@ async def test_fewer_lines_than_are_known_add_nothing(story):
             loki.holds()
             await look(it, job)
             assert (await kept(it, job)).runner_log == death.runner_log
+
+
+async def test_a_log_store_that_gives_no_answer_rests_for_all_and_is_asked_again_by_a_later_look(story):
+    async with story() as it:
+        ask_logs_of(it, "http://127.0.0.1:9")
+        job = await a_job_runs(it)
+        death = await its_runner_dies(it, job)
+        await its_runner_dies(it, job, runner_name="linux-idle", pod_uid="other")
+        lease_is_over(it, job)
+        it.clock.pass_(90)
+        assert await look(it, job, 1) is Outcome.CREATED
+        assert await it.house.redis.ttl(keys.LOG_STORE_RESTS) > 0
+        assert [list(args) for args, _ in waiting(it)] == [[it.installation, identity(death), 2]], "its lines may come"
+        with Loki() as loki:
+            ask_logs_of(it, loki.url)
+            loki.holds(({}, [loki.line(death.at, OOM)]))
+            await look_into(it.house, it.installation, identity(death._replace(pod_uid="other")), 1)
+            assert loki.asked == [], "it rests for all deaths"
+            await it.house.redis.delete(keys.LOG_STORE_RESTS)  # a minute later
+            await look(it, job, 2)
+            assert OOM in (await kept(it, job)).host_log[-1]
+            asked = len(loki.asked)
+            await look(it, job, 3)
+            assert len(loki.asked) == asked, "all is there"
+
+
+async def test_each_end_of_one_pod_is_told_though_another_came_before_anybody_looked(story):
+    async with story() as it:
+        job = await a_job_runs(it)
+        ends = [await its_runner_dies(it, job, exit_code=code, at=it.clock() + code) for code in (1, 2)]
+        later = await its_runner_dies(it, job, pod_uid="a later pod", at=it.clock() + 3)
+        for each in (*ends, later):
+            await look_into(it.house, it.installation, identity(each))
+        assert sorted(each["exit_code"] for each in await it.told("runner.died")) == [1, 2, 137]
+        assert await Deaths(it.house.redis, it.clock).untold(it.installation, 10) == []
 
 
 async def test_a_clean_exit_asks_no_log_store(story):

@@ -8,16 +8,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from ghapp.cluster.api import Cluster
+from ghapp.errors import ClusterForbiddenError
 from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence, job_ended, job_started
 from ghapp.health.installation import Installation
+from ghapp.health.leaks.standing import LeakStanding
 from ghapp.store import keys
 from ghapp.store import leaks as store
 from ghapp.store.events import Events
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.leaks import Leaks
 from jobs import leakask
+from jobs.clusterside import leaks_of
 from jobs.reap import reap_installation
 from tests.stories.conftest import POOL
 from tests.stories.leaking import NAMESPACE, leaking
@@ -28,6 +31,13 @@ SHARED = f"""
         org = "globex"
         name = "theirs"
         namespace = "{NAMESPACE}"
+        """
+
+ELSEWHERE = """
+        [[pools]]
+        org = "acme"
+        name = "other"
+        namespace = "elsewhere"
         """
 
 
@@ -56,6 +66,11 @@ async def ripe(at):
 
 async def begun(at):
     return await Leaks(at.it.house.redis).begun(at.it.installation)
+
+
+async def standing(at):
+    installation = await at.it.house.installations.one(at.it.installation)
+    return await leaks_of(at.it.house, installation, at.it.clock())
 
 
 async def test_a_reaped_pod_is_told_of_with_its_evidence_and_counted_and_logged(leaky):
@@ -111,6 +126,10 @@ class CrashError(BaseException):
     """The process is gone."""
 
 
+async def crashes(*_args, **_kwargs):
+    raise CrashError
+
+
 STEPS = [
     (Leaks, "begin"),
     (Cluster, "delete_pod"),
@@ -127,13 +146,13 @@ async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, mon
         leaks = await ripe(at)
         original = getattr(owner, step)
 
-        async def crashes(self, *args, **kwargs):
+        async def crashes_then(self, *args, **kwargs):
             if when == "after":
                 await original(self, *args, **kwargs)
             raise CrashError
 
         with monkeypatch.context() as patched:
-            patched.setattr(owner, step, crashes)
+            patched.setattr(owner, step, crashes_then)
             with pytest.raises(CrashError):
                 await at.minutes(1)
         await at.minutes(1)
@@ -141,14 +160,12 @@ async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, mon
         assert (at.pods(), at.accounts()) == ({"busy"}, {"busy"})
         assert await begun(at) == []
         assert len(leaks) - 1 <= await at.counted("reaped") <= len(leaks)
+        assert (await standing(at)).reaped == len(leaks)
 
 
 async def test_crashes_in_a_row_lose_no_clock(leaky, monkeypatch):
     async with leaky() as at:
         leaks = await ripe(at)
-
-        async def crashes(*_):
-            raise CrashError
 
         with monkeypatch.context() as patched:
             patched.setattr(Leaks, "begin", crashes)
@@ -188,9 +205,6 @@ async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_anew(leaky, mo
     async with leaky(runners=1) as at:
         (name,) = await ripe(at)
 
-        async def crashes(*_):
-            raise CrashError
-
         with monkeypatch.context() as patched:
             patched.setattr(Cluster, "delete_pod", crashes)
             with pytest.raises(CrashError):
@@ -201,15 +215,15 @@ async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_anew(leaky, mo
         assert (at.deletions(), at.deletions("serviceaccounts"), await begun(at)) == ([], [], [])
 
 
-async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, monkeypatch):
+@pytest.mark.parametrize(
+    ("owner", "step"), [(Events, "append"), (Cluster, "delete_service_account")], ids=["not told yet", "told"]
+)
+async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, monkeypatch, owner, step):
     async with leaky(runners=1) as at:
         (name,) = await ripe(at)
 
-        async def crashes(*_):
-            raise CrashError
-
         with monkeypatch.context() as patched:
-            patched.setattr(Cluster, "delete_service_account", crashes)
+            patched.setattr(owner, step, crashes)
             with pytest.raises(CrashError):
                 await at.minutes(1)
         at.api.control.vanish(NAMESPACE, name)
@@ -218,6 +232,35 @@ async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, m
         assert name in at.accounts()
         assert await at.told() == [name]
         assert await begun(at) == []
+
+
+async def test_after_a_crash_a_successors_service_account_is_left_alone_though_that_one_goes_too(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        with monkeypatch.context() as patched:
+            patched.setattr(Cluster, "delete_service_account", crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        at.api.control.kubelet_deletes_after(None)
+        at.api.control.vanish(NAMESPACE, name)
+        at.make_pod(name, age_seconds=0)
+        at.api.control.delete("pods", NAMESPACE, name)  # by its controller, which sees to the ServiceAccount, too
+        await at.minutes(1)
+        assert name in at.accounts()
+        assert await begun(at) == []
+
+
+async def test_after_a_crash_a_pod_that_takes_its_time_to_go_is_told_and_its_service_account_goes(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.api.control.kubelet_deletes_after(None)
+        with monkeypatch.context() as patched:
+            patched.setattr(Events, "append", crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        await at.minutes(1)
+        assert at.api.control.object("pods", NAMESPACE, name) is not None
+        assert (await at.told(), at.accounts(), await begun(at)) == ([name], {"busy"}, [])
 
 
 @pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
@@ -275,6 +318,61 @@ async def test_a_skipped_tick_is_said_once_and_counted_each_time(leaky):
         assert await at.counted("skipped") == 2
 
 
+async def test_a_day_later_what_was_reaped_is_told_no_more(leaky):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        await at.minutes(1)
+        assert await standing(at) == LeakStanding(reaped=len(leaks))
+        at.it.clock.pass_(86_399)
+        assert await standing(at) == LeakStanding(reaped=len(leaks))
+        at.it.clock.pass_(1)
+        assert await standing(at) == LeakStanding()
+
+
+async def test_trouble_that_lasts_is_told_with_since_when_and_no_more_once_it_is_over(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        with at.api.control.fails(500, verbs=("list",)):
+            await at.minutes(4)
+            assert (await standing(at)).held_up_since is None
+            since = at.it.clock() - 180
+            await at.minutes(1)
+            assert await standing(at) == LeakStanding(held_up_since=since)
+        await at.minutes(1)
+        assert (await standing(at)).held_up_since is None
+
+
+@pytest.mark.parametrize("unlistable", [NAMESPACE, "elsewhere"])
+async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_other_is_reaped_either(leaky, unlistable):
+    async with leaky(pools=ELSEWHERE) as at:
+        at.make_pod("there", "elsewhere", age_seconds=3600)
+        leaks, listed = await ripe(at), at.cluster.pods
+
+        async def listed_but_one(namespace, label):
+            if namespace == unlistable:
+                raise ClusterForbiddenError(f"RBAC lacks list on pods in {namespace}", verb="list", resource="pods")
+            return await listed(namespace, label)
+
+        at.cluster.pods = listed_but_one
+        (tick,) = await at.minutes(1)
+        assert (tick.trouble, tick.reaped) == (f"RBAC lacks list on pods in {unlistable}", 0)
+        assert at.deletions() == []
+        at.cluster.pods = listed
+        (tick,) = await at.minutes(1)
+        leaks |= {"there"}
+        assert (tick.trouble, tick.reaped, set(at.deletions())) == ("", len(leaks), leaks)
+
+
+async def test_of_two_namespaces_the_pods_of_both_are_reaped(leaky):
+    async with leaky(pools=ELSEWHERE) as at:
+        at.api.control.namespace("elsewhere")
+        at.make_pod("there", "elsewhere", age_seconds=3600)
+        leaks = await ripe(at)
+        (tick,) = await at.minutes(1)
+        assert (tick.reaped, tick.stamped) == (len(leaks) + 1, len(leaks) + 2)
+        assert set(await at.told()) == {*leaks, "there"}
+
+
 async def test_without_a_cluster_that_is_said_and_nothing_else_stops(story):
     async with story(config=f'[[pools]]\norg = "acme"\nname = "k"\nnamespace = "{NAMESPACE}"\n') as it:
         tick = await reap_installation(it.house, it.installation)
@@ -301,6 +399,7 @@ async def test_dry_run_tells_in_one_line_and_leaves_what_was_begun(leaky):
             (tick,) = await at.minutes(1)
         (line,) = [each for each in logs if each["event"] == "leaks wait"]
         assert (line["only_told"], line["deferred"]) == (tick.told, tick.deferred) == (3, 1)
+        assert await standing(at) == LeakStanding(reaped=0, deferred=1, told=3)
         assert await at.told() == []
 
 
@@ -322,6 +421,17 @@ class TestWhatDeliveriesSay:
             await at.minutes(30)
             assert at.deletions() == []
 
+    async def test_where_they_alone_tell_of_work_and_no_controller_does_leaks_go_all_the_same(self, leaky):
+        async with leaky() as at:
+            await self.know(at, "repo-1", job_id=5, job_started_at=at.it.clock())
+            at.make_pod("repo-1")
+            for name in at.runners:
+                at.make_pod(name)
+            at.hang()
+            ticks = await at.minutes(6)
+            assert set(at.deletions()) == set(at.runners)
+            assert [each.trouble for each in ticks] == [""] * 6
+
     @pytest.mark.parametrize("claimed", [True, False])
     async def test_a_long_job_is_asked_about_now_and_then_unless_its_pod_is_claimed(self, leaky, claimed):
         async with leaky() as at:
@@ -336,6 +446,26 @@ class TestWhatDeliveriesSay:
             asked = [made["total"] for path, made in at.it.account()["calls"].items() if "/actions/jobs/" in path]
             assert asked == ([] if claimed else [2]), "at 80 and at 160 minutes"
             assert at.deletions() == []
+
+    async def test_without_leave_to_read_actions_no_job_is_asked_about_and_the_pod_is_kept(self, leaky):
+        async with leaky() as at:
+            installation = await at.it.house.installations.one(at.it.installation)
+            granted = {name: level for name, level in installation.permissions.items() if name != "actions"}
+            await at.it.house.installations.put(replace(installation, permissions=granted))
+            now = at.it.clock()
+            await self.with_a_pod(at, job_id=5, job_started_at=now)
+            job = Job(5, "running", (POOL,), "acme/api", now, 777, "repo-1", now)
+            await at.it.house.demand.tell(at.it.installation, [job])
+            with capture_logs() as logs:
+                ticks = await at.minutes(90)
+            assert not [path for path in at.it.account()["calls"] if "/actions/jobs/" in path]
+            assert not [each for each in logs if each["event"] == "the reaper has no word of GitHub"]
+            assert (at.deletions(), ticks[-1].trouble) == ([], "")
+            for name in at.runners:
+                at.make_pod(name)
+            at.hang()
+            await at.minutes(6)
+            assert set(at.deletions()) == set(at.runners), "and the others are reaped as ever"
 
     async def test_a_job_that_is_known_by_its_runners_name_alone_does_too(self, leaky):
         async with leaky() as at:

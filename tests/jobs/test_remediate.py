@@ -67,16 +67,17 @@ async def test_when_the_claim_is_over_it_is_replaced(story, how):
         assert await it.replacements() == [held]
 
 
-async def test_claimed_after_the_grant_its_registration_stays_until_the_claim_is_over(story):
+async def test_claimed_after_the_grant_it_gives_the_grant_back_and_is_planned_anew_when_the_claim_is_over(story):
     async with story() as it:
         runner_id, name = await granted(it)
         await claimed(it, "its-pod", name, seconds=60)
         it.clock.pass_(59)
         assert await remediate_runner(it.house, it.installation, runner_id) == "held"
-        assert (await evidence_of(it, runner_id)).removed_at is None
+        evidence = await evidence_of(it, runner_id)
+        assert (evidence.granted_at, evidence.removed_at) == (None, None)
         assert await it.replacements() == []
         it.clock.pass_(1)
-        assert await remediate_runner(it.house, it.installation, runner_id) == "replaced"
+        await it.live_through_an_interval()
         assert await it.replacements() == [runner_id]
 
 

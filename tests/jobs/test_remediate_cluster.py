@@ -24,6 +24,7 @@ from ghapp.health.verdict import State
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
 from ghapp.store.fuses import Pause
+from ghapp.store.places import Places
 from jobs.decide import decide
 from jobs.house import open_house
 from jobs.remediate import remediate_runner
@@ -344,6 +345,7 @@ async def test_an_offline_runner_of_arcs_loses_its_object_and_arc_its_registrati
 
 async def test_an_offline_runner_without_an_object_loses_its_registration(story):
     async with fleet(story, "arc") as it:
+        await Places(it.it.house.redis).seen(it.it.installation, [("in-cluster", NAMESPACE)], it.it.clock())
         await offline_for_too_long(it)
         tries = it.deletes()
         assert await it.remediate() == "replaced"

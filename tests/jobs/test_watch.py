@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from ghapp import work
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
-from ghapp.cluster.sight import Trouble
-from ghapp.errors import ClusterUnavailableError
+from ghapp.cluster.sight import Change, Trouble
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.evidence import Registration, registration_seen
 from ghapp.health.installation import Installation
@@ -23,12 +23,13 @@ from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.counters import Counters
-from ghapp.store.deaths import Deaths
+from ghapp.store.deaths import Deaths, identity
 from ghapp.store.installations import Installations
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.work import Work
 from jobs.deaths import Coroner
+from jobs.tell import death_id
 from jobs.watch import View
 
 NS, INSTALLATION = "runners", 7
@@ -130,8 +131,8 @@ async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_told_in_one_li
         "runner": "linux-1",
         "org": "acme",
     }
-    key = f"post-mortem-{INSTALLATION}-{death.pod_uid}"
-    assert asked == [(Work.POST_MORTEM, INSTALLATION, "linux-1", death.pod_uid, key)]
+    key = f"post-mortem-{death_id(Installation(INSTALLATION, 'acme', 1), death)}"
+    assert asked == [(Work.POST_MORTEM, INSTALLATION, identity(death), key)]
     assert await Counters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme"}': 1}
 
 
@@ -236,7 +237,7 @@ async def test_a_watch_that_the_server_cuts_off_after_every_event_misses_no_deat
 
 
 async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into_after_all(
-    coroner, api, asked, monkeypatch
+    coroner, api, asked, monkeypatch, redis
 ):
     class CrashError(Exception):
         pass
@@ -254,7 +255,12 @@ async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into
     api.control.vanish(NS, "a")
     async with watching(coroner):
         await until(lambda: _any(asked))
-    assert [each[2] for each in asked] == ["a"]
+    assert len(asked) == 1
+    await Deaths(redis).told(INSTALLATION, (await deaths(coroner))["a"])
+    asked.clear()
+    async with watching(coroner):
+        await seen(coroner, api)
+    assert asked == []
 
 
 async def _any(found):
@@ -308,6 +314,65 @@ async def test_of_two_orgs_in_one_namespace_it_is_whose_runner_it_was(coroner, a
     assert {each["pod"]: each["org"] for each in logs if each["event"] == LINE} == {"a": "other", "nobodys": None}
     assert await Deaths(redis).of(8, "a") is not None
     assert await deaths(coroner) == {}
+
+
+async def test_a_death_that_may_be_two_orgs_is_told_to_neither(coroner, api, asked, redis):
+    """Its last lines are not for the other one to read."""
+    pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
+    object.__setattr__(coroner.settings, "pools", pools)
+    api.control.pod(NS, "of-one-that-is-not-installed")
+    api.control.container_ends(NS, "of-one-that-is-not-installed", exit_code=1)
+    async with watching(coroner):
+        await seen(coroner, api)
+    assert await deaths(coroner) == {}
+    await Installations(redis).put(Installation(8, "other", 2))
+    shown = Registration(42, "both", "linux", True, True, (), ("linux",), ephemeral=True)
+    for installation in (INSTALLATION, 8):
+        fold = {42: lambda _: registration_seen(None, shown, 1.0, listed=True)}
+        await Runners(redis).revise(installation, fold)
+    labelled = {"actions.github.com/organization": "other"}
+    for name, labels in (("both", {}), ("labelled", labelled)):
+        api.control.pod(NS, name, labels=labels)
+        api.control.container_ends(NS, name, exit_code=1)
+    async with watching(coroner):
+        await seen(coroner, api)
+    assert await deaths(coroner) == {}
+    assert [each.runner_name for each in await Deaths(redis).recent(8, 0.0, 9)] == ["labelled"]
+
+
+async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api, asked):
+    api.control.pod(NS, "a")
+    said = ["+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "ghs_1234567890abcdef", "bye"]
+    api.control.container_ends(NS, "a", exit_code=1, log=said)
+    async with watching(coroner):
+        await seen(coroner, api)
+    log = (await death_of(coroner, "a")).runner_log
+    assert log == ("+ ./config.sh --token [redacted] --url x", "[redacted]", "bye")
+
+
+async def test_objects_that_cannot_be_listed_are_said_once_however_well_pods_are_seen(coroner, api):
+    view = View(NS, coroner, lambda: True)
+    api.control.fails(500)
+    with capture_logs() as logs:
+        for _ in range(3):
+            await view.see_objects()
+            await view.see(Change("bookmark", None, "9"))
+    assert [each["event"] for each in logs] == ["watch sees nothing"]
+
+
+async def test_objects_that_may_not_be_listed_age_a_view_only_where_a_pool_of_arc_s_is(coroner, api, monkeypatch):
+    async def forbidden(*_):
+        raise ClusterForbiddenError("no", verb="list", resource="ephemeralrunners")
+
+    elsewhere = PoolSettings("acme", "arc", replacer="arc", namespace="elsewhere")
+    object.__setattr__(coroner.settings, "pools", (*coroner.settings.pools, elsewhere))
+    monkeypatch.setattr(coroner.cluster, "ephemeral_runners", forbidden)
+    await View(NS, coroner, lambda: True).see_objects()
+    await Pods(coroner.redis).replace_pods(NS, [], 1.0)
+    assert await Pods(coroner.redis).seen_at(NS) is not None
+    await View("elsewhere", coroner, lambda: True).see_objects()
+    await Pods(coroner.redis).replace_pods("elsewhere", [], 1.0)
+    assert await Pods(coroner.redis).seen_at("elsewhere") is None
 
 
 async def test_arc_s_objects_are_listed_and_where_they_cannot_be_the_view_ages(coroner, api):

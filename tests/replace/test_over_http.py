@@ -11,14 +11,20 @@ from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, Circumstances
 from ghapp.health.cluster.deletion import Deletion
 from ghapp.replace import arc, pods
 from ghapp.sandbox.cluster.rbac import Rule
-from tests.health.builders import lost
+from tests.health.builders import lost as lost_in_september
 from tests.health.cluster.builders import ARCS_OTHER_FINALIZER, NAMESPACE
 
 NAME = "linux-1"
 
 
 def now(**changes):
-    return Circumstances(now=time.time(), grace_seconds=120.0)._replace(**changes)
+    return Circumstances(now=time.time(), grace_seconds=120.0, org="acme")._replace(**changes)
+
+
+def lost(**changes):
+    """A moment ago, by the clock that the server has, too."""
+    at = time.time()
+    return lost_in_september(absent_since=at - 60, missing_at=at - 30, confirmed_at=at, **changes)
 
 
 def stand_an_object(server, **changes):

@@ -67,6 +67,23 @@ async def test_another_pod_of_the_same_name_is_left_alone():
     assert cluster.done == []
 
 
+@pytest.mark.parametrize("there", [(), (pod(),), (pod(deleting_since=NOW),)], ids=["gone", "there", "Terminating"])
+async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhile(there):
+    cluster = FakeCluster(*there, accounts=("linux-1",))
+    finding = await look(cluster)
+
+    async def comes_anew(*_):
+        cluster.found_pods["linux-1"] = pod(uid="pod-2")
+        return False  # the one that was meant was gone
+
+    if there and there[0].deleting_since is None:
+        cluster.delete_pod = comes_anew
+    else:
+        await comes_anew()
+    await pods.act(cluster, finding)
+    assert cluster.accounts == {"linux-1"}
+
+
 @pytest.mark.parametrize(
     ("found", "because"),
     [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ghapp.health import absence, decision, remediation
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose
+from ghapp.health.cluster.podclaim import claim_on
 from ghapp.health.evidence import Evidence, Fold
 from ghapp.health.fuse import Fuse
 from ghapp.health.pools import pool_of
@@ -29,7 +30,8 @@ class Acting(Calls):
         config, now = self.config, self.clock()
         pools = decision.by_pool(self.store.runners.values(), self.store.survey, self.rules, now, config.evidence)
         fuses, paused = dict(self.store.fuses), set(self.store.paused)
-        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, now)
+        claimed = self.engine.claiming.held()
+        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, now, claimed)
         self.audit.judged(pools, now)
         yield STEP
         overtaken = []
@@ -72,7 +74,12 @@ class Acting(Calls):
         if not (yield from self.hold(me, f"runner-{runner_id}")):
             return
         evidence = self.store.runners.get(runner_id)
-        if evidence is None or not self.may_act(evidence):
+        if evidence is None:
+            return
+        if not self.may_act(evidence):
+            if self.is_claimed(evidence) and seen.made_room(evidence) is not evidence:
+                self.fold(runner_id, if_known(seen.made_room))
+                self.audit.called_off(self.engine.world.machines[runner_id])
             return
         if evidence.removed_at is None:
             answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
@@ -87,7 +94,7 @@ class Acting(Calls):
                 case Step.RECORD_HEIR:
                     heir = remediation.heir_of(evidence, bearers) or 0
                     self.fold(runner_id, if_known(partial(seen.reregistered, as_id=heir)))
-                    self.audit.configured_anew(self.engine.world.machines[runner_id])
+                    self.audit.called_off(self.engine.world.machines[runner_id])
                     return
                 case Step.CALL_OFF:
                     self.fold(runner_id, if_known(seen.called_off))
@@ -120,7 +127,13 @@ class Acting(Calls):
         state = judge(evidence, self.store.survey, self.clock(), self.config.evidence).state
         fuse = self.store.fuses.get(pool, Fuse()).position
         mode = self.config.remediation.mode
-        return remediation.may_act(evidence, state, fuse, mode, paused=pool in self.store.paused)
+        return remediation.may_act(
+            evidence, state, fuse, mode, paused=pool in self.store.paused, claimed=self.is_claimed(evidence)
+        )
+
+    def is_claimed(self, evidence: Evidence) -> bool:
+        """By its controller: somebody works there."""
+        return claim_on(self.engine.claiming.held(), evidence.name, self.clock()) is not None
 
     def fold(self, runner_id: int, fold: Fold) -> None:
         self.store.revise({runner_id: fold})

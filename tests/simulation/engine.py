@@ -13,6 +13,7 @@ from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.verdict import State, is_absent, judge
 from ghapp.work import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.calls import Steps
+from tests.simulation.claiming import Claiming
 from tests.simulation.driver import Driver, Tick
 from tests.simulation.fleet import Fleet, Refused
 from tests.simulation.github import ACCOUNT, HOURLY_LIMIT, INSTALLATION, GitHub, NoAnswer, NotFound
@@ -61,6 +62,7 @@ class Engine:
         self.audit = Audit(self)
         self.fleet = Fleet(self, self.world)
         self.driver = Driver(self, self.store, self.github)
+        self.claiming = Claiming(self)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
 
     # ---- time
@@ -72,6 +74,7 @@ class Engine:
             Violation: an invariant does not hold; its message says which, and when.
         """
         self.fleet.begin()
+        self.claiming.begin()
         for episode in self.scenario.episodes:
             for window in episode.weather:
                 self.at(window.begins, lambda window=window: self._begin(window))

@@ -92,8 +92,14 @@ class Audit:
         """DELETE is about to take a registration that exists."""
         was_there, shown = self._looks.get(machine.id, (True, None))
         asked_for = machine.pool.replace_offline_after_seconds is not None and shown is not None and not shown.online
+        self._unclaimed(machine, "deleted")
         self._require(not machine.busy, f"runner {machine.id} is deleted while a job runs on it")
         self._require(asked_for or not was_there, f"runner {machine.id} works, and is deleted")
+
+    def _unclaimed(self, machine: Machine, done: str) -> None:
+        """7: whom a controller claims is left alone."""
+        claimed_for = self._engine.claiming.held_for(machine.name)
+        self._require(claimed_for <= ACT_LIFE, f"runner {machine.id} is {done}, and claimed for {claimed_for:.0f} s")
 
     def about_to_remove(self, evidence: Evidence, survey: Survey, now: float) -> None:
         """6: nothing is done about what is not known."""
@@ -112,6 +118,7 @@ class Audit:
         lives_on = machine.heir is not None and machine.heir.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
         self._require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
+        self._unclaimed(machine, "replaced")
         self._require(not machine.said_removed, f"runner {runner_id} was removed by its controller, and is replaced")
         # 5. no double replacement for one loss
         ids = self._events[runner_id, machine.absences]
@@ -163,6 +170,8 @@ class Audit:
             pool = loss.machine.pool
             if pool.name in engine.store.paused or self._fuse(pool.name).position is Position.STOPPED:
                 loss.fair_since = engine.now  # deferred, and reported as such
+            if loss.machine.name in engine.claiming.held():
+                loss.fair_since = engine.now
             waited = engine.now - max(loss.fair_since, self._fair_since)
             bound = noticed_within(
                 engine.scenario.config, sum(each.machine.pool is pool for each in self._losses.values())
@@ -181,10 +190,15 @@ class Audit:
 
     # ---- 3. the budget is never overspent
 
+    @property
+    def is_skewed(self) -> bool:
+        """Whether our clock is off, or was a while ago."""
+        return bool(self._engine.skew) or self._engine.now < self._skewed_until
+
     def called(self, purpose: Purpose, sent_at: float) -> None:
         """A call has reached GitHub."""
         engine, github = self._engine, self._engine.github
-        if engine.skew or engine.now < self._skewed_until:
+        if self.is_skewed:
             return  # our clock's error is the budget's
         share = SHARES.get(purpose, engine.scenario.config.budget.share)
         spent = github.used - github.unheard
@@ -214,8 +228,8 @@ class Audit:
                 unproven = self._batches.granted(pool)
                 self._require(not unproven, f"{pool}: {unproven}")
 
-    def configured_anew(self, machine: Machine) -> None:
-        """One that was let through bears its name under a later id; it is left alone."""
+    def called_off(self, machine: Machine) -> None:
+        """One that was let through is left alone: it bears its name under a later id, or its controller claims it."""
         self._batches.called_off(machine.pool.name)
 
     # ---- 6. what is answered was observed not long ago

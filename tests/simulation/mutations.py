@@ -140,8 +140,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a pause does not hold": (
         Patch(decision, "decide", lambda pools, fuses, _paused, *rest: _decide(pools, fuses, (), *rest)),
-        Patch(remediation, "may_act", lambda *given, paused: _may_act(*given, paused=False)),
+        Patch(remediation, "may_act", lambda *given, paused, **more: _may_act(*given, paused=False, **more)),
     ),
+    "a claim does not hold": _everywhere("claim_on", lambda _claimed, _name, _now: None, decision, acting),
     "the ceiling is ignored": (Patch(cadence, "ceiling", lambda _purpose, _limits: 2.0),),
     "retry-after is ignored": (Patch(store.Meter, "hold", lambda _self, _now, _seconds: None),),
 }

@@ -8,6 +8,7 @@ from math import inf
 
 from ghapp.health import cadence
 from ghapp.health.cadence import Allowance, BudgetLimits, Purpose
+from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.evidence import Evidence, Fold, Survey
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
@@ -82,6 +83,8 @@ class Store:
     enrolled: bool = True
     token: float | None = None
     """When the shared token was minted."""
+    pod_claims: dict[str, PodClaim] = field(default_factory=dict)
+    """What controllers say of their pods; by the pod's name, which is the runner's."""
     claims: dict[str, tuple[object, float]] = field(default_factory=dict)
     on_confirmed: Callable[[Evidence], None] = lambda _evidence: None
     version: int = 0

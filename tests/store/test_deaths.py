@@ -157,6 +157,63 @@ async def test_there_are_never_more_than_there_is_room_for_and_the_oldest_go_fir
     assert await sizes(redis) == (3, 3, 3)
 
 
+def clean(number, **changes):
+    return death(number, cause=Cause.CLEAN_EXIT, reason="Completed", exit_code=0, signal=None, **changes)
+
+
+async def test_where_there_is_no_room_clean_exits_go_before_any_other_death(redis, deaths, monkeypatch):
+    monkeypatch.setattr(module, "MOST", 3)
+    await deaths.record(ORG, death(1, at=NOW - 100))
+    for number in range(2, 20):
+        await deaths.record(ORG, clean(number, at=NOW + number - 50))
+    assert [each.runner_name for each in await deaths.recent(ORG, 0, 9)] == ["linux-19", "linux-18", "linux-1"]
+    for number in (20, 21):
+        await deaths.record(ORG, death(number, at=NOW - 99))
+    assert await deaths.record(ORG, clean(22)) is False, "there is room for none"
+    assert {each.runner_name for each in await deaths.recent(ORG, 0, 9)} == {"linux-1", "linux-20", "linux-21"}
+    assert await sizes(redis) == (3, 3, 3)
+    assert await redis.zcard(keys.death_clean(ORG)) == 0
+
+
+async def test_one_that_turns_out_not_to_have_been_clean_stays(deaths, monkeypatch):
+    monkeypatch.setattr(module, "MOST", 2)
+    silent = clean(1)
+    await deaths.record(ORG, silent)
+    await deaths.enrich(ORG, silent._replace(cause=Cause.CRASH, runner_log=("bye",)))
+    for number in (2, 3, 4):
+        await deaths.record(ORG, clean(number, at=NOW - 5 + number))
+    assert {each.runner_name for each in await deaths.recent(ORG, 0, 9)} == {"linux-1", "linux-4"}
+
+
+async def test_what_no_event_tells_of_yet_is_remembered_until_one_does(redis, deaths, times):
+    for number in (1, 2, 3):
+        await deaths.record(ORG, death(number, at=NOW - number))
+    await deaths.told(ORG, death(2, at=NOW - 2))
+    assert [each.runner_name for each in await deaths.untold(ORG, 9)] == ["linux-1", "linux-3"]
+    assert [each.runner_name for each in await deaths.untold(ORG, 1)] == ["linux-1"]
+    times[0] = NOW + KEPT_SECONDS
+    await deaths.record(ORG, death(4, at=NOW + KEPT_SECONDS))
+    assert await redis.zcard(keys.death_untold(ORG)) == 1, "what is forgotten is told by nobody"
+
+
+async def test_cause_reason_and_advice_are_of_one_mind(deaths):
+    """Whoever lacks the log knows less, and tells last."""
+    await deaths.record(ORG, death())
+    wise = death(runner_log=("bye",), cause=Cause.CRASH, reason="SessionConflict", advice="one registration each")
+    await deaths.enrich(ORG, wise)
+    await deaths.enrich(ORG, death(job=JOB))
+    known = await deaths.of(ORG, "linux-1")
+    assert (known.cause, known.reason, known.advice) == (wise.cause, wise.reason, wise.advice)
+
+
+async def test_each_death_is_had_by_what_tells_it_from_every_other(deaths):
+    ends = [death(exit_code=1), death(exit_code=2), death(exit_code=None)]
+    for each in ends:
+        await deaths.record(ORG, each)
+    assert [await deaths.one(ORG, module.identity(each)) for each in ends] == ends
+    assert await deaths.one(ORG, "nobody") is None
+
+
 async def test_ten_thousand_are_kept(redis, deaths):
     for start in range(0, 10_050, 50):
         await asyncio.gather(*(deaths.record(ORG, death(start + each)) for each in range(50)))

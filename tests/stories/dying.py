@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
-from ghapp.store.deaths import Deaths
+from ghapp.store.deaths import Deaths, identity
 from jobs.postmortem import look_into
 from tests.stories.conftest import POOL
 
@@ -49,7 +49,7 @@ async def its_runner_dies(it, job, **changes):
 
 
 async def look(it, job, number=0):
-    return await look_into(it.house, it.installation, job.runner_name, UID, number)
+    return await look_into(it.house, it.installation, identity(await kept(it, job)), number)
 
 
 async def kept(it, job):

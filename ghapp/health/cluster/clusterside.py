@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ghapp.health.cluster.deletable import ARC_KIND
 from ghapp.health.cluster.misfit import FoundSince, Phantom, key, lasting
 from ghapp.health.cluster.phantom import Known, PhantomLimits, View, phantoms
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from ghapp.health.cluster.pod import ARC_KIND, EphemeralRunner, Pod
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.demand import is_fresh
@@ -143,6 +142,19 @@ def mismatches(
             now,
             ages,
         )
+    return found
+
+
+def placed(runners: Iterable[Evidence], seen: Mapping[str, Sight], rules: Sequence[Rule]) -> set[tuple[str, str]]:
+    """Which pools have pods where they say, by their runners' names and however old a view: (pool, namespace)."""
+    where = {rule.name: rule.namespace for rule in rules}
+    found: set[tuple[str, str]] = set()
+    for each in runners:
+        pool = pool_of(each.labels, each.custom_labels, rules)
+        namespace = where.get(pool)
+        sight = seen.get(namespace or "")
+        if namespace and sight is not None and (each.name in sight.pods or each.name in sight.objects):
+            found.add((pool, namespace))
     return found
 
 

@@ -11,11 +11,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ghapp.health.cluster.obstacle import Because
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from ghapp.health.cluster.pod import ARC_KIND, ORGANIZATION_LABEL, EphemeralRunner, Pod, is_in
 from ghapp.health.evidence import Evidence
 from ghapp.health.verdict import JOB_LEASE_SECONDS, gone_since, is_absent
 
-ARC_KIND = "EphemeralRunner"
 REGISTRATION_FINALIZER = "ephemeralrunner.actions.github.com/runner-registration-finalizer"
 """It asks GitHub to remove the registration; up to ARC 0.14.2 it takes a 404 for a failure, and tries for ever."""
 
@@ -45,14 +44,18 @@ class Circumstances(NamedTuple):
     Attributes:
         now: epoch seconds.
         grace_seconds: how old an object, a pod and a container must be, and how long a job must have been over.
+        org: whose runner it is.
         claimed: names of pods and runners that a controller has claimed.
         at_work: names of runners under which, by deliveries, a job is in progress.
+        known_elsewhere: whether another organization with pods in that namespace knows its name, too.
     """
 
     now: float
     grace_seconds: float
+    org: str
     claimed: Collection[str] = ()
     at_work: Collection[str] = ()
+    known_elsewhere: bool = False
 
 
 class Finding(NamedTuple):
@@ -80,6 +83,11 @@ class Finding(NamedTuple):
     object: EphemeralRunner | None = None
     pod: Pod | None = None
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing of its name is there: neither an object nor a pod."""
+        return self.object is None and self.pod is None
+
 
 class Doubt(NamedTuple):
     """What is in the way, and in how many seconds that may have changed."""
@@ -95,17 +103,20 @@ def rule_on_object(
 
     In this order, and the first that does not hold refuses:
 
-    1. the object is there, and is the one that was meant before a crash;
-    2. it is not Terminating (if it is, for two minutes, its stuck finalizer may be taken away);
-    3. it and its container are older than the grace, and nobody has claimed it;
-    4. no job: none by deliveries, none by the object's own status, or one that has been over for the grace;
-    5. its own pod's container runs: only a process that runs and is not registered is lost in silence.
+    1. the object is there, is the one that was meant before a crash, and is no successor of its name;
+    2. it is this organization's, as far as anybody can know;
+    3. it is not Terminating (if it is, for two minutes, its stuck finalizer may be taken away);
+    4. it and its container are older than the grace, and nobody has claimed it;
+    5. no job: none by deliveries, none by the object's own status, or one that has been over for the grace;
+    6. its own pod's container runs: only a process that runs and is not registered is lost in silence.
     """
     if found is None:
         is_gone = pod is None or _is_superseded(evidence, "")
         return (Ruling.NOTHING_LEFT, None) if is_gone else _refusal(Because.POD_OUTLIVES_OBJECT)
-    if _is_superseded(evidence, found.uid):
+    if _is_superseded(evidence, found.uid) or _is_successor(evidence, found.uid, found.created_at, circumstances):
         return Ruling.NOTHING_LEFT, None
+    if not _is_ours(circumstances, found.org):
+        return _refusal(Because.OF_ANOTHER_ORG)
     if found.deleting_since is not None:
         return _terminating(evidence, found, circumstances.now)
     doubt = (
@@ -120,30 +131,30 @@ def rule_on_object(
 def rule_on_pod(evidence: Evidence, pod: Pod | None, circumstances: Circumstances) -> tuple[Ruling, Doubt | None]:
     """Whether a pod, and with it the ServiceAccount of its name, may be deleted.
 
-    Without a pod, or with one that is Terminating, the ServiceAccount is what is left to delete.
+    Without a pod, or with one that is Terminating, the ServiceAccount is what is left to delete: 4 and 6 fall away.
 
-    1. the pod is the one that was meant before a crash, and none of ARC's;
-    2. it is not Terminating;
-    3. it and its container are older than the grace, and nobody has claimed it;
-    4. no job, or one that has been over for the grace;
-    5. its container runs.
+    1. the pod is the one that was meant before a crash, and no successor of its name;
+    2. it is this organization's, as far as anybody can know, and none of ARC's;
+    3. nobody has claimed it;
+    4. it and its container are older than the grace;
+    5. no job, or one that has been over for the grace;
+    6. its container runs.
     """
     if evidence.deletion is not None and evidence.deletion.accepted_at is not None:
         return Ruling.NOTHING_LEFT, None
-    if pod is None:
-        return Ruling.DELETE, None
-    if _is_superseded(evidence, pod.uid):
+    if pod is not None and (
+        _is_superseded(evidence, pod.uid) or _is_successor(evidence, pod.uid, pod.created_at, circumstances)
+    ):
         return Ruling.NOTHING_LEFT, None
-    if any(owner.kind == ARC_KIND for owner in pod.owners):
+    if not _is_ours(circumstances, "" if pod is None else pod.labels.get(ORGANIZATION_LABEL, "")):
+        return _refusal(Because.OF_ANOTHER_ORG)
+    if pod is not None and any(owner.kind == ARC_KIND for owner in pod.owners):
         return _refusal(Because.POD_OF_ARC)
-    if pod.deleting_since is not None:
-        return Ruling.DELETE, None
-    doubt = (
-        _too_young(circumstances, pod.created_at, pod)
-        or _claimed(circumstances, evidence.name, pod.name)
-        or _job(evidence, circumstances, has_job=False)
-        or (None if pod.is_running else Doubt(Because.NOT_RUNNING))
-    )
+    doubt = _claimed(circumstances, evidence.name)
+    if pod is not None and pod.deleting_since is None:
+        doubt = doubt or _too_young(circumstances, pod.created_at, pod)
+        doubt = doubt or (None if pod.is_running else Doubt(Because.NOT_RUNNING))
+    doubt = doubt or _job(evidence, circumstances, has_job=False)
     return (Ruling.REFUSE, doubt) if doubt else (Ruling.DELETE, None)
 
 
@@ -154,6 +165,19 @@ def _refusal(because: Because) -> tuple[Ruling, Doubt]:
 def _is_superseded(evidence: Evidence, uid: str) -> bool:
     """Whether the one that was meant is gone, and this is another of its name, or none."""
     return evidence.deletion is not None and evidence.deletion.uid not in ("", uid)
+
+
+def _is_successor(evidence: Evidence, uid: str, created_at: float, circumstances: Circumstances) -> bool:
+    """Whether it was made long after the registration went: what bore that is gone, and its name is borne anew.
+
+    Its age alone would not do: a clock of ours that jumped ahead makes everything old. The grace is for the cluster's.
+    """
+    is_meant = evidence.deletion is not None and evidence.deletion.uid == uid
+    return is_absent(evidence) and not is_meant and created_at - gone_since(evidence) > circumstances.grace_seconds
+
+
+def _is_ours(circumstances: Circumstances, org_label: str) -> bool:
+    return is_in(circumstances.org, org_label) and not circumstances.known_elsewhere
 
 
 def _terminating(evidence: Evidence, found: EphemeralRunner, now: float) -> tuple[Ruling, Doubt]:

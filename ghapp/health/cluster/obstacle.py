@@ -29,6 +29,8 @@ class Because(StrEnum):
     POD_TERMINATING = "PodTerminating"
     POD_OF_ANOTHER = "PodOfAnother"
     POD_OF_ARC = "PodOfArc"
+    OF_ANOTHER_ORG = "OfAnotherOrg"
+    POOL_NEVER_SEEN_THERE = "PoolNeverSeenThere"
     NOT_RUNNING = "NotRunning"
 
 
@@ -54,6 +56,9 @@ SENTENCES: dict[str, str] = {
     Because.POD_TERMINATING: "its pod is Terminating, and its object is not",
     Because.POD_OF_ANOTHER: "the pod of its name does not belong to its object",
     Because.POD_OF_ARC: "the pod belongs to ARC, which would start a spent runner again: the pool needs replacer arc",
+    Because.OF_ANOTHER_ORG: "another organization with pods in that namespace may have a runner of its name",
+    Because.POOL_NEVER_SEEN_THERE: "nothing of its name is in the pool's namespace, and no pod of the pool was ever"
+    " seen there: the pool's namespace may be wrong, or its pods may not be called as its runners",
     Because.NOT_RUNNING: "its container does not run",
 }
 """The same for people."""

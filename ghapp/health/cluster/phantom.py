@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.cluster.deletable import ARC_KIND
 from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom, assigned, inflated, key, lasting
-from ghapp.health.cluster.pod import RUNNER_CONTAINER, EphemeralRunner, Pod
+from ghapp.health.cluster.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
 
 __all__ = [
     "Because",
@@ -31,11 +30,8 @@ __all__ = [
 ]
 
 SCALE_SET_LABEL = "actions.github.com/scale-set-name"
-ORGANIZATION_LABEL = "actions.github.com/organization"
 ELSEWHERE_LABELS = ("actions.github.com/repository", "actions.github.com/enterprise")
 """Runners of a repository or an enterprise are in no organization's list."""
-
-LONGEST_LABEL = 63
 
 
 class Known(NamedTuple):
@@ -86,7 +82,7 @@ def phantoms(view: View, now: float, limits: PhantomLimits) -> list[Phantom]:
     Nothing is said of what is being deleted, of what is finished, and of what belongs to a repository, an enterprise
     or another org.
     """
-    objects = [each for each in view.objects if each.deleting_since is None and _is_in(view.org, each.org)]
+    objects = [each for each in view.objects if each.deleting_since is None and is_in(view.org, each.org)]
     pods = [pod for pod in view.pods if pod.deleting_since is None and _is_of(pod, view.org)]
     known_at, pods_at, objects_at = (
         at if at is not None and now - at <= limits.stale_seconds else None
@@ -181,15 +177,10 @@ def _called(view: View) -> dict[tuple[str, str], str]:
     return {_place(pod): told.get(_place(pod), pod.name) for pod in view.pods}
 
 
-def _is_in(org: str, label: str) -> bool:
-    """Whether a label names this org. Its value may be cut, and missing."""
-    return not label or label.lower() == org[:LONGEST_LABEL].lower()
-
-
 def _is_of(pod: Pod, org: str) -> bool:
     """Whether a pod's runner would be in this org's list, as far as its labels say."""
     is_elsewhere = any(label in pod.labels for label in ELSEWHERE_LABELS)
-    return not is_elsewhere and _is_in(org, pod.labels.get(ORGANIZATION_LABEL, ""))
+    return not is_elsewhere and is_in(org, pod.labels.get(ORGANIZATION_LABEL, ""))
 
 
 def _is_runners(pod: Pod, container: str) -> bool:

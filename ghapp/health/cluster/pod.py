@@ -14,6 +14,9 @@ RUNNER_CONTAINER = "runner"
 ARC_KIND = "EphemeralRunner"
 """What owns a runner's pod of ARC's."""
 
+ORGANIZATION_LABEL = "actions.github.com/organization"
+LONGEST_LABEL = 63
+
 
 class Ended(NamedTuple):
     """How a container ended: `state.terminated` or `lastState.terminated`."""
@@ -121,6 +124,11 @@ class EphemeralRunner(NamedTuple):
     deleting_since: float | None = None
     scale_set: str = ""
     org: str = ""
+
+
+def is_in(org: str, label: str) -> bool:
+    """Whether an organization's label names this one. Its value may be cut, and missing."""
+    return not label or label.lower() == org[:LONGEST_LABEL].lower()
 
 
 def runner_container(names: Sequence[str], default: str | None = None) -> str | None:

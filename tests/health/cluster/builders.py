@@ -54,4 +54,4 @@ def pod_of_object(**changes) -> Pod:
 
 def circumstances(**changes) -> Circumstances:
     """Nobody objects."""
-    return Circumstances(now=NOW, grace_seconds=GRACE)._replace(**changes)
+    return Circumstances(now=NOW, grace_seconds=GRACE, org="acme")._replace(**changes)

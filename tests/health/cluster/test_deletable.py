@@ -82,6 +82,13 @@ BOTH = [
         DELETE,
         evidence={"busy": True, "absent_since": NOW - JOB_LEASE_SECONDS},
     ),
+    case("another organization knows its name", refused(Because.OF_ANOTHER_ORG), around={"known_elsewhere": True}),
+    case("it was made just within the grace after its registration went", DELETE, evidence={"absent_since": LONG_AGO}),
+    case(
+        "it was made long after its registration went: a successor of its name, which is starting, by whatever clock",
+        NOTHING_LEFT,
+        evidence={"absent_since": LONG_AGO - GRACE - 1},
+    ),
     case("the kubelet has told of no container", refused(Because.NOT_RUNNING), pod={"runner": None}),
     case(
         "its container is not started",
@@ -140,6 +147,28 @@ def test_an_object_of_arcs_needs_more(it):
         lost(**it.evidence), runner_object(**found), pod_of_object(**it.pod), circumstances(**it.around)
     )
     assert ruling == it.expected
+
+
+def test_what_was_meant_before_a_crash_is_no_successor_whatever_the_clocks_say():
+    gone_before_it_came = {"absent_since": LONG_AGO - GRACE - 1}
+    meant = lost(deletion=Deletion(uid="object-1", found_at=NOW), **gone_before_it_came)
+    assert rule_on_object(meant, runner_object(), pod_of_object(), circumstances()) == DELETE
+    meant = lost(deletion=Deletion(uid="pod-1", found_at=NOW), **gone_before_it_came)
+    assert rule_on_pod(meant, pod(), circumstances()) == DELETE
+
+
+def test_what_bears_another_organization_s_label_is_left_alone():
+    theirs = refused(Because.OF_ANOTHER_ORG)
+    assert rule_on_object(lost(), runner_object(org="umbrella"), pod_of_object(), circumstances()) == theirs
+    labelled = pod(labels={"actions.github.com/organization": "umbrella"})
+    assert rule_on_pod(lost(), labelled, circumstances()) == theirs
+    assert rule_on_object(lost(), runner_object(org="ACME"), pod_of_object(), circumstances()) == DELETE
+
+
+def test_an_object_that_is_terminating_and_not_ours_is_not_freed():
+    stuck = runner_object(deleting_since=NOW - 9000)
+    refusal = rule_on_object(accepted(NOW - 9000), stuck, pod_of_object(), circumstances(known_elsewhere=True))
+    assert refusal == refused(Because.OF_ANOTHER_ORG)
 
 
 def test_an_object_without_a_pod_is_left_to_arc():
@@ -218,6 +247,22 @@ def test_two_minutes_are_meant():
 )
 def test_a_pod_alone(evidence, changes, expected):
     assert rule_on_pod(evidence, pod(**changes), circumstances()) == expected
+
+
+@pytest.mark.parametrize("there", [None, pod(deleting_since=NOW - 60)], ids=["no pod", "a pod that is Terminating"])
+@pytest.mark.parametrize(
+    ("evidence", "around", "because"),
+    [
+        ({}, {"claimed": {"linux-1"}}, Because.POD_CLAIMED),
+        ({"job_id": 7}, {}, Because.JOB_IN_PROGRESS),
+        ({}, {"at_work": {"linux-1"}}, Because.JOB_IN_PROGRESS),
+        ({}, {"known_elsewhere": True}, Because.OF_ANOTHER_ORG),
+    ],
+    ids=["claimed", "a job", "a job under its name", "known elsewhere"],
+)
+def test_an_account_is_left_to_who_may_need_it(there, evidence, around, because):
+    ruling, doubt = rule_on_pod(lost(**evidence), there, circumstances(**around))
+    assert (ruling, doubt.because) == (Ruling.REFUSE, because)
 
 
 def test_without_a_pod_its_account_is_left():

@@ -1,0 +1,99 @@
+"""What is recorded of one runner's replacement in the cluster, step by step, so that a crash loses none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ghapp.health import evidence as seen
+from ghapp.health.cluster import deletion
+from ghapp.health.cluster.deletable import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS, Finding
+from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.obstacle import Because
+from ghapp.health.evidence import Evidence
+from ghapp.health.installation import Installation
+from ghapp.log import logger
+from ghapp.work import Work
+from jobs.house import House
+
+log = logger(__name__)
+
+STILL_WAITING = "still-waiting"
+"""As `waiting`, for the same reason as before: neither counted nor logged again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """An org's. Each method returns the evidence as it stands then, or the outcome as it is counted."""
+
+    house: House
+    installation: Installation
+
+    async def meant(self, evidence: Evidence, finding: Finding, *, left_to_arc: bool) -> Evidence:
+        """What is about to be deleted. After a crash, what was recorded then stays: it was that one that went."""
+        known = evidence.deletion
+        if known is not None and known.uid and finding.uid != known.uid:
+            return evidence
+        return await self.step(
+            evidence, lambda before, at: deletion.found(before, at, finding.uid, finding.said, left_to_arc=left_to_arc)
+        )
+
+    async def accepted(self, evidence: Evidence, *, is_over: bool) -> None:
+        """Its deletion was accepted; where that is not all, it is looked at again when it should be gone."""
+        at = self.house.clock()
+
+        def accept(known: Evidence) -> Evidence:
+            look_at = None if is_over else at + TERMINATING_SECONDS + CLOCK_SLACK_SECONDS
+            done = deletion.accepted(known.deletion or Deletion(), at, look_at)
+            return seen.replaced(seen.removed(seen.deleting(known, done), at), at)
+
+        await self.fold(evidence, accept)
+        if not is_over:  # and if this is lost, the next sweeps ask
+            key = f"remediate-{self.installation.id}-{evidence.id}-gone"
+            args = (self.installation.id, evidence.id)
+            self.house.ask(Work.REMEDIATE, *args, key=key, after_seconds=TERMINATING_SECONDS + CLOCK_SLACK_SECONDS)
+
+    async def called_off(self, evidence: Evidence, because: Because, after_seconds: float | None, why: str) -> str:
+        """The grant is taken back; it is planned for again when what is in the way may be gone."""
+        at = self.house.clock()
+
+        def call_off(known: Evidence) -> Evidence:
+            waits = deletion.waits(known.deletion, at, because, after_seconds)
+            return seen.called_off(seen.deleting(known, waits))
+
+        await self.fold(evidence, call_off)
+        return self._told(evidence, because, why, "called-off")
+
+    async def waits(
+        self, evidence: Evidence, because: Because, after_seconds: float | None = None, why: str = ""
+    ) -> str:
+        """What it waits for; `jobs.decide` asks again."""
+        await self.step(evidence, lambda known, at: deletion.waits(known, at, because, after_seconds))
+        return self._told(evidence, because, why, "waiting")
+
+    async def step(self, evidence: Evidence, change: Callable[[Deletion, float], Deletion]) -> Evidence:
+        """One step further, unless it was called off meanwhile."""
+        at = self.house.clock()
+
+        def step(known: Evidence) -> Evidence:
+            if known.granted_at is None:
+                return known
+            return seen.deleting(known, change(known.deletion or Deletion(), at))
+
+        return await self.fold(evidence, step)
+
+    async def fold(self, evidence: Evidence, change: Callable[[Evidence], Evidence]) -> Evidence:
+        """Change what is known of it, whoever else writes at the same time."""
+
+        def fold(known: Evidence | None) -> Evidence | None:
+            return None if known is None else change(known)
+
+        return (await self.house.runners.revise(self.installation.id, {evidence.id: fold}))[evidence.id]
+
+    def _told(self, evidence: Evidence, because: Because, why: str, outcome: str) -> str:
+        if evidence.deletion is not None and evidence.deletion.waits_for == because:
+            return STILL_WAITING
+        log.warning(
+            "replacement waits", org=self.installation.org, runner=evidence.name, because=because.value, why=why
+        )
+        return outcome
