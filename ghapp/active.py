@@ -18,7 +18,8 @@ import httpx
 
 from ghapp.health.rollout.active import Answer
 from ghapp.health.rollout.shards import is_shard
-from ghapp.settings import COMMAND_ENV, PoolSettings, Settings
+from ghapp.settings import PoolSettings, Settings
+from ghapp.settings.pools import COMMAND_ENV
 
 TIMEOUT_SECONDS = 10.0
 END_SECONDS = 1.0

@@ -39,8 +39,8 @@ from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.postmortems import PostedMortem, PostMortems
 from ghapp.work import Work
+from jobs.deaths.surroundings import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
 from jobs.house import House, furnished, open_house
-from jobs.surroundings import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
 from jobs.tell import death_id, tell_death
 
 log = logger(__name__)

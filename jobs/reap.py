@@ -15,9 +15,9 @@ from ghapp.log import logger
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick
 from jobs.house import House, furnished, open_house
-from jobs.leakask import ask_for_runners, learn_of_jobs
-from jobs.leaklook import Seen, look_at_all, look_with, namespaces_of
-from jobs.orphans import REAPED, SKIPPED, Reaper
+from jobs.leaks.ask import ask_for_runners, learn_of_jobs
+from jobs.leaks.look import Seen, look_at_all, look_with, namespaces_of
+from jobs.leaks.orphans import REAPED, SKIPPED, Reaper
 
 log = logger(__name__)
 

@@ -19,10 +19,10 @@ from ghapp.health.verdict import judge
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
-from jobs.errand import Remedy
 from jobs.house import House, furnished, open_house
-from jobs.ledger import STILL_WAITING
-from jobs.replace import REPLACERS, replace_in_cluster
+from jobs.replacement.errand import Remedy
+from jobs.replacement.ledger import STILL_WAITING
+from jobs.replacement.replace import REPLACERS, replace_in_cluster
 from jobs.tell import ask_for_replacement
 
 log = logger(__name__)
@@ -39,7 +39,7 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
 
     Outcomes: `held` (somebody else acts, or a person or the fuse stopped it since), `returned` (its registration is
     back, or it has a new one), `busy` (GitHub says it runs a job), `replaced` (asked for; done before counts too);
-    where something is deleted in a cluster, also those of `jobs.replace`.
+    where something is deleted in a cluster, also those of `jobs.replacement.replace`.
     """
     async with house.claims.hold("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
         installation = await house.installations.one(installation_id)

@@ -30,7 +30,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.pods import Pods
-from jobs.deaths import Clock, Coroner
+from jobs.deaths.coroner import Clock, Coroner
 
 log = logger(__name__)
 

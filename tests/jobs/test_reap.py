@@ -19,8 +19,8 @@ from ghapp.store import leaks as store
 from ghapp.store.events import Events
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.leaks import Leaks
-from jobs import leakask
 from jobs.clusterside import leaks_of
+from jobs.leaks import ask
 from jobs.reap import reap_installation
 from tests.stories.conftest import POOL
 from tests.stories.leaking import NAMESPACE, leaking
@@ -533,7 +533,7 @@ async def test_a_pod_whose_runner_is_online_is_not_reaped_however_unclaimed_it_i
 
 
 async def test_what_one_tick_may_ask_of_github_is_bounded(leaky, monkeypatch):
-    monkeypatch.setattr(leakask, "MOST_RUNNERS", 3)
+    monkeypatch.setattr(ask, "MOST_RUNNERS", 3)
     async with leaky(runners=10) as at:
         await ripe(at)
         (tick,) = await at.minutes(1)

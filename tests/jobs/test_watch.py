@@ -28,7 +28,7 @@ from ghapp.store.installations import Installations
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.work import Work
-from jobs.deaths import Coroner
+from jobs.deaths.coroner import Coroner
 from jobs.tell import death_id
 from jobs.watch import View
 

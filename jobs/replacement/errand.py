@@ -17,9 +17,9 @@ from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.remediation import heir_of, there
 from ghapp.settings import PoolSettings
-from jobs.circumstances import circumstances, is_place_of, learn_of_its_job
 from jobs.house import House
-from jobs.ledger import Ledger
+from jobs.replacement.circumstances import circumstances, is_place_of, learn_of_its_job
+from jobs.replacement.ledger import Ledger
 
 Leave = Callable[[Cluster, str], Awaitable[None]]
 Look = Callable[[Cluster, str, Evidence, Circumstances], Awaitable[Finding]]

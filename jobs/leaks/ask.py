@@ -21,7 +21,7 @@ from ghapp.health.leaks.heard import Heard
 from ghapp.health.leaks.leak import Memory
 from ghapp.log import logger
 from jobs.house import House
-from jobs.leaklook import Known, Seen, names_of
+from jobs.leaks.look import Known, Seen, names_of
 
 log = logger(__name__)
 

@@ -16,8 +16,8 @@ from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.replace import arc, pods
 from ghapp.settings import PoolSettings
-from jobs.errand import Errand, Remedy, Replacer
 from jobs.house import House
+from jobs.replacement.errand import Errand, Remedy, Replacer
 
 log = logger(__name__)
 

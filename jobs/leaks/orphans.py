@@ -19,8 +19,8 @@ from ghapp.log import logger
 from ghapp.replace.pods import delete_account, require_leave
 from ghapp.store.leaks import Leaks
 from jobs.house import House
-from jobs.leakask import ask_for_runners
-from jobs.leaklook import Seen, look_with, names_of, pool_for
+from jobs.leaks.ask import ask_for_runners
+from jobs.leaks.look import Seen, look_with, names_of, pool_for
 from jobs.tell import tell_orphan
 
 log = logger(__name__)

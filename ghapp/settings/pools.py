@@ -1,0 +1,125 @@
+"""Read `[[pools]]`, and what their keys name in the environment."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ghapp.addresses import is_http, shown
+from ghapp.errors import ConfigurationError
+from ghapp.health.posting import repository_of
+from ghapp.health.rollout.shards import flaw_of, has_shards
+from ghapp.settings.tables import PoolSettings
+from ghapp.settings.values import checked, require, table
+
+SECRET_BYTES = 24
+"""The least that Standard Webhooks asks for."""
+
+COMMAND_ENV = ("PATH", "HOME", "LANG")
+"""What every pool's command is given of the environment."""
+
+
+def read_pools(rows: Sequence[Any]) -> tuple[PoolSettings, ...]:
+    """The pools of the file, in its order.
+
+    Raises:
+        ConfigurationError: for the first thing that is wrong.
+    """
+    pools = tuple(_pool(row, index) for index, row in enumerate(rows))
+    _require_distinct(pools)
+    return pools
+
+
+def _pool(row: Any, index: int) -> PoolSettings:
+    row = table(row, "pools")
+    where = f"[[pools]] {row.get('name', index + 1)}"
+    values = checked(PoolSettings, row, where)
+    for key in ("org", "name"):
+        if not values.get(key):
+            raise ConfigurationError(f"{where} {key}: missing")
+    pool = PoolSettings(**values)
+    if pool.replacer in ("arc", "pods") and not pool.namespace:
+        raise ConfigurationError(f"{where}: replacer '{pool.replacer}' needs namespace, where its pods are")
+    if pool.replacer == "cloudevents" and not (pool.url and pool.secret_env):
+        raise ConfigurationError(f"{where}: replacer 'cloudevents' needs url and secret_env")
+    if pool.url is not None and not is_http(pool.url):
+        raise ConfigurationError(f"{where} url: {pool.url!r} is not valid; it takes an http:// or https:// address")
+    _require_gate(pool, where)
+    return pool
+
+
+def _require_gate(pool: PoolSettings, where: str) -> None:
+    """What the gate needs is there, and can be used as it is."""
+    if pool.shard_name is not None and (right := flaw_of(pool.shard_name)):
+        raise ConfigurationError(f"{where} shard_name: {shown(pool.shard_name)} is not valid; it takes {right}")
+    if len(set(pool.shard_groups.values())) < len(pool.shard_groups):
+        raise ConfigurationError(f"{where} shard_groups: two shards have the same group; each takes one of its own")
+    if pool.active_source and not has_shards(pool):
+        raise ConfigurationError(f"{where} {pool.active_source}: needs shard_label, shard_groups or shard_name")
+    if pool.deploy_repository and not has_shards(pool):
+        raise ConfigurationError(f"{where} deploy_repository: needs shard_label, shard_groups or shard_name")
+    if pool.deploy_repository and repository_of(pool.deploy_repository, pool.org) is None:
+        right = f"a repository of {pool.org}, whose installation posts there"
+        raise ConfigurationError(
+            f"{where} deploy_repository: {shown(pool.deploy_repository)} is not valid; it takes {right}"
+        )
+    if pool.active_command and pool.active_url is not None:
+        raise ConfigurationError(f"{where}: active_command and active_url are two answers to one question; keep one")
+    if pool.active_url is not None and not is_http(pool.active_url):
+        right = "an http:// or https:// address"
+        raise ConfigurationError(f"{where} active_url: {shown(pool.active_url)} is not valid; it takes {right}")
+    if not all(word and "\0" not in word for word in pool.active_command):
+        raise ConfigurationError(f"{where} active_command: takes a program and its arguments, none of them empty")
+    for name in pool.active_env:
+        require(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII), name, f"{where} active_env", "names of variables")
+
+
+def _require_distinct(pools: tuple[PoolSettings, ...]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for pool in pools:
+        key = (pool.org.lower(), pool.name)
+        if key in seen:
+            raise ConfigurationError(f"[[pools]] {pool.name}: there are two of that name in {pool.org}; rename one")
+        seen.add(key)
+
+
+def pool_secrets_of(pools: tuple[PoolSettings, ...], environ: Mapping[str, str]) -> dict[str, str]:
+    """The Standard Webhooks secrets that `secret_env` names, by that name."""
+    secrets = {}
+    for pool in pools:
+        if pool.secret_env is None:
+            continue
+        where = f"[[pools]] {pool.name} secret_env"
+        if pool.secret_env.startswith("GHAPP_"):
+            raise ConfigurationError(f"{where}: {pool.secret_env} is taken; choose a name that does not begin so")
+        secret = environ.get(pool.secret_env, "")
+        if not _is_standard_webhooks_secret(secret):
+            raise ConfigurationError(
+                f"{where}: the variable {pool.secret_env} must hold a Standard Webhooks secret, whsec_ and "
+                f"{SECRET_BYTES} bytes or more in base64"
+            )
+        secrets[pool.secret_env] = secret
+    return secrets
+
+
+def command_env_of(pools: tuple[PoolSettings, ...], environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that some pool's command is given, of those that are set. No secret of ours is among them."""
+    secrets = {pool.secret_env for pool in pools}
+    for pool in pools:
+        for name in pool.active_env:
+            if name.startswith("GHAPP_") or name in secrets:
+                raise ConfigurationError(
+                    f"[[pools]] {pool.name} active_env: {name} is a secret; no command is given it"
+                )
+    asked = [pool for pool in pools if pool.active_command]
+    wanted = {name for pool in asked for name in (*COMMAND_ENV, *pool.active_env)}
+    return {name: environ[name] for name in sorted(wanted) if name in environ}
+
+
+def _is_standard_webhooks_secret(text: str) -> bool:
+    try:
+        return text.startswith("whsec_") and len(b64decode(text[6:], validate=True)) >= SECRET_BYTES
+    except ValueError:
+        return False

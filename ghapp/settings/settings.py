@@ -1,0 +1,128 @@
+"""All of the configuration, read by composition roots alone.
+
+Every refusal is a `ConfigurationError` of one line that names the key and says what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ghapp.addresses import http_url, listen, redis_url
+from ghapp.credentials import VARIABLES as CREDENTIALS
+from ghapp.credentials import AppCredentials, read_credentials
+from ghapp.errors import ConfigurationError
+from ghapp.settings.policy import org_policies, read_policy, read_toml
+from ghapp.settings.pools import command_env_of, pool_secrets_of, read_pools
+from ghapp.settings.tables import Policy, PoolSettings
+from ghapp.settings.values import did_you_mean, rows, table
+
+ADDRESSES = (
+    "GHAPP_CONFIG",
+    "GHAPP_REDIS_URL",
+    "GHAPP_STATE_DIR",
+    "GHAPP_GITHUB_API_URL",
+    "GHAPP_GITHUB_WEB_URL",
+    "GHAPP_LISTEN",
+    "GHAPP_PUBLIC_URL",
+    "GHAPP_LOG_FORMAT",
+    "GHAPP_LOKI_URL",
+    "GHAPP_SETUP_KEY",
+)
+
+CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+"""Kubernetes' own variables: how a cluster is reached, from outside and from one of its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of the configuration, checked."""
+
+    redis_url: str | None
+    state_dir: Path
+    api_url: str
+    web_url: str
+    listen: tuple[str, int]
+    public_url: str | None
+    log_format: Literal["json", "console"] | None
+    loki_url: str | None
+    credentials: AppCredentials | None = field(repr=False)
+    policy: Policy = field(default_factory=Policy)
+    org_policies: Mapping[str, Policy] = field(default_factory=dict)
+    pools: tuple[PoolSettings, ...] = ()
+    pool_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The Standard Webhooks secrets that `secret_env` names, by that name."""
+
+    command_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What pools' commands may be given of the environment; each is given the part that it names."""
+
+    cluster: Mapping[str, str] = field(default_factory=dict)
+    """What the environment says of how the cluster is reached; empty when there is none."""
+
+    setup_key: str | None = field(default=None, repr=False)
+    """Given by `up` to its web role alone: it may do without credentials, and serve /setup to whoever has this key."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> Settings:
+        """Read and check everything.
+
+        Raises:
+            ConfigurationError: for the first thing that is wrong.
+        """
+        known = {*CREDENTIALS, *ADDRESSES}
+        for name in environ:
+            if name.startswith("GHAPP_") and name not in known:
+                raise ConfigurationError(f"{name}: unknown variable{did_you_mean(name, known)}")
+        tables = read_toml(Path(environ["GHAPP_CONFIG"])) if environ.get("GHAPP_CONFIG") else {}
+        pools = read_pools(rows(tables, "pools"))
+        orgs = tables.pop("orgs", {})
+        tables.pop("pools", None)
+        policy = read_policy(tables)
+        state_dir = Path(environ.get("GHAPP_STATE_DIR") or _default_state_dir())
+        return cls(
+            redis_url=redis_url(environ),
+            state_dir=state_dir,
+            api_url=http_url(environ, "GHAPP_GITHUB_API_URL", "https://api.github.com"),
+            web_url=http_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
+            listen=listen(environ.get("GHAPP_LISTEN") or "127.0.0.1:8000"),
+            public_url=http_url(environ, "GHAPP_PUBLIC_URL", "") or None,
+            log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
+            loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
+            credentials=read_credentials(environ, state_dir),
+            setup_key=environ.get("GHAPP_SETUP_KEY") or None,
+            policy=policy,
+            org_policies=org_policies(table(orgs, "orgs"), policy),
+            pools=pools,
+            pool_secrets=pool_secrets_of(pools, environ),
+            command_env=command_env_of(pools, environ),
+            cluster={name: environ[name] for name in CLUSTER if environ.get(name)},
+        )
+
+    def of(self, org: str) -> Policy:
+        """The tables that hold for an org."""
+        return self.org_policies.get(org.lower(), self.policy)
+
+    def pools_of(self, org: str) -> tuple[PoolSettings, ...]:
+        """An org's configured pools, in the order in which they match."""
+        return tuple(pool for pool in self.pools if pool.org.lower() == org.lower())
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where the pools' pods are, each once; empty when no pool has any."""
+        return tuple(sorted({pool.namespace for pool in self.pools if pool.namespace}))
+
+
+def _default_state_dir() -> str:
+    from platformdirs import user_state_dir
+
+    return user_state_dir("ghapp", appauthor=False)
+
+
+def _log_format(value: str | None) -> Literal["json", "console"] | None:
+    if not value:
+        return None
+    if value not in ("json", "console"):
+        raise ConfigurationError(f"GHAPP_LOG_FORMAT: {value!r} is not valid; it takes json or console")
+    return "json" if value == "json" else "console"

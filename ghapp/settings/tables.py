@@ -1,0 +1,92 @@
+"""The tables of the policy and of its pools, with their defaults. Those that the judgement reads are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ghapp.health.cadence import BudgetLimits
+from ghapp.health.fuse import FuseLimits
+from ghapp.health.leaks.leak import LeakLimits
+from ghapp.health.plan import RemediationLimits
+from ghapp.health.verdict import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSettings:
+    """The `[sweep]` table: seconds between sweeps of one installation, and requests in flight for it."""
+
+    interval_seconds: float = 60.0
+    concurrency: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySettings:
+    """The `[deliveries]` table."""
+
+    redeliver_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSettings:
+    """The `[report]` table: `owner/repository` of the fleet's check run; None for no report."""
+
+    repository: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """One of `[[pools]]`: runners of `org` that bear all of `labels`, and how they are replaced.
+
+    `namespace` says where their pods are, whatever replaces them. The rest is for the gate of a blue/green pool.
+
+    Attributes:
+        shard_label: a runner label `shard:pink` puts it on shard pink, for `shard`.
+        shard_groups: else the runner group does: shard → the group's id.
+        shard_name: else the runner's name does: a pattern with the group `(?P<shard>…)`.
+        active_command: prints the name of the active shard; run without a shell, with no variable but PATH, HOME,
+            LANG and those of `active_env`.
+        active_url: answers with that name; instead of a command.
+        active_env: the names of variables that the command needs.
+        min_online: so many of a shard's runners must be online, unless whoever asks says how many.
+        settle_seconds: passing must hold for so long.
+        deploy_repository: `owner/name`, of the commits that are deployed; they bear a check run that says how it went.
+    """
+
+    org: str
+    name: str
+    labels: tuple[str, ...] = ()
+    replacer: Literal["cloudevents", "arc", "pods", "none"] = "none"
+    url: str | None = None
+    secret_env: str | None = None
+    namespace: str | None = None
+    replace_offline_after_seconds: float | None = None
+    shard_label: str | None = None
+    shard_groups: Mapping[str, int] = field(default_factory=dict)
+    shard_name: str | None = None
+    active_command: tuple[str, ...] = ()
+    active_url: str | None = None
+    active_env: tuple[str, ...] = ()
+    min_online: int = 1
+    settle_seconds: float | None = None
+    deploy_repository: str | None = None
+
+    @property
+    def active_source(self) -> str:
+        """The key that says which shard is active; empty where none does."""
+        return "active_command" if self.active_command else "active_url" if self.active_url else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Every table of one org."""
+
+    sweep: SweepSettings = field(default_factory=SweepSettings)
+    evidence: Limits = field(default_factory=Limits)
+    budget: BudgetLimits = field(default_factory=BudgetLimits)
+    fuse: FuseLimits = field(default_factory=FuseLimits)
+    remediation: RemediationLimits = field(default_factory=RemediationLimits)
+    deliveries: DeliverySettings = field(default_factory=DeliverySettings)
+    report: ReportSettings = field(default_factory=ReportSettings)
+    leaks: LeakLimits = field(default_factory=LeakLimits)

@@ -1,0 +1,115 @@
+"""Check what a TOML file says against the shape that it must have. A refusal names the key, and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Union
+
+from ghapp.addresses import shown
+from ghapp.errors import ConfigurationError
+from ghapp.health.rollout.shards import is_shard
+
+LONGEST_SECONDS = 365 * 86_400
+MOST = 1_000_000
+FRACTIONS = {"share", "fraction"}
+
+NAMES = {
+    "org": (r"[\w.-]+", "a login, as it stands in the organization's address"),
+    "repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
+    "deploy_repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
+    "name": (r"(?!\*$)[^/\x00-\x1f]+", "a name without a slash, and not *, which stands for all pools"),
+    "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "the name of a Kubernetes namespace"),
+    "owner_label": (r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "a Kubernetes label's key"),
+}
+"""By key: the pattern of what things are called, and how that is written."""
+
+
+def checked(shape: type[Any], row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A table's values by key, each as the field of that name in `shape` wants it."""
+    hints = typing.get_type_hints(shape)
+    for key in row:
+        if key not in hints:
+            raise ConfigurationError(f"{where} {key}: unknown key{did_you_mean(key, hints)}")
+    return {key: _value(value, hints[key], key, f"{where} {key}") for key, value in row.items()}
+
+
+def _value(value: Any, hint: Any, key: str, where: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        hint = next(each for each in typing.get_args(hint) if each is not types.NoneType)
+        return _value(value, hint, key, where)
+    if origin is Literal:
+        choices = typing.get_args(hint)
+        return require(value in choices, value, where, "one of " + ", ".join(choices))
+    if origin is Mapping:
+        return _groups(value, where)
+    if origin is tuple:
+        strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return tuple(require(strings, value, where, "a list of strings"))
+    return _SCALARS[hint](value, key, where)
+
+
+def _number(value: Any, key: str, where: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key in FRACTIONS:
+        return float(require(is_number and 0 < value <= 1, value, where, "a fraction above 0 and up to 1"))
+    return float(require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, "1 second or more, up to a year"))
+
+
+def _count(value: Any, _key: str, where: str) -> int:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return int(require(is_count and 1 <= value <= MOST, value, where, f"a whole number from 1 to {MOST:,}"))
+
+
+def string(value: Any, key: str, where: str) -> str:
+    """A string that is not empty, written as what `key` names is written."""
+    text = str(require(isinstance(value, str) and value != "", value, where, "a string"))
+    if key in NAMES:
+        pattern, right = NAMES[key]
+        require(re.fullmatch(pattern, text, re.ASCII), text, where, right)
+    return text
+
+
+def _groups(value: Any, where: str) -> dict[str, int]:
+    right = "a table of shards and the ids of their runner groups, such as { pink = 12, purple = 13 }"
+    rows = require(isinstance(value, dict), value, where, right)
+    for shard, group in rows.items():
+        is_id = isinstance(group, int) and not isinstance(group, bool) and group >= 1
+        require(is_shard(shard) and is_id, value, where, right)
+    return dict(rows)
+
+
+_SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: string}
+
+
+def require(holds: Any, value: Any, where: str, right: str) -> Any:
+    """`value`, when it `holds`; else the refusal that says what would be `right`."""
+    if not holds:
+        raise ConfigurationError(f"{where}: {shown(value)} is not valid; it takes {right}")
+    return value
+
+
+def table(value: Any, where: str) -> dict[str, Any]:
+    """What must be a table."""
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"[{where}]: must be a table")
+    return value
+
+
+def rows(tables: Mapping[str, Any], name: str) -> list[Any]:
+    """The rows of an array of tables; none when it is left out."""
+    found = tables.get(name, [])
+    if not isinstance(found, list):
+        raise ConfigurationError(f"[[{name}]]: must be an array of tables, written with two brackets")
+    return found
+
+
+def did_you_mean(name: str, known: typing.Iterable[str]) -> str:
+    """The end of a refusal: the known name that is nearest, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(names)}"
