@@ -9,8 +9,8 @@ STAMP  := $(VENV)/.installed
 run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
 	@$(BIN)/ghapp up --sandbox
 
-test: setup         ## the whole suite, in parallel, without a network; what takes long mostly waits, so two to a core
-	WORKERS=$$($(BIN)/python -c 'import os; print(2 * os.cpu_count())') && $(BIN)/pytest -n $$WORKERS --dist loadgroup
+test: setup         ## the whole suite, in parallel, without a network
+	$(BIN)/pytest -n auto --dist loadgroup
 
 picture: setup      ## the terminal in the README, from a real run
 	$(BIN)/python -m tests.picture docs/terminal.svg

@@ -150,7 +150,7 @@ async def _post(client: httpx.AsyncClient, attempt: Delivery, body: bytes) -> De
         answer = await client.post(attempt.url, content=body, headers=attempt.request_headers)
     except httpx.TimeoutException:
         return replace(attempt, status="timed out", status_code=504, duration=ANSWER_SECONDS)
-    except (httpx.HTTPError, httpx.InvalidURL):
+    except (httpx.HTTPError, httpx.InvalidURL, AttributeError):  # under uvloop, closed as it was made: it has no socket
         elapsed = time.perf_counter() - started
         return replace(attempt, status="failed to connect to host", status_code=502, duration=elapsed)
     return replace(
