@@ -26,6 +26,9 @@ FLIGHT_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
 """How long a call waits for room among those in flight, or for the minute's points."""
 
+LEAST_WAIT_SECONDS = 0.05
+"""Who waits waits for so long at least: a billionth of a point too many must not become a busy loop."""
+
 FAR_SECONDS = 7200.0
 """GitHub's hour is never further off: a date beyond this was written by a clock that had jumped, and is not heeded."""
 
@@ -42,7 +45,7 @@ local resets_in = (row.reset or 0) - now - (row.skew or 0)
 if resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * ceiling then
     return {'spent', tostring(resets_in)}
 end
-if flights >= tonumber(ARGV[6]) then return {'busy', '0.05'} end
+if flights >= tonumber(ARGV[6]) then return {'busy', ARGV[9]} end
 local minute = math.floor(now / 60)
 local this, last = row.this or 0, row.last or 0
 if row.minute ~= minute then
@@ -50,7 +53,7 @@ if row.minute ~= minute then
     this = 0
 end
 local over = this + last * (1 - (now / 60 - minute)) + points - tonumber(ARGV[7])
-if over > 0 then return {'busy', tostring(math.min(1, over / 10))} end
+if over > 0 then return {'busy', tostring(math.max(tonumber(ARGV[9]), math.min(1, over / 10)))} end
 redis.call('HSET', KEYS[1], 'minute', minute, 'this', this + points, 'last', last)
 redis.call('ZADD', KEYS[2], now + tonumber(ARGV[5]), ARGV[4])
 return {'go', '0'}
@@ -95,7 +98,7 @@ class Budget:
             BudgetSpentError: it may not go before the reset, or before the time that GitHub told us to wait.
         """
         flight, patience = secrets.token_hex(8), PATIENCE_SECONDS
-        fixed = [flight, FLIGHT_SECONDS, MOST_IN_FLIGHT, MOST_POINTS, FAR_SECONDS]
+        fixed = [flight, FLIGHT_SECONDS, MOST_IN_FLIGHT, MOST_POINTS, FAR_SECONDS, LEAST_WAIT_SECONDS]
         while True:
             where = [keys.budget(installation), keys.flights(installation)]
             said, wait = await self._enter(keys=where, args=[repr(self._clock()), ceiling, points, *fixed])

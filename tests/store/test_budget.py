@@ -9,7 +9,7 @@ from ghapp.errors import BudgetSpentError
 from ghapp.health.cadence import MOST_IN_FLIGHT, MOST_POINTS, Allowance
 from ghapp.store import budget as module
 from ghapp.store import keys
-from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, Budget, skew
+from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, LEAST_WAIT_SECONDS, Budget, skew
 
 ORG = 7
 RESET = 1_790_000_100
@@ -165,6 +165,23 @@ class TestTheMinute:
             await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
         with pytest.raises(BudgetSpentError):
             await budget.enter(ORG, 1.0, 1)
+
+    async def test_a_billionth_of_a_point_too_many_is_waited_for_and_not_asked_for_in_a_busy_loop(
+        self, budget, clock, monkeypatch
+    ):
+        clock.now = NOW - NOW % 60
+        for _ in range(MOST_POINTS):
+            await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
+        clock.now += 60 + 60 * (1 - 1e-6) / MOST_POINTS
+        waits = []
+
+        async def wait(seconds):
+            waits.append(seconds)
+            clock.now += seconds
+
+        monkeypatch.setattr(module.asyncio, "sleep", wait)
+        await budget.enter(ORG, 1.0, 1)
+        assert waits == [LEAST_WAIT_SECONDS]
 
     async def test_only_so_many_are_on_their_way_and_the_next_waits_for_one_to_land(self, budget):
         flights = [await budget.enter(ORG, 1.0, 1) for _ in range(MOST_IN_FLIGHT)]
