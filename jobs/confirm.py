@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from ghapp.errors import GitHubError
-from ghapp.github.api import Tenant
+from ghapp.github.tenant import Tenant
 from ghapp.health import absence
 from ghapp.health import evidence as seen
 from ghapp.health.absence import Look

@@ -14,7 +14,8 @@ from ghapp import work
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ConfigurationError
-from ghapp.github.api import GitHub, Tenant
+from ghapp.github.api import GitHub
+from ghapp.github.tenant import Tenant
 from ghapp.health.cadence import Purpose, ceiling
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings

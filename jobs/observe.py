@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from ghapp.errors import GitHubError, GitHubUnavailableError
 from ghapp.github import wire
-from ghapp.github.api import PER_PAGE, Tenant
+from ghapp.github.tenant import Tenant
+from ghapp.github.transport import PER_PAGE
 from ghapp.health.absence import Look
 from ghapp.health.evidence import Registration
 from ghapp.health.verdict import Reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ghapp.github.api import Removal
+from ghapp.github.tenant import Removal
 from ghapp.health import absence
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose

@@ -10,8 +10,8 @@ import httpx
 import msgspec
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.github.api import GitHub, expect
-from ghapp.github.transport import open_client
+from ghapp.github.api import GitHub
+from ghapp.github.transport import expect, open_client
 from ghapp.github.wire import read
 
 

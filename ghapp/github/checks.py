@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ghapp.github.api import Tenant
+from ghapp.github.tenant import Tenant
 from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE
 from ghapp.github.wire import read
 from ghapp.health.posting import Head

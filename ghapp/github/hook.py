@@ -10,7 +10,8 @@ import msgspec
 
 from ghapp.errors import NotFoundError
 from ghapp.github import wire
-from ghapp.github.api import PER_PAGE, GitHub, expect
+from ghapp.github.api import GitHub
+from ghapp.github.transport import PER_PAGE, expect
 from ghapp.health.redelivery import Attempt
 
 MOST_PAGES = 100

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from ghapp.github.api import Tenant, expect
+from ghapp.github.tenant import Tenant
+from ghapp.github.transport import expect
 from ghapp.github.wire import read
 from ghapp.health.deaths.postmortem import JobFacts
 

@@ -19,6 +19,7 @@ from githubkit.exception import RateLimitExceeded, RequestError, RequestFailed, 
 from ghapp.errors import (
     GitHubError,
     GitHubUnavailableError,
+    NotFoundError,
     PermissionMissingError,
     RateLimitedError,
     UnauthorizedError,
@@ -32,6 +33,7 @@ IN_FLIGHT = 100
 
 API_VERSION = "2022-11-28"
 FORBIDDEN = 403
+PER_PAGE = 100
 NOT_FOUND = 404
 TOO_MANY = 429
 UNSAID_SECONDS = 60.0
@@ -138,3 +140,17 @@ def _understand(method: str, path: str, response: httpx.Response) -> Answer:
             raise GitHubUnavailableError(f"{method} {path}: GitHub answered {status}")
         case status:
             raise GitHubError(f"{method} {path}: GitHub answered {status}")
+
+
+def expect(answer: Answer, path: str) -> bytes:
+    """The body of an answer that is neither 404 nor 422.
+
+    Raises:
+        NotFoundError: 404.
+        GitHubError: 422.
+    """
+    if answer.status == NOT_FOUND:
+        raise NotFoundError(f"{path}: GitHub answered 404")
+    if answer.status == UNPROCESSABLE:
+        raise GitHubError(f"{path}: GitHub answered {answer.status}")
+    return answer.body

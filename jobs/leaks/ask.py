@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ghapp.errors import GitHubError, NotFoundError
-from ghapp.github.api import Tenant
+from ghapp.github.tenant import Tenant
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.pod import Pod

@@ -10,7 +10,8 @@ import pytest
 
 from ghapp import errors
 from ghapp.credentials import AppCredentials
-from ghapp.github.api import GitHub, Removal, fingerprint
+from ghapp.github.api import GitHub
+from ghapp.github.tenant import Removal, fingerprint
 from ghapp.github.transport import open_client
 from ghapp.health.installation import Installation
 from ghapp.sandbox.config import SandboxConfig

@@ -18,11 +18,12 @@ from ghapp import errors
 from ghapp.credentials import AppCredentials
 from ghapp.github import app as itself
 from ghapp.github import wire
-from ghapp.github.api import GitHub, Removal
+from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.hook import deliver_again, failed_attempts
 from ghapp.github.jobs import Jobs
 from ghapp.github.manifest import convert
+from ghapp.github.tenant import Removal
 from ghapp.health.installation import Installation
 from ghapp.health.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.credentials import SharedToken

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.github.api import Listing
+from ghapp.github.tenant import Listing
 from ghapp.health.installation import Installation
 from ghapp.health.verdict import Reason
 from ghapp.store.pages import Pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ghapp.github.api import SETTLING_SECONDS
+from ghapp.github.tenant import SETTLING_SECONDS
 from ghapp.health.absence import Look
 from ghapp.health.cadence import Purpose
 from ghapp.health.evidence import Registration
