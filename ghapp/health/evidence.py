@@ -160,11 +160,26 @@ def _still_retired(evidence: Evidence, at: float) -> float | None:
     return evidence.retired_at
 
 
+def _may_have_outlived_its_job(evidence: Evidence, seen: Registration) -> bool:
+    """Whether this sight may prove it persistent, where GitHub does not say: its job is over, and it is online."""
+    is_unsaid = seen.ephemeral is None and evidence.ephemeral is None
+    return is_unsaid and seen.online and evidence.job_ended_at is not None
+
+
 def _outlived_its_job(evidence: Evidence, seen: Registration, at: float) -> bool:
-    """Whether this sight proves it persistent, where GitHub does not say: online, long after its job was over."""
-    unsaid = seen.ephemeral is None and evidence.ephemeral is None
-    ended = evidence.job_ended_at
-    return unsaid and seen.online and ended is not None and at > ended + LIST_LAG_SECONDS
+    """Whether it does: online when it was first seen after its job, and still long after that.
+
+    Two sights, both dated by our own clock: one alone may come from an old list, and be dated by a clock that jumped.
+    """
+    ended, first_seen_since = evidence.job_ended_at or 0.0, evidence.observed_at or 0.0
+    is_long_after = ended < first_seen_since and at > first_seen_since + LIST_LAG_SECONDS
+    return _may_have_outlived_its_job(evidence, seen) and evidence.online and is_long_after
+
+
+def _is_first_since_its_job(evidence: Evidence, seen: Registration, at: float) -> bool:
+    """Whether this sight is the first of those two, and must be recorded though nothing else has changed."""
+    ended = evidence.job_ended_at or 0.0
+    return _may_have_outlived_its_job(evidence, seen) and (evidence.observed_at or 0.0) <= ended < at
 
 
 def _is_ephemeral(evidence: Evidence, seen: Registration, at: float) -> bool | None:
@@ -201,6 +216,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         and evidence.retired_at is None
         and evidence.reregistered_as is None
         and evidence.overlooked_at is None
+        and not _is_first_since_its_job(evidence, seen, at)
         and not _outlived_its_job(evidence, seen, at)
     )
     if unchanged:

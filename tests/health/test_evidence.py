@@ -249,19 +249,34 @@ def test_what_github_stops_saying_of_ephemeral_is_kept(said):
     assert evidence.ephemeral is True
 
 
+FIRST = NOW + 60
+"""When it was first seen after its job."""
+
+
 @pytest.mark.parametrize(
-    ("after", "is_online", "ephemeral"),
+    ("was_online", "at", "is_online", "ephemeral"),
     [
-        (LIST_LAG_SECONDS, True, None),
-        (LIST_LAG_SECONDS + MICROSECOND, True, False),
-        (LIST_LAG_SECONDS + MICROSECOND, False, None),
+        (True, FIRST + LIST_LAG_SECONDS, True, None),
+        (True, FIRST + LIST_LAG_SECONDS + MICROSECOND, True, False),
+        (True, FIRST + LIST_LAG_SECONDS + MICROSECOND, False, None),
+        (False, FIRST + LIST_LAG_SECONDS + MICROSECOND, True, None),
     ],
-    ids=["maybe an old list", "it outlived its job", "its registration may linger"],
+    ids=["maybe an old list", "it outlived its job", "its registration may linger", "it came back in between"],
 )
-def test_a_runner_online_long_after_its_job_is_persistent_where_github_does_not_say(after, is_online, ephemeral):
+def test_a_runner_online_long_after_its_job_is_persistent_where_github_does_not_say(
+    was_online, at, is_online, ephemeral
+):
     evidence = job_ended(online(ephemeral=None), 9, NOW)
+    first = registration_seen(evidence, registration(online=was_online, ephemeral=None), FIRST, listed=True)
+    assert (first.observed_at, first.ephemeral) == (FIRST, None)
     shown = registration(online=is_online, ephemeral=None)
-    assert registration_seen(evidence, shown, NOW + after, listed=True).ephemeral is ephemeral
+    assert registration_seen(first, shown, at, listed=True).ephemeral is ephemeral
+
+
+def test_between_the_first_sight_after_its_job_and_the_one_that_proves_it_nothing_is_written():
+    shown = registration(online=True, ephemeral=None)
+    first = registration_seen(job_ended(online(ephemeral=None), 9, NOW), shown, FIRST, listed=True)
+    assert registration_seen(first, shown, FIRST + LIST_LAG_SECONDS, listed=True) is first
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from ghapp.health.absence import Look, answered, folds
 from ghapp.health.decision import decide
-from ghapp.health.evidence import LIST_LAG_SECONDS, job_started
+from ghapp.health.evidence import LIST_LAG_SECONDS, job_ended, job_started, registration_seen
 from ghapp.health.fuse import FuseLimits, FuseReason, Position, tally
 from ghapp.health.plan import RemediationLimits
 from ghapp.health.verdict import Limits, State, judge
@@ -73,3 +73,9 @@ def test_a_job_that_is_told_of_after_the_confirmation_takes_it_back():
 def test_what_was_done_before_the_job_was_told_of_stays_done():
     told = job_started(REPLACED, 7, NOW - 60)
     assert (told.confirmed_at, told.event_id) == (NOW, "e1")
+
+
+def test_an_old_list_read_by_a_clock_that_jumped_makes_no_ephemeral_runner_a_persistent_one():
+    spent = job_ended(online(ephemeral=None, observed_at=NOW - 30), 7, NOW)
+    shown = registration_seen(spent, registration(online=True, ephemeral=None), NOW + 86_400, listed=True)
+    assert shown.ephemeral is None

@@ -136,7 +136,7 @@ class Audit:
         evidence = self._engine.store.runners.get(machine.id)
         had_job = machine.last_job_over_at is not None or machine.job is not None
         may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT
-        is_replaced = evidence is not None and evidence.replaced_at is not None
+        is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
         if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
 
