@@ -73,6 +73,7 @@ class Endpoint(Strict):
     port: str
     path: str
     interval: str
+    honor_labels: bool
 
 
 class Monitoring(Strict):

@@ -85,21 +85,25 @@ def _resources(path: Path) -> list[Item]:
 
 
 def _generate(directory: Path, row: Object, items: list[Item]) -> list[Item]:
-    _refuse(row, {"name", "files", "behavior", "options"})
+    _refuse(row, {"name", "files", "envs", "behavior", "options"})
     options = row.get("options", {})
     _refuse(options, {"disableNameSuffixHash", "labels"})
     data = {}
-    for each in row["files"]:
+    for each in row.get("files", []):
         key, _, path = each.rpartition("=")
         data[key or Path(path).name] = (directory / path).read_text()
+    for path in row.get("envs", []):
+        told = [line for line in (directory / path).read_text().splitlines() if line.strip() and line[0] != "#"]
+        data |= {key: value for key, _, value in (line.partition("=") for line in told)}
     meta: Object = {"name": row["name"]}
     if options.get("labels"):
         meta["labels"] = dict(options["labels"])
-    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta} | ({"data": data} if data else {})
     if row.get("behavior") != "replace":
         return [*items, Item(made, hashed=not options.get("disableNameSuffixHash"))]
     (old,) = [each for each in items if each.thing["kind"] == "ConfigMap" and _name(each.thing) == row["name"]]
-    old.thing["data"] = data
+    old.thing.pop("data", None)
+    old.thing.update({"data": data} if data else {})
     return items
 
 
@@ -185,7 +189,7 @@ def _point_to(place: Any, renamed: dict[str, str]) -> None:
 
 
 def _digest(thing: Object) -> str:
-    told = {"kind": "ConfigMap", "name": "", "data": thing["data"]}  # kustomize leaves the name out
+    told = {"kind": "ConfigMap", "name": "", "data": thing.get("data", "")}  # kustomize leaves the name out
     text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

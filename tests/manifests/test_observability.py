@@ -1,5 +1,6 @@
 """Alerts and the dashboard ask for what is there; each alert has a runbook; the logs bear the labels that are asked for."""
 
+import ast
 import json
 import re
 
@@ -7,10 +8,13 @@ import pytest
 import yaml
 
 from ghapp import loki
+from ghapp.health.cluster.misfit import Kind
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.fuse import Position
 from ghapp.health.verdict import State
 from ghapp.web.metrics import HELP
-from tests.manifests.rendered import MANIFESTS, kinds
+from jobs.leaks import orphans
+from tests.manifests.rendered import MANIFESTS, ROOT, kinds
 
 HERE = MANIFESTS / "observability"
 RULES = [
@@ -21,7 +25,41 @@ ALLOY = yaml.safe_load((HERE / "alloy-values.yaml").read_text())
 CONFIG = ALLOY["alloy"]["configMap"]["content"]
 RUNBOOKS = {path.stem: path.read_text() for path in (HERE / "runbooks").glob("*.md")}
 HEADINGS = ["Is it an outage?", "Look at", "Do", "Never"]
-LABELS = {"org", "pool", "state", "position", "reason", "outcome", "event", "action", "work"}
+GAUGES = {
+    "ghapp_inbox_lag": set(),
+    "ghapp_dead_letters": set(),
+    "ghapp_budget_limit_calls": {"org"},
+    "ghapp_budget_used_calls": {"org"},
+    "ghapp_budget_left_calls": {"org"},
+    "ghapp_next_sweep_timestamp_seconds": {"org"},
+    "ghapp_runners": {"org", "pool", "state"},
+    "ghapp_fuse": {"org", "pool", "position"},
+    "ghapp_paused": {"org", "pool"},
+    "ghapp_last_sweep_timestamp_seconds": {"org"},
+    "ghapp_last_sweep_runners": {"org"},
+    "ghapp_sweeps_failing_since_timestamp_seconds": {"org", "reason"},
+    "ghapp_watch_view_age_seconds": {"namespace"},
+    "ghapp_phantoms": {"org", "kind"},
+}
+"""Labels of what `web.status` tells; those of counters are found where they are counted."""
+
+REAPER = {"reaped", "gone", "changed", "spared", "failed", "skipped"}
+
+
+def counted():
+    """Labels of each counter, by what the code counts."""
+    found = {}
+    for path in [*(ROOT / "jobs").rglob("*.py"), *(ROOT / "ghapp").rglob("*.py")]:
+        for call in (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)):
+            names = [each.value for each in call.args if isinstance(each, ast.Constant)]
+            metric = [name for name in names if re.fullmatch(r"ghapp_\w+_total", str(name))]
+            if metric and (getattr(call.func, "attr", "") or getattr(call.func, "id", "")) in ("add", "count"):
+                labels = {keyword.arg for keyword in call.keywords}
+                assert found.setdefault(metric[0], labels) == labels, f"{metric[0]} is counted in two ways"
+    return found
+
+
+LABELS = GAUGES | counted()
 
 QUERIES = [
     *((f"alert {rule['alert']}", rule["expr"]) for rule in RULES),
@@ -48,14 +86,33 @@ def test_what_is_asked_for_is_there(query):
     assert metrics(query) <= HELP.keys()
 
 
+VALUES = {
+    "state": {each.value for each in State},
+    "position": {each.value for each in Position},
+    "cause": {each.value for each in Cause},
+    "kind": {each.value for each in Kind},
+    "outcome": REAPER,
+}
+
+
+def test_every_number_is_known_with_its_labels():
+    assert LABELS.keys() == HELP.keys()
+
+
+def test_what_becomes_of_a_stamped_pod_is_called_so():
+    words = (orphans.REAPED, orphans.GONE, orphans.CHANGED, orphans.SPARED, orphans.FAILED, orphans.SKIPPED)
+    assert set(words) == REAPER
+
+
 @pytest.mark.parametrize("query", [query for _, query in QUERIES], ids=[name for name, _ in QUERIES])
-def test_labels_and_their_values_are_ours(query):
-    """A value that nothing ever has is an alert that never fires."""
-    values = {"state": {each.value for each in State}, "position": {each.value for each in Position}}
-    for label, text in re.findall(r'(\w+)(?:=~|!=|=)"([^"$]+)"', query):
-        assert set(text.split("|")) <= values[label]
-    grouped = {name.strip() for group in re.findall(r"\b(?:by|on) \(([^)]*)\)", query) for name in group.split(",")}
-    assert grouped <= LABELS
+def test_labels_and_their_values_are_those_of_the_numbers_that_are_asked_for(query):
+    """A value that nothing ever has is an alert that never fires; a label that is not there groups all into one."""
+    for metric, chosen in re.findall(r"\b(ghapp_\w+){([^}]*)}", query):
+        for label, text in re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"]*)"', chosen):
+            assert label in LABELS[metric]
+            assert text.startswith("$") or set(text.split("|")) <= VALUES[label]
+    groups = [{name.strip() for name in group.split(",")} for group in re.findall(r"\b(?:by|on) \(([^)]*)\)", query)]
+    assert all(any(group <= LABELS[metric] for metric in metrics(query)) for group in groups)
     assert query.count("(") == query.count(")")
     assert query.count("{") == query.count("}")
 
@@ -87,11 +144,6 @@ def test_every_number_is_shown_or_alerted_on(name):
         "ghapp_last_sweep_runners",
         "ghapp_reports_total",
         "ghapp_check_requests_total",
-        # of the cluster side, which has no panels yet
-        "ghapp_deaths_total",
-        "ghapp_orphans_reaped_total",
-        "ghapp_watch_view_age_seconds",
-        "ghapp_phantoms",
     }
     assert (name in {each for _, query in QUERIES for each in metrics(query)}) is not (name in unused)
 
@@ -134,6 +186,14 @@ def test_the_dashboards_panels_are_told_apart_and_do_not_overlap():
     ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24
+
+
+def test_a_numbers_own_labels_are_kept_by_who_scrapes_it():
+    """Prometheus' operator gives each series the Service's `namespace`, and would rename one of its own."""
+    theirs = {"namespace", "pod", "service", "container", "endpoint", "job", "instance"}
+    assert {name for name, labels in LABELS.items() if labels & theirs} == {"ghapp_watch_view_age_seconds"}
+    (monitor,) = kinds("production", "ServiceMonitor")
+    assert all(each["honorLabels"] is True for each in monitor["spec"]["endpoints"])
 
 
 def test_production_brings_alerts_and_dashboard():

@@ -45,6 +45,12 @@ def environment(overlay, template, tmp_path):
         if "secret" in volume:
             files |= {f"{mounts[volume['name']]}/{key}": text for key, text in APP_FILES.items()}
     environ = {}
+    for row in container["envFrom"]:
+        if "configMapRef" in row:
+            (config,) = [
+                each for each in kinds(overlay, "ConfigMap") if each["metadata"]["name"] == row["configMapRef"]["name"]
+            ]
+            environ |= config.get("data", {})
     for row in container["env"]:
         value = (
             row["value"]
@@ -71,6 +77,41 @@ def test_ghapp_takes_a_roles_configuration(overlay, role, tmp_path):
     assert settings.redis_url == SECRETS[("ghapp-redis", "url")]
     assert settings.log_format == "json"
     assert (settings.credentials is not None) is (role in ("web", "worker"))
+
+
+ADDRESS_FILES = sorted(MANIFESTS.rglob("ghapp.env"))
+
+
+@pytest.mark.parametrize("path", ADDRESS_FILES, ids=lambda path: path.parent.parent.name)
+def test_every_line_of_the_addresses_can_be_uncommented(path, tmp_path):
+    """Kustomize takes a line as it is, to its end: whatever is said of an address stands above it."""
+    lines = [line.lstrip("#") for line in path.read_text().splitlines() if re.match(r"#?GHAPP_", line)]
+    environ = dict(line.split("=", 1) for line in lines)
+    assert environ.keys() == {"GHAPP_PUBLIC_URL", "GHAPP_LOKI_URL", "GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"}
+    settings = Settings.read({**environ, "GHAPP_STATE_DIR": str(tmp_path)})
+    assert settings.public_url == environ["GHAPP_PUBLIC_URL"]
+    assert settings.loki_url == environ["GHAPP_LOKI_URL"]
+    assert not any(" " in value for value in environ.values())
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_role_is_given_the_same_addresses_and_whoever_changes_them_restarts_it(overlay):
+    given = [
+        next(row["configMapRef"]["name"] for row in container["envFrom"] if "configMapRef" in row)
+        for role in ("web", "worker", "clock", "watch")
+        for container in workload(overlay, f"ghapp-{role}")["spec"]["template"]["spec"]["containers"]
+    ]
+    assert len(set(given)) == 1
+    assert re.fullmatch(r"ghapp-env-[a-z0-9]{10}", given[0])
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_has_what_a_person_is_told_to_write_into(overlay):
+    roles = MANIFESTS / "overlays" / overlay / "roles"
+    (policy,) = [each for each in kinds(overlay, "ConfigMap") if each["metadata"]["name"].startswith("ghapp-config-")]
+    assert policy["data"] == {"ghapp.toml": (roles / "ghapp.toml").read_text()}
+    told = (MANIFESTS / "README.md").read_text()
+    assert all(f"`roles/{name}`" in told and (roles / name).exists() for name in ("ghapp.toml", "ghapp.env"))
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

@@ -7,10 +7,11 @@ import click
 import pytest
 
 from ghapp.cli import main
-from tests.manifests.rendered import MANIFESTS
+from tests.manifests.rendered import MANIFESTS, ROOT
 
 PAGES = [
     *MANIFESTS.rglob("*.md"),
+    ROOT / "docs" / "kubernetes.md",
     MANIFESTS / "observability" / "alerts.yaml",
     MANIFESTS / "observability" / "dashboard.json",
 ]
