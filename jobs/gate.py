@@ -1,21 +1,18 @@
 """Say on the deployed commit whether its shard may take over: one check run, from the deploy to the gate's answer.
 
 Asked for by whoever tells of a deploy, and by the clock while a round goes on. One process at a time looks, and finds
-a check run of ours before it creates one: a crash between the creation and its record leaves one check run.
+a check run of ours before it creates one: a crash between the creation and its record leaves one check run. A round
+whose place another deploy took is ended first: no commit waits for ever.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from ghapp import work
-from ghapp.errors import BudgetSpentError, GitHubError, PermissionMissingError, RateLimitedError
+from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
-from ghapp.health.cadence import Purpose
 from ghapp.health.installation import Installation
-from ghapp.health.report import Report
 from ghapp.health.rollout.active import Deploy
-from ghapp.health.rollout.announcement import announcement, gist_of, name_of
+from ghapp.health.rollout.announcement import announcement, farewell, gist_of, name_of
 from ghapp.health.rollout.gate import Gate, Question, judge_gate
 from ghapp.health.rollout.rounds import (
     Round,
@@ -26,43 +23,18 @@ from ghapp.health.rollout.rounds import (
     observed,
     open_rounds,
     place_of,
-    subject_of,
+    superseded,
 )
 from ghapp.log import logger
 from ghapp.settings import PoolSettings
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.gates import Gates
 from ghapp.store.shards import Shards
+from jobs.gatechecks import PASSING, POSTED, SETBACK_SECONDS, SETBACKS, Outcome, checks_of, outcome_of, post
 from jobs.house import House, furnished, open_house
 from jobs.shardsight import Sight, sight_of
 
 log = logger(__name__)
-
-SETBACK_SECONDS = 300.0
-"""What somebody must mend first is tried again so often."""
-
-
-class Outcome(StrEnum):
-    """What became of one look at one round, as it is counted with other check runs."""
-
-    NOTHING_TO_DO = "nothing-to-do"
-    CREATED = "created"
-    UPDATED = "updated"
-    PERMISSION_MISSING = "permission-missing"
-    REFUSED = "refused"
-    NOT_NOW = "not-now"
-    UNAVAILABLE = "unavailable"
-
-
-SETBACKS = {Outcome.PERMISSION_MISSING: SETBACK_SECONDS, Outcome.REFUSED: SETBACK_SECONDS}
-"""Seconds in which GitHub is not asked again; after the others the next look tries."""
-
-FAILURES: dict[type[GitHubError], Outcome] = {
-    PermissionMissingError: Outcome.PERMISSION_MISSING,
-    RateLimitedError: Outcome.NOT_NOW,
-    BudgetSpentError: Outcome.NOT_NOW,
-}
-POSTED = (Outcome.CREATED, Outcome.UPDATED)
 
 
 async def report_gates(installation_id: int) -> None:
@@ -79,15 +51,17 @@ async def report_gates_of(house: House, installation_id: int) -> dict[str, Outco
             return {}
         pools = [pool for pool in house.settings.pools_of(installation.org) if pool.deploy_repository]
         known, done = await Gates(house.redis).rounds(installation_id), {}
+        deploys = {pool.name: await Shards(house.redis).deploys(installation_id, pool.name) for pool in pools}
+        gone = superseded(pools, deploys, known)
+        held = {place for place, begun in gone.items() if not await _is_ended(house, installation, place, begun, pools)}
         for pool in pools:
-            deploys = await Shards(house.redis).deploys(installation_id, pool.name)
-            goes_on = open_rounds(pool, deploys, known, house.clock())
+            goes_on = open_rounds(pool, deploys[pool.name], known, house.clock())
+            goes_on = [(deploy, begun) for deploy, begun in goes_on if place_of(pool.name, deploy.shard) not in held]
             if not goes_on:
                 continue
-            sight = await sight_of(house, installation, pool, deploys)
-            name = name_of(pool.name, is_alone=_is_alone(pool, pools))
+            sight = await sight_of(house, installation, pool, deploys[pool.name])
             for deploy, begun in goes_on:
-                look = _Look(house, installation, pool, deploy, name)
+                look = _Look(house, installation, pool, deploy, _name(pool.name, pools))
                 done[place_of(pool.name, deploy.shard)] = await look.run(begun, sight)
     return done
 
@@ -105,8 +79,9 @@ async def begin_again(house: House, installation: Installation, repository: str,
     gates, found = Gates(house.redis), False
     async with house.claims.hold("gate", installation.id, OUTLIVING_SECONDS) as mine:
         for place, begun in (await gates.rounds(installation.id) if mine else {}).items():
-            is_meant = begun.check_run == check_run if check_run else begun.sha == sha
-            if is_meant and begun.check_run is not None and begun.repository.lower() == repository.lower():
+            is_there = begun.sha == sha and begun.repository.lower() == repository.lower()
+            is_meant = begun.check_run == check_run if check_run else is_there  # a repository may be renamed
+            if is_meant and begun.check_run is not None:
                 await gates.keep(installation.id, place, begun_again(begun, house.clock()))
                 found = True
     if found:
@@ -114,8 +89,27 @@ async def begin_again(house: House, installation: Installation, repository: str,
     return found
 
 
-def _is_alone(pool: PoolSettings, pools: list[PoolSettings]) -> bool:
-    return [str(each.deploy_repository).lower() for each in pools].count(str(pool.deploy_repository).lower()) == 1
+def _name(pool: str, pools: list[PoolSettings]) -> str:
+    repositories = {each.name: str(each.deploy_repository).lower() for each in pools}
+    return name_of(pool, is_alone=list(repositories.values()).count(repositories.get(pool, "")) <= 1)
+
+
+async def _is_ended(
+    house: House, installation: Installation, place: str, begun: Round, pools: list[PoolSettings]
+) -> bool:
+    """End a round that another deploy supersedes, and say so on its commit; False when GitHub is to be asked again."""
+    pool, shard = place.split("/")
+    try:
+        checks = await checks_of(house, installation, begun, place, _name(pool, pools))
+        check_run = begun.check_run if begun.check_run is not None else await checks.find(begun.sha)
+        if check_run is not None:
+            await checks.update(check_run, farewell(pool, shard))
+    except GitHubError as error:
+        if outcome_of(error) in PASSING and not is_forgotten(begun, house.clock()):
+            return False
+        log.warning("gate not ended", installation=installation.id, place=place, sha=begun.sha, why=str(error))
+    await Gates(house.redis).keep(installation.id, place, begun._replace(over=True))
+    return True
 
 
 class _Look:
@@ -130,13 +124,14 @@ class _Look:
         now, outcome, why = self._house.clock(), Outcome.NOTHING_TO_DO, ""
         after, gate, stage = self._judged(begun, sight, now)
         try:
-            if now >= begun.again_at and begun.private is None:
+            is_due = not now < begun.again_at <= now + SETBACK_SECONDS  # one from a clock that had jumped is
+            if is_due and begun.private is None:
                 after = after._replace(private=await (await self._checks(begun)).is_private())
                 after, gate, stage = self._judged(after, sight, now)
-            if now >= begun.again_at:
+            if is_due:
                 after, outcome = await self._say(after, gate, stage, now)
         except GitHubError as error:
-            outcome, why = FAILURES.get(type(error), Outcome.UNAVAILABLE), str(error)
+            outcome, why = outcome_of(error), str(error)
         if outcome not in (Outcome.NOTHING_TO_DO, *POSTED):
             after = self._put_off(after, outcome, why, now)
         is_said = stage is not Stage.WAITS and not after.setback
@@ -153,18 +148,16 @@ class _Look:
         return observed(begun, gate, self._pool.settle_seconds or 0.0, now)
 
     async def _checks(self, begun: Round) -> Checks:
-        if not self._installation.may("checks", "write"):
-            raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
-        tenant = await self._house.tenant(self._installation, Purpose.REPORT)
-        subject = subject_of(self._pool.name, self._deploy)
-        return Checks(tenant, begun.repository, self._house.settings.public_url, name=self._name, subject=subject)
+        return await checks_of(self._house, self._installation, begun, self._place, self._name)
 
     async def _say(self, begun: Round, gate: Gate, stage: Stage, now: float) -> tuple[Round, Outcome]:
         report = announcement(gate, begun, stage)
         gist = gist_of(report, gate)
         if not is_to_be_posted(begun, report.digest, gist, now):
             return begun, Outcome.NOTHING_TO_DO
-        check_run, outcome = await _post(await self._checks(begun), begun, report)
+        if begun.check_run is None:  # known before it is posted, so that it is ended even after a crash
+            await Gates(self._house.redis).keep(self._installation.id, self._place, begun)
+        check_run, outcome = await post(await self._checks(begun), begun, report)
         if check_run is None:
             return begun._replace(check_run=None), Outcome.REFUSED
         told = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
@@ -188,11 +181,3 @@ class _Look:
             "repository": begun.repository,
             "sha": begun.sha,
         }
-
-
-async def _post(checks: Checks, begun: Round, report: Report) -> tuple[int | None, Outcome]:
-    """Where we know of no check run of this round there may be one all the same."""
-    known = begun.check_run if begun.check_run is not None else await checks.find(begun.sha)
-    if known is not None and await checks.update(known, report):
-        return known, Outcome.UPDATED
-    return await checks.create(begun.sha, report), Outcome.CREATED

@@ -38,7 +38,7 @@ async def sight_of(house: House, installation: Installation, pool: PoolSettings,
     deaths = None
     if house.settings.namespaces:
         since = house.clock() - LOOP_SECONDS
-        deaths = await Deaths(house.redis, house.clock).recent(installation.id, since, MOST_DEATHS)
+        deaths = await Deaths(house.redis, house.clock).unclean(installation.id, since, MOST_DEATHS)
     answer = await Shards(house.redis).answer(installation.id, pool.name) if pool.active_source else None
     return Sight(
         Known(

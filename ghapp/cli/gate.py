@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from io import SEEK_END
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ SWEEPS = 3
 """Passing holds from one list to another: so many intervals more are waited for the lists that show it."""
 
 LONGEST_SECONDS = 86_400.0
+
+INTERRUPTED = 130
+"""As shells tell of Ctrl-C."""
 
 
 class Seconds(click.FloatRange):
@@ -64,7 +68,7 @@ def gate(
     canary: bool,
     as_json: bool,
 ) -> None:
-    """May this shard take over? Exits 0 when it may, and 1 when not, with what to do next.
+    """May this shard take over? Exits 0 when it may, and 1 when not, with what to do next; 130 when interrupted.
 
     Example: ghapp gate acme linux-4vcpu pink --min-online 3 --timeout 600 --settle 60
     """
@@ -73,13 +77,19 @@ def gate(
     settings = settings_here()
     rule = blue_green(settings, org, pool)
     hold = settle if settle is not None else rule.settle_seconds or 0.0
+    if version == "":
+        raise click.BadParameter("it takes a version, as 2.336.0; leave it out for any", param_hint="--version")
     if timeout is not None and timeout < hold:
         raise click.UsageError(f"--timeout {timeout:g} leaves no time to settle for {hold:g} seconds; give it more")
     log = None if provision_log is None else _read(provision_log)
     question = Question(shard, min_online or rule.min_online, version, canary, log)
     longest = hold + SWEEPS * settings.of(org).sweep.interval_seconds if hold else 0.0
     patience = Patience(timeout or 0.0, longest if timeout is None else timeout, hold)
-    answer = run(_watch(settings, org, rule, question, patience))
+    try:
+        answer = run(_watch(settings, org, rule, question, patience))
+    except KeyboardInterrupt:  # it is not said to fail: nobody waited for the answer
+        click.echo("ghapp: interrupted; whether it passes is not known", err=True)
+        sys.exit(INTERRUPTED)
     if as_json:
         click.echo(json.dumps(answer.document(), indent=2))
     else:
@@ -140,10 +150,14 @@ def _printable(line: str) -> str:
 def _read(path: Path) -> Provision:
     try:
         with path.open("rb") as file:
+            if file.seekable() and file.seek(0, SEEK_END) > LARGEST_BYTES:
+                file.seek(-LARGEST_BYTES, SEEK_END)
+            elif file.seekable():
+                file.seek(0)
             log = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise click.BadParameter(f"cannot read {path}: {error.strerror}", param_hint="--provision-log") from None
-    if len(log) > LARGEST_BYTES:
+    if len(log) > LARGEST_BYTES:  # of a pipe the end is not to be had without all that comes before
         raise click.BadParameter(f"{path} has more than {LARGEST_BYTES:,} bytes", param_hint="--provision-log")
     found = provision(log.decode("utf-8", "replace"))
     if found == Provision():

@@ -1,6 +1,7 @@
 """The gate of a blue/green pool: may this shard take over; and what deploys tell of their shards.
 
-What the pool's own command or URL says is read from the store: this process runs no commands.
+What the pool's own command or URL says is read from the store: this process runs no commands. Nothing is decided on
+what was last known here: whatever the gate rests on is read anew, and while Redis is away there is no answer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from ghapp.health.rollout.shardstanding import LOOP_SECONDS, Known
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import understood
 from ghapp.store.deaths import Deaths
+from ghapp.store.demand import Demand
+from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
 from ghapp.web.auth import Gate
 from ghapp.web.body import body_of, understood_as
@@ -39,11 +42,12 @@ AHEAD_SECONDS = 300.0
 
 TAKES = '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42"}, the last two optional'
 NOT_A_SHARD = "a shard is called by letters, digits and . _ : - between them, 100 at most"
+ASKED = {"min_online", "canary", "version"}
 FLAGS = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 
 class Told(msgspec.Struct, forbid_unknown_fields=True):
-    """What a deploy says of a shard. What is left out stays as it was; a first deploy is of now."""
+    """What a deploy says of a shard. What is left out stays as it was; a first deploy, or of another ref, is of now."""
 
     role: Literal["active", "inactive"]
     deployed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
@@ -56,6 +60,7 @@ class Shard:
     def __init__(self, settings: Settings, redis: Redis, reads: Reads, gate: Gate, ask: Ask, clock: Clock) -> None:
         self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
         self._shards, self._deaths = Shards(redis), Deaths(redis, clock)
+        self._runners, self._demand = Runners(redis), Demand(redis)
 
     def routes(self) -> Sequence[Route]:
         """Both of them."""
@@ -78,12 +83,18 @@ class Shard:
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         query = request.query_params
+        if set(query) - ASKED or len(query.multi_items()) > len(query):
+            return problem(
+                400, f"the gate takes {', '.join(sorted(ASKED))}, each once: nothing that is asked is left out"
+            )
+        if query.get("version") == "":
+            return problem(400, "version takes a version, as 2.336.0; leave it out for any")
         least, canary = query.get("min_online", str(pool.min_online)), query.get("canary", "").lower()
         if not (least.isascii() and least.isdigit() and len(least) <= MOST_DIGITS and int(least) >= 1):
             return problem(400, f"min_online takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
         if canary not in FLAGS:
             return problem(400, "canary takes true or false")
-        question = Question(shard, int(least), query.get("version") or None, FLAGS[canary])
+        question = Question(shard, int(least), query.get("version"), FLAGS[canary])
         gate = judge_gate(question, await self._known(of, pool, now), await self._sources(of, pool), now)
         return Response(msgspec.json.encode(gate.document()), media_type="application/json")
 
@@ -102,16 +113,13 @@ class Shard:
             return problem(400, NOT_A_SHARD)
         at = None if told.deployed_at is None else told.deployed_at.timestamp()
         if at is not None and not 0 < at <= now + AHEAD_SECONDS:
-            return problem(400, "deployed_at is a time to come; it takes when the shard was deployed")
+            when = "a time to come" if at > 0 else "before 1970"
+            return problem(400, f"deployed_at is {when}; it takes when the shard was deployed")
         by = await self._gate.who(request)
-
-        def deploy(last: Deploy | None) -> Deploy:
-            deployed_at = at if at is not None else now if last is None else last.deployed_at
-            ref = told.ref if told.ref is not None else "" if last is None else last.ref
-            return Deploy(shard, Role(told.role), deployed_at, now, ref, by)
-
         async with understood():
-            said = await self._shards.tell(of.installation.id, pool.name, deploy)
+            said = await self._shards.tell(
+                of.installation.id, pool.name, lambda last: _deploy(last, shard, told, at, now, by)
+            )
             if pool.deploy_repository and commit_of(said.ref):  # and if this is lost, the clock asks
                 await self._ask(Work.GATE, of.installation.id, key=gates_key(of.installation.id), retry=False)
         return Response(status_code=204)
@@ -126,14 +134,15 @@ class Shard:
         return problem(404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}")
 
     async def _known(self, of: Org, pool: PoolSettings, now: float) -> Known:
-        deaths = None
-        if self._settings.namespaces:
-            async with understood():
-                deaths = await self._deaths.recent(of.installation.id, now - LOOP_SECONDS, MOST_DEATHS)
-        runners, jobs = await self._reads.runners(of), await self._reads.jobs(of)
+        installation, deaths = of.installation.id, None
+        async with understood():
+            survey = await self._runners.survey(installation)  # first: what is read after it is no older
+            runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
+            if self._settings.namespaces:
+                deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
         org = of.installation.org
         rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
-        return Known(pool, rules, runners.values(), of.survey, limits, jobs, deaths)
+        return Known(pool, rules, runners.values(), survey, limits, jobs, deaths)
 
     async def _sources(self, of: Org, pool: PoolSettings) -> Sources:
         installation = of.installation.id
@@ -141,3 +150,14 @@ class Shard:
             deploys = await self._shards.deploys(installation, pool.name)
             answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
         return Sources(deploys, pool.active_source, answer)
+
+
+def _deploy(last: Deploy | None, shard: str, told: Told, at: float | None, now: float, by: str) -> Deploy:
+    """What is known of a shard's deploy now. Another `ref` is another deploy: of now, unless it says when."""
+    ref = told.ref if told.ref is not None else "" if last is None else last.ref
+    if at is None:
+        at = last.deployed_at if last is not None and last.ref == ref else now
+    first = now
+    if last is not None and (last.deployed_at, last.ref) == (at, ref):
+        first = min(last.first_told_at, now)  # of a clock that has jumped
+    return Deploy(shard, Role(told.role), at, now, ref, by, first)

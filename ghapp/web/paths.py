@@ -148,7 +148,9 @@ def _shards() -> Schema:
         },
         "/v1/orgs/{org}/pools/{pool}/shards/{shard}": {
             "put": call(
-                "Say what a deploy made of this shard. What is left out stays as it was told last.",
+                "Say what a deploy made of this shard. What is left out stays as it was told last; another `ref` is a "
+                "deploy of now. Where the pool names a `deploy_repository` and `ref` is a commit, the check run "
+                '"Runner gate" follows on that commit until the shard passes.',
                 "claim",
                 empty(204, "Recorded; the last word holds.") | problems(404, 413),
                 ["pool", "shard"],

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -110,11 +111,19 @@ async def test_a_pool_without_a_source_is_not_asked(settings):
 
 class Parameter(BaseHTTPRequestHandler):
     def do_GET(self):
-        status, body = {"/pink": (200, b"pink\n"), "/long": (200, b"a" * 99_999)}.get(self.path, (503, b"pink"))
+        status, body = {
+            "/pink": (200, b"pink\n"),
+            "/long": (200, b"a" * 3_000_000),
+            "/case": (200, b"PINK"),
+            "/html": (200, b"<!doctype html><p>pink</p>"),
+            "/empty": (200, b" \n"),
+            "/moved": (302, b"pink"),
+        }.get(self.path, (503, b"pink"))
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        with suppress(ConnectionError):  # whoever has read enough goes
+            self.wfile.write(body)
 
     def log_message(self, *_):
         pass
@@ -134,6 +143,10 @@ def url():
         ("/pink", Answer("pink", "", NOW)),
         ("/long", Answer("", f"it said more than {LARGEST_BYTES} bytes", NOW)),
         ("/gone", Answer("", "it answered 503", NOW)),
+        ("/case", Answer("PINK", "", NOW)),
+        ("/html", Answer("", "what it said is not the name of a shard", NOW)),
+        ("/empty", Answer("", "it said nothing", NOW)),
+        ("/moved", Answer("", "it answered 302", NOW)),
     ],
 )
 async def test_what_a_url_answers_is_the_shard_or_the_reason_why_not(settings, url, path, answer):

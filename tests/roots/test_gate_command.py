@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
+from contextlib import suppress
+from io import SEEK_END
+from threading import Thread
 
 import pytest
 
 from ghapp.health.evidence import Registration, Survey, job_started, registration_seen
 from ghapp.health.installation import Installation
 from ghapp.health.rollout.active import Deploy, Role
+from ghapp.health.rollout.provision import LARGEST_BYTES
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
@@ -94,6 +99,43 @@ async def test_a_log_that_is_not_terraform_s_is_said_and_left_out(fleet, ghapp, 
     assert done.stderr == f"ghapp: {tmp_path}/log does not say what Terraform did; going on without it\n"
 
 
+async def test_a_log_of_fifty_megabytes_is_read_from_its_end(fleet, ghapp, tmp_path):
+    with (tmp_path / "log").open("wb") as file:
+        file.truncate(50_000_000)
+        file.seek(0, SEEK_END)
+        file.write(f"\n\x1b[1m\x1b[32m{NOTHING_DONE}".encode())
+    done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout)["next"][0]["step"] == "recreate what is unhealthy: the machines of pink"
+
+
+async def test_of_a_pipe_no_more_is_read_than_there_is_room_for(fleet, ghapp, tmp_path):
+    os.mkfifo(tmp_path / "log")
+
+    def pour():
+        with suppress(BrokenPipeError), (tmp_path / "log").open("wb") as pipe:
+            for _ in range(LARGEST_BYTES // 65_536 + 1):
+                pipe.write(b"x" * 65_536)
+
+    pouring = Thread(target=pour)
+    pouring.start()
+    done = ghapp("acme", "linux", "pink", "--provision-log", str(tmp_path / "log"))
+    pouring.join()
+    assert done.returncode == 2
+    assert "has more than 16,777,216 bytes" in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["for people", "for machines"])
+async def test_whoever_interrupts_it_is_told_no_answer(fleet, ghapp, more):
+    words = ["acme", "linux", "pink", "--min-online", "9", "--timeout", "3600", *more]
+    command = [sys.executable, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGINT); print('purple')"]
+    done = ghapp(*words, rows=f"active_command = {json.dumps(command)}")
+    assert done.returncode == 130, "neither passed nor failed"
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1] == "ghapp: interrupted; whether it passes is not known"
+    assert "Traceback" not in done.stderr
+
+
 async def test_it_waits_with_progress_and_gives_up_when_time_is_over(fleet, ghapp):
     done = ghapp("acme", "linux", "pink", "--min-online", "2", "--timeout", "2")
     assert done.returncode == 1
@@ -133,7 +175,13 @@ async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghap
         ),
         (["acme", "mac", "pink"], "[[pools]] mac: acme has no such pool"),
         (["acme", "linux", "pink", "--min-online", "0"], "--min-online"),
+        (["acme", "linux", "pink", "--min-online", "many"], "--min-online"),
+        (["acme", "linux", "pink", "--version", ""], "it takes a version, as 2.336.0"),
         (["acme", "linux", "pink", "--timeout", "nan"], "--timeout"),
+        (["acme", "linux", "pink", "--timeout", "inf"], "--timeout"),
+        (["acme", "linux", ""], "'' is no shard's name"),
+        (["acme", "linux", "pink/../purple"], "is no shard's name"),
+        (["acme", "linux", "pınk"], "is no shard's name"),
         (["acme", "linux", "pink", "--timeout", "-1"], "--timeout"),
         (["acme", "linux", "pink", "--timeout", "5", "--settle", "6"], "leaves no time to settle for 6 seconds"),
         (["acme", "linux", "pink", "--provision-log", "/nowhere"], "cannot read /nowhere"),

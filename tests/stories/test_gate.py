@@ -149,7 +149,7 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
 async def test_both_are_down_and_that_is_an_outage(shards):
     async with shards() as it:
         it.sandbox.control.take_offline("acme", ids=it.runners("pink") + it.runners("purple"), alive=False)
-        for _ in range(6):
+        for _ in range(7):
             await it.live()
         answer = await it.gate()
         active = await it.gate(shard="purple")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,10 +12,13 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
+from ghapp.github.checks import Checks
 from ghapp.health.rollout.rounds import FORGET_SECONDS, GIVE_UP_SECONDS
 from ghapp.store import keys
+from ghapp.store.counters import Counters
 from ghapp.store.gates import Gates
-from jobs.gate import Outcome, report_gates_of
+from jobs.gate import report_gates_of
+from jobs.gatechecks import Outcome
 from jobs.house import open_house
 from jobs.schedule import is_waited_for
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture
@@ -173,20 +177,137 @@ async def test_many_workers_at_once_post_one(shards, redis_url, tmp_path):  # no
         assert len(check_runs(it)) == 1
 
 
-async def test_a_crash_between_creation_and_record_leaves_one(shards, monkeypatch):  # noqa: F811
+@contextmanager
+def dying(monkeypatch, of, name, number):
+    """The process dies where it would call this for another time after so many."""
+    calls, true = [], getattr(of, name)
+
+    async def call(*args, **named):
+        calls.append(args)
+        if len(calls) > number:
+            raise SystemExit
+        return await true(*args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, call)
+        with pytest.raises(SystemExit):
+            yield
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        (Checks, "is_private", 0),
+        (Gates, "keep", 0),
+        (Checks, "find", 0),
+        (Checks, "create", 0),
+        (Gates, "keep", 1),
+        (Counters, "add", 0),
+    ],
+    ids=[
+        "before it asks whose eyes are there",
+        "before it is remembered",
+        "before it is looked for",
+        "before it is created",
+        "before its creation is remembered",
+        "before it is counted",
+    ],
+)
+@pytest.mark.parametrize("again", [False, True], ids=["then it looks again", "then another deploy takes its place"])
+async def test_a_crash_between_any_two_lines_leaves_one_that_ends(shards, monkeypatch, line, again):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        first = await deploy(it)
+        with dying(monkeypatch, *line):
+            await look(it)
+        assert len(check_runs(it)) <= 1
+        assert await waits(it)
+        if again:
+            await deploy(it, repository(it).push(it.sandbox.world.now()))
+        await look(it)
+        ours = [each for each in check_runs(it) if each["head_sha"] == first]
+        if again:
+            assert [each["conclusion"] for each in ours] == ["cancelled"] * len(ours)
+            assert len(check_runs(it)) == len(ours) + 1
+        assert len(ours) == 1 or (again and not ours)
+
+
+async def test_a_deploy_that_another_one_overtakes_is_said_to_be_followed_no_longer(shards, monkeypatch):  # noqa: F811
     async with shards(pink=0, rows=HERE) as it:
         await deploy(it)
-
-        async def dies(*_args):
-            raise SystemExit
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Gates, "keep", dies)
-            with pytest.raises(SystemExit):
+        await look(it)
+        head = repository(it).push(it.sandbox.world.now())
+        await deploy(it, head)
+        it.sandbox.control.fault(match="/check-runs", status=502, times=1)
+        assert await look(it) is None, "the first is ended before the second begins"
+        assert await waits(it)
+        for line in ((Checks, "update", 0), (Gates, "keep", 0)):
+            with dying(monkeypatch, *line):
                 await look(it)
-        assert len(check_runs(it)) == 1
-        assert await look(it) is Outcome.UPDATED
-        assert len(check_runs(it)) == 1
+        assert await look(it) is Outcome.CREATED
+        first, second = check_runs(it)
+        assert told_of(first) == ("completed", "cancelled", "pink is followed no longer here")
+        assert (second["head_sha"], second["status"]) == (head, "in_progress")
+        before = calls(it)
+        await look(it)
+        assert calls(it) == before
+
+
+@pytest.mark.parametrize("ref", ["v42", ""], ids=["a tag", "nothing"])
+async def test_a_deploy_from_a_tag_ends_the_round_of_the_commit_before(shards, ref):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        await deploy(it)
+        await look(it)
+        await it.tell("pink", "inactive", ref)
+        assert await waits(it)
+        await look(it)
+        assert only(it)["conclusion"] == "cancelled"
+        assert not await waits(it)
+
+
+async def test_where_the_overtaken_commit_may_not_be_written_to_the_next_one_does_not_wait(shards):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        await deploy(it)
+        await look(it)
+        await deploy(it, repository(it).push(it.sandbox.world.now()))
+        it.sandbox.control.fault(match="/check-runs/", status=403, times=1)
+        with capture_logs() as logs:
+            assert await look(it) is Outcome.CREATED
+        assert [each["event"] for each in logs if each["log_level"] == "warning"] == ["gate not ended"]
+
+
+async def test_hundreds_of_deploys_in_an_hour_cost_a_few_calls_each_and_leave_one_waiting(shards):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        before, many = calls(it), 25
+        for _ in range(many):
+            await deploy(it, repository(it).push(it.sandbox.world.now()))
+            await look(it)
+            await it.pass_(10)
+            await look(it)
+        assert calls(it) - before <= 4 * many, "is it private, is there one, create it, end the last"
+        assert [each["status"] for each in check_runs(it)].count("in_progress") == 1
+
+
+@pytest.mark.parametrize(("status", "tried"), [(502, 6), (410, 1), (451, 1), (301, 6)])
+async def test_what_github_will_answer_again_is_not_asked_at_each_look(shards, status, tried):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        await deploy(it)
+        it.sandbox.control.fault(match="/repos/acme/infra", status=status)
+        before = calls(it)
+        for _ in range(6):
+            await look(it)
+            await it.pass_(10)
+        assert calls(it) - before == tried
+
+
+async def test_a_date_by_a_clock_that_had_jumped_keeps_nobody_waiting(shards):  # noqa: F811
+    async with shards(pink=0, rows=HERE) as it:
+        await deploy(it)
+        it.sandbox.control.fault(match="check-runs", method="POST", status=422)
+        assert await look(it) is Outcome.REFUSED
+        gates = Gates(it.house.redis)
+        begun = (await gates.rounds(it.installation))[PLACE]
+        await gates.keep(it.installation, PLACE, begun._replace(again_at=it.clock() + 86_400))
+        assert await look(it) is Outcome.REFUSED
 
 
 async def test_a_check_run_that_is_gone_is_created_anew(shards):  # noqa: F811

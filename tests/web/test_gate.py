@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
@@ -14,6 +16,8 @@ from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
+from ghapp.web.gate import MOST_DEATHS
+from ghapp.web.openapi import description
 from ghapp.work import Work
 from tests.keys import private_key
 from tests.web.conftest import INSTALLATION, NOW, held_against_the_description
@@ -102,7 +106,7 @@ async def test_a_shard_that_may_take_over_passes(http):
         ("?min_online=3", False),
         ("?version=2.336.0", False),
         ("?canary=true", False),
-        ("?canary=false&version=", True),
+        ("?canary=false", True),
     ],
 )
 async def test_what_is_asked_of_it_is_in_the_query(http, query, passed):
@@ -167,6 +171,80 @@ async def test_a_first_word_without_a_time_is_a_deploy_of_now(http, redis):
     assert (deploy.deployed_at, deploy.ref) == (NOW, "")
 
 
+async def tell(http, redis, **told):
+    assert (await http.put(PINK, json={"role": "inactive", **told})).status_code == 204
+    (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
+    return deploy
+
+
+async def test_another_ref_is_another_deploy_of_now_unless_it_says_when(http, redis, times):
+    """Else a canary of the last deploy would count for this one."""
+    await tell(http, redis, ref="v41", deployed_at="2027-01-15T07:50:00Z")
+    times[0] += 60
+    assert (await tell(http, redis)).deployed_at == NOW - 600, "the same, told of again"
+    assert (await tell(http, redis, ref="v41")).deployed_at == NOW - 600
+    assert (await tell(http, redis, ref="v42")).deployed_at == NOW + 60
+    assert (await tell(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
+
+
+async def test_when_a_deploy_was_first_told_of_stays_whoever_tells_again(http, redis, times):
+    assert (await tell(http, redis, ref="v41")).first_told_at == NOW
+    times[0] += 60
+    again = await tell(http, redis, role="active")
+    assert (again.told_at, again.first_told_at) == (NOW + 60, NOW)
+    times[0] -= 120
+    assert (await tell(http, redis)).first_told_at == NOW - 60, "of a clock that had jumped"
+    times[0] += 180
+    assert (await tell(http, redis, ref="v42")).first_told_at == NOW + 120
+
+
+async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, times):
+    await tell(http, redis, ref="v42")
+    answer = (await http.get(GATE)).json()
+    assert (answer["passed"], [each["step"] for each in answer["next"]]) == (
+        False,
+        ["wait for the next list of runners, then ask again"],
+    )
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW, 3))
+    assert (await http.get(GATE)).json()["passed"] is True
+
+
+async def test_of_two_deploys_at_once_both_are_known(http, redis):
+    paths = [f"/v1/orgs/acme/pools/linux/shards/{shard}" for shard in ("pink", "purple", "green")]
+    told = await asyncio.gather(*(http.put(path, json={"role": "inactive"}) for path in paths * 3))
+    assert {each.status_code for each in told} == {204}
+    known = await Shards(redis).deploys(INSTALLATION, "linux")
+    assert sorted(each.shard for each in known) == ["green", "pink", "purple"]
+
+
+def test_the_description_tells_of_the_check_run_that_follows():
+    put = description()["paths"]["/v1/orgs/{org}/pools/{pool}/shards/{shard}"]["put"]
+    assert 'the check run "Runner gate" follows on that commit' in put["summary"]
+
+
+async def test_it_decides_on_nothing_that_was_last_known_here(http, redis):
+    """Other answers may be as old as a Redis is slow."""
+    assert (await http.get(GATE)).json()["passed"] is True
+    gone = on("pink", 11)._replace(online=False, offline_since=NOW - 400)
+    await Runners(redis).revise(INSTALLATION, {11: lambda _: gone})
+    assert (await http.get(GATE)).json()["passed"] is False
+    await Runners(redis).revise(INSTALLATION, {11: lambda _: on("pink", 11)})
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3, 3, NOW - 1, "GitHubUnavailable"))
+    assert (await http.get(GATE)).json()["passed"] is False
+
+
+async def test_clean_exits_of_a_busy_fleet_do_not_hide_a_loop(http, redis, times):
+    """An ephemeral runner ends with each job."""
+    deaths = Deaths(redis, lambda: NOW)
+    for number in range(3):
+        dead = Death("pink-11", f"pod-{number}", "node", NOW - 300 - number, 137, None, "", Cause.HOST_OOM, "")
+        await deaths.record(INSTALLATION, dead)
+    for number in range(MOST_DEATHS):
+        done = Death("other", f"done-{number}", "node", NOW - number / 10, 0, None, "", Cause.CLEAN_EXIT, "")
+        await deaths.record(INSTALLATION, done)
+    assert (await http.get(GATE)).json()["passed"] is False
+
+
 async def test_runners_that_die_in_a_loop_are_counted_where_a_cluster_is_watched(http, redis, times):
     for number in range(3):
         dead = Death("pink-11", f"pod-{number}", "node", NOW - number - 1, 137, None, "OOMKilled", Cause.HOST_OOM, "")
@@ -191,6 +269,10 @@ async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, a
         ("GET", f"{GATE}?min_online=many", None, 400, "min_online takes"),
         ("GET", f"{GATE}?min_online=99999999", None, 400, "min_online takes"),
         ("GET", f"{GATE}?canary=perhaps", None, 400, "canary takes true or false"),
+        ("GET", f"{GATE}?min-online=9", None, 400, "the gate takes canary, min_online, version"),
+        ("GET", f"{GATE}?min_online=9&min_online=1", None, 400, "each once"),
+        ("GET", f"{GATE}?version=", None, 400, "version takes a version"),
+        ("GET", f"{GATE}?min_online=%D9%A3", None, 400, "min_online takes"),
         ("GET", "/v1/orgs/acme/pools/linux/shards/-/gate", None, 400, "a shard is called by letters"),
         ("GET", "/v1/orgs/acme/pools/gpu/shards/pink/gate", None, 404, "acme has no pool gpu with"),
         ("GET", "/v1/orgs/acme/pools/mac/shards/pink/gate", None, 404, "it has linux"),
@@ -200,6 +282,12 @@ async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, a
         ("PUT", PINK, {"role": "active", "colour": "pink"}, 400, "it takes"),
         ("PUT", PINK, {"role": "active", "deployed_at": "2027-01-15T07:50:00"}, 400, "it takes"),
         ("PUT", PINK, {"role": "active", "deployed_at": "2027-01-15T08:05:01Z"}, 400, "a time to come"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "1969-12-31T23:59:59Z"}, 400, "deployed_at is before 1970"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "0001-01-01T00:00:00Z"}, 400, "deployed_at is before 1970"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "9999-12-31T23:59:59-12:00"}, 400, "a time to come"),
+        ("PUT", PINK, {"role": "active", "deployed_at": NOW}, 400, "it takes"),
+        ("PUT", PINK, [], 400, "it takes"),
+        ("PUT", PINK, None, 400, "it takes"),
         ("PUT", PINK, {"role": "active", "ref": "x" * 201}, 400, "it takes"),
         ("PUT", "/v1/orgs/acme/pools/linux/shards/a%20b", {"role": "active"}, 400, "a shard is called by letters"),
         ("PUT", "/v1/orgs/acme/pools/gpu/shards/pink", {"role": "active"}, 404, "acme has no pool gpu"),

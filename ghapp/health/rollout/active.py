@@ -23,6 +23,9 @@ ANSWER_SECONDS = 300.0
 MOST_DEPLOYS = 8
 """Shards whose last deploy is remembered, of one pool."""
 
+MOST_CANARIES = 5
+"""More jobs than this within these minutes are no canaries any more: they are users'."""
+
 
 class Role(StrEnum):
     """What a shard is for just now."""
@@ -41,6 +44,8 @@ class Deploy(NamedTuple):
         told_at: when we were told.
         ref: what was deployed: a commit, a tag; empty when nobody says.
         by: whose token it was.
+        first_told_at: when we were first told of this deploy, by our own clock: a list of runners that was begun
+            before says nothing of it. 0 in records of an older release.
     """
 
     shard: str
@@ -49,6 +54,7 @@ class Deploy(NamedTuple):
     told_at: float
     ref: str = ""
     by: str = ""
+    first_told_at: float = 0.0
 
 
 class Answer(NamedTuple):
@@ -91,9 +97,15 @@ class Ruling:
 
 
 def told(deploys: Sequence[Deploy], deploy: Deploy) -> tuple[Deploy, ...]:
-    """One more deploy, in place of its shard's last one. The order is that of telling, whatever clocks say."""
-    others = [each for each in deploys if each.shard != deploy.shard]
-    return (*others, deploy)[-MOST_DEPLOYS:]
+    """One more deploy, in place of its shard's last one. The order is that of telling, whatever clocks say.
+
+    Where there is no room the oldest goes, but never the word for which shard is active.
+    """
+    kept = [*(each for each in deploys if each.shard != deploy.shard), deploy]
+    active = next((each for each in reversed(kept) if each.role is Role.ACTIVE), None)
+    while len(kept) > MOST_DEPLOYS:
+        kept.remove(next(each for each in kept if each is not active))
+    return tuple(kept)
 
 
 def deployed(deploys: Sequence[Deploy], shard: str) -> Deploy | None:
@@ -136,9 +148,10 @@ def word_of_jobs(taken: Mapping[str, int], canary: str | None) -> Word:
 
     Args:
         taken: how many jobs each shard took lately; a shard that took none may be left out.
-        canary: the shard that canary jobs are sent to: jobs there do not make it active.
+        canary: the shard that canary jobs are sent to: as many jobs as those are do not make it active.
     """
-    at_work = {shard: count for shard, count in taken.items() if count and shard != canary}
+    excused = canary if taken.get(canary or "", 0) <= MOST_CANARIES else None
+    at_work = {shard: count for shard, count in taken.items() if count and shard != excused}
     if len(at_work) == 1:
         ((shard, count),) = at_work.items()
         return Word(GITHUB, shard, f"{GITHUB} has given {shard} {counted(count, 'job')} lately")

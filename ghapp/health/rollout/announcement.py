@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 
 from ghapp.health.document import timestamp
@@ -18,7 +19,7 @@ from ghapp.health.markdown import code, cut, heading, row
 from ghapp.health.report import LONGEST, Conclusion, Report
 from ghapp.health.rollout.active import Role
 from ghapp.health.rollout.gate import SETTLED, Gate
-from ghapp.health.rollout.inspection import Check
+from ghapp.health.rollout.inspection import SINCE_DEPLOY, Check
 from ghapp.health.rollout.rounds import Round, Stage
 
 NAME = "Runner gate"
@@ -29,6 +30,9 @@ LONGEST_SAID = 800
 
 ROOM = (LONGEST - 2) // 2
 """Characters for the checks, and as many for the steps."""
+
+_VARYING = re.compile(r"\d+|:.*")
+"""Numbers and names in a step: in a large pool they are others at each look."""
 
 CONCLUSIONS = {
     Stage.WAITS: None,
@@ -60,10 +64,17 @@ def announcement(gate: Gate, begun: Round, stage: Stage) -> Report:
     )
 
 
+def farewell(pool: str, shard: str) -> Report:
+    """What is said of a deploy that is followed no longer, for another one took its place."""
+    why = "it was deployed again, or its pool names another repository, before this deploy was seen to pass"
+    summary = f"{code(shard)} of {code(pool)} is followed no longer here: {why}."
+    return Report(f"{shard} is followed no longer here", summary, "", Conclusion.CANCELLED, actions=())
+
+
 def gist_of(report: Report, gate: Gate) -> str:
     """Differs when something happened: another title, another mark, another step."""
     marks = [(check.name, check.passed) for check in gate.checks]
-    steps = [step.step for step in gate.next]
+    steps = [_VARYING.sub("", step.step) for step in gate.next]
     said = json.dumps([report.title, report.conclusion, gate.role, marks, steps])
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
@@ -78,7 +89,7 @@ def _title(gate: Gate, stage: Stage) -> str:
             return f"{gate.shard} does not pass: {failing}"
         case Stage.UNSEEN:
             return f"{gate.shard} could not be seen"
-    if not failing:
+    if not failing or SINCE_DEPLOY in failing:
         return f"{gate.shard} waits for a list of runners since the deploy"
     if failing == SETTLED:
         return f"{gate.shard} passes, and must go on so"

@@ -1,14 +1,16 @@
 """May this shard take over: the post-deploy gate of a blue/green pool.
 
-It passes when GitHub answers, the shard's role is known, enough of its runners are good for a job, none of them dies
-in a loop, and, where asked, a canary went through. Whether users are hurt, whether two shards take jobs at once, and
-what stopping one would hurt is said beside it and decides nothing: in an outage above all a good shard may take over.
+It passes when GitHub answers and has listed the runners since the deploy, the shard's role is known, enough of its
+runners are good for a job, none of them dies in a loop, and, where asked, a canary went through. Whether users are
+hurt, whether two shards take jobs at once, and what stopping one would hurt is said beside it and decides nothing: in
+an outage above all a good shard may take over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Any
 
 from ghapp.health.rollout import active, inspection, ladder
@@ -17,6 +19,7 @@ from ghapp.health.rollout.inspection import Check
 from ghapp.health.rollout.ladder import Step, Trouble, Users
 from ghapp.health.rollout.provision import Provision
 from ghapp.health.rollout.shardstanding import Known, Standing, standings
+from ghapp.health.rollout.tidying import tidy
 from ghapp.health.rollout.users import users
 
 STOP = "stop"
@@ -86,7 +89,8 @@ def judge_gate(question: Question, known: Known, sources: Sources, now: float) -
     """Whether a shard of the pool may take over at `now`, and what to do next."""
     shard = question.shard.lower()
     shards = standings(known, now)
-    ruling = active.ruling(shard, _words(question, shards, sources, now))
+    taken = _taken(shards, sources, now)
+    ruling = active.ruling(shard, _words(question, taken, sources, now))
     github = inspection.github(known.survey, known.limits, now)
     hurt = users(ruling.active, shards, known, now) if github.passed else _unsaid(github)
     mine = shards.get(shard) or Standing(shard)
@@ -96,12 +100,15 @@ def judge_gate(question: Question, known: Known, sources: Sources, now: float) -
         steps = [_stop(ruling)]
     elif not github.passed:
         steps = [_wait(github)]
+    elif inspection.SINCE_DEPLOY in failed:
+        steps = [_wait_for_a_list(shard)]
     elif not failed:
-        steps = ladder.tidy(shard, ruling, shards)
+        steps = tidy(shard, ruling, shards, taken)
     else:
         deploy = active.deployed(sources.deploys, shard)
         deployed_at = None if deploy is None else deploy.deployed_at
-        steps = ladder.steps(Trouble(shard, ruling, failed, shards, hurt, deployed_at, question.provision))
+        mine_taken = taken.get(shard, 0)
+        steps = ladder.steps(Trouble(shard, ruling, failed, shards, hurt, deployed_at, question.provision, mine_taken))
     first = Check("users", hurt.hurt is False, hurt.said, decides=False)
     said = [inspection.at_once(shards, now), inspection.running(ruling, shards)]
     observed = known.survey.swept_at if github.passed else None
@@ -112,7 +119,7 @@ def judge_gate(question: Question, known: Known, sources: Sources, now: float) -
 
 def settled(gate: Gate, held: float, settle: float) -> Gate:
     """The same gate where passing must hold for `settle` seconds and has held for `held`."""
-    check = Check(SETTLED, held >= settle, f"it has passed without a gap for {held:.0f} of {settle:.0f} s")
+    check = Check(SETTLED, held >= settle, f"it has passed without a gap for {floor(held)} of {settle:g} s")
     later = replace(gate, checks=(*gate.checks, check))
     if not gate.passed or check.passed:
         return later
@@ -120,10 +127,14 @@ def settled(gate: Gate, held: float, settle: float) -> Gate:
     return replace(later, next=(Step("wait, and ask again", why + "each of its runners was last seen and offline"),))
 
 
-def _words(question: Question, shards: Mapping[str, Standing], sources: Sources, now: float) -> list[Word]:
+def _taken(shards: Mapping[str, Standing], sources: Sources, now: float) -> dict[str, int]:
+    """How many jobs each shard took lately; those from before a switch say nothing of now."""
     switched = active.switched_at(sources.deploys, now)
     since = now - ACTIVE_SECONDS if switched is None else max(now - ACTIVE_SECONDS, switched)
-    taken = {shard: each.taken(since, now) for shard, each in shards.items()}
+    return {shard: each.taken(since, now) for shard, each in shards.items()}
+
+
+def _words(question: Question, taken: Mapping[str, int], sources: Sources, now: float) -> list[Word]:
     words = [active.word_of_jobs(taken, question.shard.lower() if question.canary else None)]
     if sources.configured:
         words.append(active.word_of_answer(sources.configured, sources.answer, now))
@@ -145,12 +156,15 @@ def _of_the_shard(
     if not github.passed:
         return [Check("online", passed=False, said="who is online cannot be said while GitHub does not answer")]
     checks = [inspection.online(question.min_online, mine, shards)]
+    deploy = active.deployed(sources.deploys, mine.shard)
+    if deploy is not None and deploy.first_told_at:
+        checks.insert(0, inspection.since_deploy(known.survey, deploy))
     if question.version is not None:
         checks.append(inspection.version(question.min_online, question.version, mine))
     if known.deaths is not None:
         checks.append(inspection.deaths(mine))
     if question.canary:
-        checks.append(inspection.canary(mine, active.deployed(sources.deploys, mine.shard)))
+        checks.append(inspection.canary(mine, deploy))
     return checks
 
 
@@ -160,6 +174,11 @@ def _stop(ruling: Ruling) -> Step:
         return Step(STOP, f"who is active is disputed: {ruling.said}. {why}")
     why = "Change nothing until it is known; set active_command or active_url, or tell what was deployed (PUT …/shards)"
     return Step(STOP, f"nobody says which shard is active: {ruling.said}. {why}")
+
+
+def _wait_for_a_list(shard: str) -> Step:
+    why = "what was seen last is from before, and must not be judged, nor changed, by now. Ask with --timeout"
+    return Step("wait for the next list of runners, then ask again", f"{shard} was deployed since: {why}")
 
 
 def _wait(github: Check) -> Step:

@@ -12,6 +12,8 @@ from ghapp.health.rollout.active import Deploy, Role, Ruling, counted
 from ghapp.health.rollout.shardstanding import Standing, causes
 from ghapp.health.verdict import Limits, why_stale
 
+SINCE_DEPLOY = "since-deploy"
+
 LOOP_DEATHS = 3
 """So many deaths within minutes are a loop …"""
 
@@ -36,6 +38,14 @@ def github(survey: Survey, limits: Limits, now: float) -> Check:
     if survey.failing_since is None and is_fresh:
         return Check("github", passed=True, said=seen)
     return Check("github", passed=False, said=f"{why_stale(survey).value}: {seen}, and no complete list has come since")
+
+
+def since_deploy(survey: Survey, deploy: Deploy) -> Check:
+    """Whether the last list of runners was begun since we were told of the deploy: others show what was before."""
+    of = f"the deploy of {deploy.ref or deploy.shard}"
+    if survey.swept_at is not None and survey.swept_at >= deploy.first_told_at:
+        return Check(SINCE_DEPLOY, passed=True, said=f"the runners have been listed since {of}")
+    return Check(SINCE_DEPLOY, passed=False, said=f"the runners have not been listed since {of}")
 
 
 def role(ruling: Ruling) -> Check:

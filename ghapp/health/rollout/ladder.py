@@ -52,6 +52,7 @@ class Trouble:
     Attributes:
         failed: names of the checks that it fails.
         shards: every shard of the pool of which anything is known, in lower case.
+        taken: how many jobs it took lately, canaries among them.
     """
 
     shard: str
@@ -61,6 +62,12 @@ class Trouble:
     users: Users
     deployed_at: float | None = None
     provision: Provision | None = None
+    taken: int = 0
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether users may live on it, whatever its role: it takes jobs, or it is all that works in an outage."""
+        return bool(self.taken) or bool(self.users.hurt and (self.mine.online or self.mine.running))
 
     @property
     def mine(self) -> Standing:
@@ -77,27 +84,6 @@ def steps(trouble: Trouble) -> list[Step]:
     return [*_alarm(trouble), *_looks(trouble), *repairs, _break_glass(trouble)]
 
 
-def tidy(shard: str, ruling: Ruling, shards: Mapping[str, Standing]) -> list[Step]:
-    """What is left to do when a shard passes. The active one is not touched before another is active."""
-    spare = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
-    left = [shards[name] for name in spare if shards[name].is_there]
-    todo = [
-        Step(
-            f"drain {each.shard}, then stop it",
-            "two colours that live at once cost money and confuse whoever looks next. "
-            + _warning(each.running.values(), f"stopping {each.shard} now"),
-            Rung.CLEAN_UP,
-            each.shard,
-        )
-        for each in left
-    ]
-    if ruling.role is Role.ACTIVE:
-        return todo
-    of = f" in place of {ruling.active}" if ruling.active else ""
-    why = "it passes. Ask the gate again when it is active: then it says what is to be tidied away"
-    return [Step(f"make {shard} active{of}", why), *todo]
-
-
 def which(running: Collection[Running]) -> str:
     """Running jobs, by number, as far as a sentence goes."""
     named = [_job(each) for each in sorted(running, key=lambda each: (each.job_id or 0, each.runner))]
@@ -107,6 +93,13 @@ def which(running: Collection[Running]) -> str:
 def names(runners: Sequence[str]) -> str:
     """Names of runners, as far as a sentence goes."""
     return _some(sorted(runners))
+
+
+def warning(running: Collection[Running], what: str) -> str:
+    """What is told with a step that takes machines away, of what runs on them."""
+    if not running:
+        return f"Warning: look again before; {what} hurts no running job as far as is known."
+    return f"Warning: {what} would hurt {counted(len(running), 'running job')}: {which(running)}."
 
 
 def _alarm(trouble: Trouble) -> list[Step]:
@@ -120,7 +113,14 @@ def _looks(trouble: Trouble) -> list[Step]:
     mine, shard, found = trouble.mine, trouble.shard, []
     if mine.starting:
         some = counted(mine.starting, "runner")
-        found.append(Step(f"wait for {some} of {shard}", "they are starting. Ask with --timeout"))
+        found.append(
+            Step(f"wait for {some} of {shard}", "they are starting, or went offline a moment ago. Ask with --timeout")
+        )
+    if trouble.taken and trouble.ruling.role is not Role.ACTIVE:
+        why = (
+            f"it is not active, and GitHub has given it {counted(trouble.taken, 'job')} lately. What takes jobs is not "
+        )
+        found.append(Step(f"find out why {shard} takes jobs", why + "torn down: they may be users'"))
     if "deaths" in trouble.failed:
         advice = next((f"; {death.advice.rstrip('.')}" for death in mine.deaths if death.advice), "")
         why = f"{causes(mine.deaths)}{advice}. Until that is mended, whatever is provisioned dies, too"
@@ -145,26 +145,28 @@ def _provision(trouble: Trouble) -> Step | None:
         return None
     why = f"it adds what {trouble.shard} lacks, and leaves alone what is there. Warning: should its plan destroy "
     why += "anything, do not apply it"
+    if trouble.provision is not None and trouble.provision.destroyed:
+        why += f"; by its log the last run destroyed {trouble.provision.destroyed}"
     return Step(f"provision {trouble.shard} again", why, Rung.PROVISION, trouble.shard)
 
 
 def _recreate(trouble: Trouble) -> Step | None:
     unhealthy = trouble.mine.unhealthy
-    if not unhealthy and not _is_futile(trouble):
+    if not unhealthy and (not _is_futile(trouble) or trouble.is_needed):
         return None
     said = names([each.name for each in unhealthy]) if unhealthy else f"the machines of {trouble.shard}"
     why = f"{_futile(trouble)}what is unhealthy stays so until it is made anew. "
-    why += _warning(trouble.mine.running.values(), f"taking more of {trouble.shard} than these")
+    why += warning(trouble.mine.running.values(), f"taking more of {trouble.shard} than these")
     return Step(f"recreate what is unhealthy: {said}", why, Rung.RECREATE, trouble.shard)
 
 
 def _clean_up(trouble: Trouble) -> Step | None:
-    """Only where another shard is active, and this one is not all that users have left."""
+    """Only where another shard is active, of which a runner is known, and where users do not live on this one."""
     ruling, mine = trouble.ruling, trouble.mine
-    if ruling.role is not Role.INACTIVE or ruling.active is None or (trouble.users.hurt and mine.online):
+    if ruling.role is not Role.INACTIVE or ruling.active not in trouble.shards or trouble.is_needed:
         return None
     why = f"{_futile(trouble)}{trouble.shard} is not active, so no user needs it; it begins from nothing. "
-    why += _warning(mine.running.values(), f"cleaning up {trouble.shard} now")
+    why += warning(mine.running.values(), f"cleaning up {trouble.shard} now")
     why += f" Never do this to {ruling.active}, which is active"
     return Step(f"clean up {trouble.shard} and provision it again", why, Rung.CLEAN_UP, trouble.shard)
 
@@ -196,12 +198,6 @@ def _futile(trouble: Trouble) -> str:
     if not _is_futile(trouble):
         return ""
     return "provisioning again will not help: its log says 0 added, 0 changed, 0 destroyed; "
-
-
-def _warning(running: Collection[Running], what: str) -> str:
-    if not running:
-        return f"Warning: look again before; {what} hurts no running job as far as is known."
-    return f"Warning: {what} would hurt {counted(len(running), 'running job')}: {which(running)}."
 
 
 def _job(running: Running) -> str:

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 LARGEST_BYTES = 16 * 1024 * 1024
-"""A log larger than this is not read."""
+"""Of a log larger than this the end is read: what the last run did is told there."""
 
 LONGEST_ERROR = 200
 MOST_ERRORS = 5
@@ -19,10 +19,11 @@ _COLOUR = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))
 _SUMMARY = re.compile(
     r"(?:Apply|Destroy) complete! Resources:"
     r"(?: \d{1,9} imported,)?(?: (?P<added>\d{1,9}) added,)?(?: (?P<changed>\d{1,9}) changed,)?"
-    r" (?P<destroyed>\d{1,9}) destroyed\."
+    r" (?P<destroyed>\d{1,9}) destroyed(?:, \d{1,9} forgotten)?\."
 )
 _NO_CHANGES = re.compile(r"\bNo changes\.")
-_ERROR = re.compile(r"^[\s│|]*Error: (?P<said>.+)$")
+_OTHERS = re.compile(r"\((?:local|remote)-exec\):")
+_ERROR = re.compile(r"^(?:\d{4}-\d\d-\d\dT\S+ )?[\s│|]*Error: (?P<said>.+)$")
 
 
 class Provision(NamedTuple):
@@ -53,6 +54,8 @@ def provision(log: str) -> Provision:
     """Read Terraform's (or OpenTofu's) output, with colours or without; nothing it knows: an empty `Provision`."""
     found = Provision()
     for line in _COLOUR.sub("", log).splitlines():
+        if _OTHERS.search(line):  # what a provisioner's program prints is not Terraform's word
+            continue
         if summary := _SUMMARY.search(line):
             added, changed, destroyed = (int(summary[name] or 0) for name in ("added", "changed", "destroyed"))
             found = Provision(added, changed, destroyed)

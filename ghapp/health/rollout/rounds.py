@@ -2,7 +2,7 @@
 
 A round is one deploy of one shard. Told of again it is the same round, whoever tells and whatever role they give; a
 deploy at another time, or of another commit, is another one, with a check run of its own. Each round ends: with
-success, or, when an hour is over, with what is known by then.
+success; or, when an hour is over, with what is known by then; or when another one takes its place.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def place_of(pool: str, shard: str) -> str:
     return f"{pool}/{shard}"
 
 
-def subject_of(pool: str, deploy: Deploy) -> str:
+def subject_of(place: str, begun: Round) -> str:
     """What tells a round's check run from others on the same commit, for all time and whoever posts it."""
-    told = f"{pool}/{deploy.shard}/{commit_of(deploy.ref)}/{deploy.deployed_at:.3f}"
+    told = f"{place}/{begun.sha}/{begun.deployed_at:.3f}"
     return f"gate-{hashlib.sha256(told.encode()).hexdigest()[:24]}"
 
 
@@ -122,13 +122,33 @@ def open_rounds(
         if pool.deploy_repository is None or sha is None:
             continue
         last = known.get(place_of(pool.name, deploy.shard))
-        if last is None or not _is_of(last, deploy, sha, pool.deploy_repository):
+        is_new = last is None or not _is_of(last, deploy, sha, pool.deploy_repository)
+        if last is None or is_new:
             last = Round(sha, deploy.deployed_at, pool.deploy_repository, deploy.told_at)
         begun = last._replace(began_at=min(last.began_at, now))  # of a clock that has jumped
-        is_moot = is_forgotten(begun, now) and begun.check_run is None and not begun.setback
+        is_moot = is_new and is_forgotten(begun, now)
         if not (begun.over or is_moot):
             found.append((deploy, begun))
     return found
+
+
+def superseded(
+    pools: Sequence[Deployed], deploys: Mapping[str, Sequence[Deploy]], known: Mapping[str, Round]
+) -> dict[str, Round]:
+    """The rounds, by place, that have not ended and never will by themselves: another deploy took their place.
+
+    Args:
+        pools: of the configuration.
+        deploys: by the pool's name, the last one of each shard.
+        known: rounds by place.
+    """
+    current = {
+        (place_of(pool.name, deploy.shard), commit_of(deploy.ref), deploy.deployed_at, pool.deploy_repository)
+        for pool in pools
+        for deploy in deploys[pool.name]
+    }
+    left = {place: (place, each.sha, each.deployed_at, each.repository) for place, each in known.items()}
+    return {place: known[place] for place, one in left.items() if not known[place].over and one not in current}
 
 
 def observed(begun: Round, gate: Gate, settle_seconds: float, now: float) -> tuple[Round, Gate, Stage]:

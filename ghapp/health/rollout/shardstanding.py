@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ghapp.health import pools
 from ghapp.health.deaths.death import Cause, Death
 from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.evidence import OVERTAKING_SECONDS, Evidence, Survey
@@ -63,7 +64,7 @@ class Standing:
     Attributes:
         online: registered, online, and good for another job.
         unhealthy: offline, missing or lost, and not at work.
-        starting: how many may yet come online.
+        starting: how many may yet come online, those that went offline a moment ago among them.
         starts: job → when it was taken, as far as each runner's last job and the running jobs tell.
         completed: jobs that ended: (when taken, None if nobody said; when the runner was first seen).
         running: by the runner's name.
@@ -123,8 +124,11 @@ def standings(known: Known, now: float) -> dict[str, Standing]:
     return found
 
 
-def waiting(known: Known, now: float) -> list[Job]:
-    """Jobs that have been queued for too long and that this pool could take, oldest first."""
+def waiting(known: Known, active: str | None, now: float) -> list[Job]:
+    """Jobs that have been queued for too long and that this pool could take, oldest first.
+
+    Not those that ask for a shard that is not active, by its label: canaries hurt nobody.
+    """
     borne = {frozenset(label.lower() for label in each.labels) for each in known.runners if _is_of(known, each)}
     found = [
         job
@@ -132,6 +136,7 @@ def waiting(known: Known, now: float) -> list[Job]:
         if job.status == "queued"
         and not is_over(job, now)
         and now - job.queued_at >= WAITING_SECONDS
+        and _is_for(known, job, active)
         and _could_take(known, borne, job)
     ]
     return sorted(found, key=lambda job: (job.queued_at, job.id))
@@ -163,7 +168,7 @@ def _count(standing: Standing, evidence: Evidence, known: Known, now: float) -> 
         standing.running[evidence.name] = Running(None, "", evidence.name)
     if state is State.HEALTHY and evidence.registered and evidence.online and not _is_done(evidence):
         standing.online.append(evidence)
-    elif state is State.STARTING:
+    elif state is State.STARTING or (state is State.HEALTHY and not evidence.online):
         standing.starting += 1
     elif state in UNHEALTHY and evidence.name not in standing.running:
         standing.unhealthy.append(evidence)
@@ -189,6 +194,11 @@ def _unmeant(known: Known, by_name: Mapping[str, str], now: float) -> Iterable[t
 
 def _is_of(known: Known, evidence: Evidence) -> bool:
     return pool_of(evidence.labels, evidence.custom_labels, known.rules) == known.rule.name
+
+
+def _is_for(known: Known, job: Job, active: str | None) -> bool:
+    asked = None if active is None else pools.shard_of(job.labels, known.rule)
+    return asked is None or asked.lower() == active
 
 
 def _could_take(known: Known, borne: Collection[frozenset[str]], job: Job) -> bool:

@@ -14,7 +14,7 @@ LATELY = "in the last 10 minutes"
 
 def users(active: str | None, shards: Mapping[str, Standing], known: Known, now: float) -> Users:
     """What the active shard (in lower case; None: nobody says which) does for them at `now`."""
-    wait = waiting(known, now)
+    wait = waiting(known, active, now)
     queue = f"{counted(len(wait), 'waiting job')}, the oldest for {_for(now - wait[0].queued_at)}" if wait else ""
     if active is None:
         why = "which shard is active is not known"
@@ -22,10 +22,14 @@ def users(active: str | None, shards: Mapping[str, Standing], known: Known, now:
     standing = shards.get(active) or Standing(active)
     taken, online = standing.taken_lately(now), len(standing.online)
     has = f"the active shard {active} has"
+    if active not in shards:
+        others = ", ".join(sorted(shards)) or "none"
+        said = f"no runner of the active shard {active} is known, only of {others}; {queue or 'no job waits'}"
+        return Users(hurt=True, said=f"{said}: an outage, or another name is meant")
     if not online:
         before = f"; it took {counted(taken, 'job')} {LATELY}" if taken else ""
         return Users(hurt=True, said=f"{has} no runner online{before}{'; ' + queue if queue else ''}: an outage")
-    if taken:
+    if taken and not (wait and standing.idle and not standing.taken(wait[0].queued_at, now)):
         return Users(hurt=False, said=f"{has} taken {counted(taken, 'job')} {LATELY}; no outage")
     if wait and standing.idle:
         idle = counted(standing.idle, "idle runner")

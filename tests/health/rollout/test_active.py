@@ -9,6 +9,7 @@ from ghapp.health.rollout.active import (
     CONFIGURED,
     DEPLOY,
     GITHUB,
+    MOST_CANARIES,
     MOST_DEPLOYS,
     Answer,
     Deploy,
@@ -100,8 +101,21 @@ def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, said)
         ({"pink": 1, "purple": 14}, "pink", "purple", "GitHub has given purple 14 jobs lately"),
         ({"pink": 1}, "pink", None, "none but pink, where canaries go, has taken a job lately"),
         ({"pink": 1}, None, "pink", "GitHub has given pink 1 job lately"),
+        ({"pink": MOST_CANARIES}, "pink", None, "none but pink, where canaries go"),
+        ({"pink": MOST_CANARIES + 1}, "pink", "pink", f"GitHub has given pink {MOST_CANARIES + 1} jobs lately"),
+        ({"pink": MOST_CANARIES + 1, "purple": 1}, "pink", None, "it gives jobs to pink and purple at once"),
     ],
-    ids=["no jobs", "one shard", "both", "both, but one is a canary", "the canary alone", "one job"],
+    ids=[
+        "no jobs",
+        "one shard",
+        "both",
+        "both, but one is a canary",
+        "the canary alone",
+        "one job",
+        "canaries",
+        "too many to be canaries",
+        "too many, and others elsewhere",
+    ],
 )
 def test_github_names_the_one_shard_that_takes_jobs(taken, canary, active, said):
     word = word_of_jobs(taken, canary)
@@ -141,6 +155,16 @@ def test_no_more_shards_are_remembered_than_there_is_room_for(shards):
     assert len(deploys) <= MOST_DEPLOYS
     assert len({each.shard for each in deploys}) == len(deploys)
     assert not shards or deploys[-1].shard == shards[-1]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefghijklmnop"), st.sampled_from(["active", "inactive"])), max_size=40))
+def test_who_is_active_is_not_forgotten_for_want_of_room(said):
+    deploys, active = (), None
+    for shard, role in said:
+        deploys = told(deploys, deploy(shard, role))
+        active = shard if role == "active" else None if shard == active else active
+        if active is not None:
+            assert word_of_deploys(deploys).active == active
 
 
 @pytest.mark.parametrize(

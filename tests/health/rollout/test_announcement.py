@@ -6,17 +6,19 @@ import pytest
 
 from ghapp.health.report import LONGEST, Conclusion
 from ghapp.health.rollout.active import Role
-from ghapp.health.rollout.announcement import announcement, gist_of, name_of
-from ghapp.health.rollout.gate import Gate
+from ghapp.health.rollout.announcement import announcement, farewell, gist_of, name_of
+from ghapp.health.rollout.gate import Gate, Sources
 from ghapp.health.rollout.inspection import Check
 from ghapp.health.rollout.ladder import Step
 from ghapp.health.rollout.rounds import GIVE_UP_SECONDS, Round, Stage
-from tests.health.rollout.builders import at_work, gate, pink
+from tests.health.builders import present
+from tests.health.rollout.builders import at_work, deploy, gate, on, pink
 
 NOW = 1_790_000_000.0
 BEGUN = Round("0" * 40, NOW - 60, "acme/infra", NOW - GIVE_UP_SECONDS)
 NOBODY = gate(at_work())
 PASSES = gate([*at_work(), *pink(2)])
+BEFORE = gate(at_work(), sources=Sources((deploy("pink", "inactive", first_told_at=NOW + 1),)))
 
 
 def said(of, stage=Stage.WAITS):
@@ -31,13 +33,30 @@ def said(of, stage=Stage.WAITS):
         (NOBODY, Stage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be seen"),
         (PASSES, Stage.PASSED, Conclusion.SUCCESS, "pink passes"),
         (PASSES, Stage.WAITS, None, "pink waits for a list of runners since the deploy"),
+        (BEFORE, Stage.WAITS, None, "pink waits for a list of runners since the deploy"),
+        (BEFORE, Stage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be seen"),
     ],
-    ids=["waits", "failed", "unseen", "passed", "waits for a list"],
+    ids=["waits", "failed", "unseen", "passed", "waits for a list", "seen before it alone", "and nothing since"],
 )
 def test_colour_and_title_tell_where_it_is(of, stage, conclusion, title):
     report = said(of, stage)
     assert (report.conclusion, report.title) == (conclusion, title)
     assert report.conclusion is not Conclusion.NEUTRAL, "which GitHub takes for a success"
+
+
+def test_what_is_followed_no_longer_has_neither_passed_nor_failed():
+    report = farewell("linux", "pink")
+    assert (report.conclusion, report.title) == (Conclusion.CANCELLED, "pink is followed no longer here")
+    assert "`pink` of `linux`" in report.summary
+
+
+def test_other_names_and_numbers_in_the_same_steps_are_no_news():
+    few = gate([on("pink", present(), 1), *at_work()])
+    many = gate([*(on("pink", present(), number) for number in range(3)), *at_work()])
+    assert [each.step for each in few.next] != [each.step for each in many.next]
+    assert gist_of(said(few), few) == gist_of(said(many), many)
+    none = gate(at_work())
+    assert gist_of(said(few), few) != gist_of(said(none), none), "a step more is"
 
 
 def test_passing_that_must_yet_hold_is_said_so():

@@ -44,6 +44,7 @@ def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
                 "said": "inactive: GitHub has given purple 14 jobs lately; "
                 "the last deploy says that purple is active and pink is inactive",
             },
+            {"name": "since-deploy", "passed": True, "said": "the runners have been listed since the deploy of v42"},
             {"name": "online", "passed": True, "said": "3 runners of pink online, 3 needed"},
             {"name": "one-shard", "passed": True, "said": "purple has taken 14 jobs in the last 10 minutes"},
             {
@@ -201,6 +202,27 @@ def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():
     runners = [done("pink", 1, NOW - 90, NOW - 60), *pink(1), on("purple", online())]
     assert gate(runners, Question("pink", canary=True)).passed
     assert gate(runners).role is Role.UNKNOWN, "GitHub gives pink jobs, and the deploy says purple"
+
+
+@pytest.mark.parametrize(
+    ("first_told_at", "passed"),
+    [(0.0, True), (NOW - 5, True), (NOW - 5 + MICROSECOND, False), (NOW + 9999, False)],
+    ids=["by an older release", "just before the list", "just after it was begun", "by a clock that jumped"],
+)
+def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_told_at, passed):
+    sources = Sources((deploy("purple", "active"), deploy("pink", "inactive", first_told_at=first_told_at)))
+    answer = gate([*pink(3), *at_work()], sources=sources, survey=survey(swept_at=NOW - 5))
+    assert answer.passed is passed
+    if not passed:
+        assert check(answer, "since-deploy").said == "the runners have not been listed since the deploy of pink"
+        assert steps(answer) == ["wait for the next list of runners, then ask again"]
+        assert [each.changes for each in answer.next] == [""]
+        assert "no outage" in answer.checks[0].said, "of the others it says enough"
+
+
+def test_the_deploy_of_another_shard_is_waited_for_by_nobody():
+    sources = Sources((deploy("purple", "active", first_told_at=NOW + 1), deploy("pink", "inactive")))
+    assert gate([*pink(3), *at_work()], sources=sources).passed
 
 
 # GitHub is away.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.rollout import ladder
-from ghapp.health.rollout.active import Role, Ruling
+from ghapp.health.rollout.active import Answer, Role, Ruling
 from ghapp.health.rollout.gate import Question, Sources
 from ghapp.health.rollout.provision import Provision
-from ghapp.health.rollout.shardstanding import WAITING_SECONDS
+from ghapp.health.rollout.shardstanding import WAITING_SECONDS, Standing
 from tests.health.builders import MICROSECOND, NOW, lost, online, present
 from tests.health.rollout.builders import (
     at_work,
@@ -20,6 +20,7 @@ from tests.health.rollout.builders import (
     pink,
     steps,
     waits,
+    why,
 )
 
 
@@ -114,8 +115,19 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
             [],
             [waits(1, 600)],
             False,
+            "the oldest for 10 minutes: an outage, or another name is meant",
+        ),
+        (
+            [on("purple", present())],
+            [waits(1, 600)],
+            False,
             "purple has no runner online; 1 waiting job, the oldest for 10 minutes: an outage",
         ),
+        ([IDLE], [waits(1, 600, ("linux-4vcpu", "shard:pink"))], True, "no job waits; no outage"),
+        ([IDLE], [waits(1, 600, ("linux-4vcpu", "Shard:PURPLE"))], False, "users are hurt"),
+        ([IDLE, *at_work(count=1, ago=500, first=2)], [waits(1, 499)], False, "takes no jobs; 1 waiting job"),
+        ([IDLE, *at_work(count=1, ago=500, first=2)], [waits(1, 500)], True, "has taken 1 job in the last 10 minutes"),
+        ([*at_work(count=1, ago=500, first=2)], [waits(1, 499)], True, "has taken 1 job in the last 10 minutes"),
         (
             [on("purple", present(job_id=1, job_started_at=NOW - 90, job_ended_at=NOW - 9), 2)],
             [],
@@ -131,7 +143,13 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
         "a job of others",
         "all at work",
         "a job that must be over",
+        "none known",
         "none online",
+        "a canary for the other shard waits",
+        "a job for this shard waits",
+        "it took a job, and none since another waits",
+        "it took one since",
+        "it took one, and is at work",
         "died just now",
     ],
 )
@@ -140,6 +158,11 @@ def test_users_are_hurt_when_the_active_shard_does_not_take_what_waits(runners, 
     answer = gate([*pink(1), *runners], jobs=jobs)
     assert said in answer.checks[0].said
     assert answer.checks[0].passed is passed
+
+
+def test_runners_that_went_offline_a_moment_ago_are_waited_for_first():
+    answer = gate([on("pink", present(offline_since=NOW - 1)), *at_work()])
+    assert steps(answer)[0] == "wait for 1 runner of pink"
 
 
 @pytest.mark.parametrize(
@@ -172,8 +195,59 @@ def test_a_job_that_must_be_over_is_not_hurt(days, running):
     assert check(gate([old, *at_work()]), "running-jobs").passed is not running
 
 
+CLEAN_UP = "clean up pink and provision it again"
+
+
 @pytest.mark.parametrize(("role", "cleaned"), [(Role.INACTIVE, True), (Role.UNKNOWN, False)])
 def test_a_shard_is_cleaned_up_only_when_it_is_known_to_be_inactive(role, cleaned):
     ruling = Ruling(role, "purple", disagree=False, said="")
-    trouble = ladder.Trouble("pink", ruling, {"online"}, {}, ladder.Users(hurt=False, said=""))
-    assert ("clean up pink and provision it again" in [each.step for each in ladder.steps(trouble)]) is cleaned
+    known = {"purple": Standing("purple")}
+    trouble = ladder.Trouble("pink", ruling, {"online"}, known, ladder.Users(hurt=False, said=""))
+    assert (CLEAN_UP in [each.step for each in ladder.steps(trouble)]) is cleaned
+
+
+def test_nothing_is_cleaned_up_for_a_shard_that_no_runner_is_on():
+    sources = Sources((), "active_command", Answer("None", "", NOW))  # as `aws --output text` says nothing
+    answer = gate([on("pink", present()), *at_work("purple", 2, ago=3600)], sources=sources)
+    assert (answer.role, answer.active) == (Role.INACTIVE, "none")
+    assert CLEAN_UP not in steps(answer)
+    assert "no runner of the active shard none is known, only of pink, purple" in answer.checks[0].said
+
+
+@pytest.mark.parametrize(("ago", "cleaned"), [(600.0, False), (600.0 + MICROSECOND, True)])
+def test_what_takes_jobs_is_not_torn_down_whatever_its_role(ago, cleaned):
+    """GitHub gives jobs to both, and says nothing; who says purple may be wrong."""
+    for canary in (False, True):
+        runners = [*at_work("pink", 1, ago=ago), *at_work("purple", 3)]
+        answer = gate(runners, Question("pink", min_online=9, canary=canary))
+        assert (CLEAN_UP in steps(answer)) is cleaned
+        assert ("find out why pink takes jobs" in steps(answer)) is not cleaned
+
+
+def test_whoever_asks_for_a_canary_on_the_shard_that_users_live_on_is_not_told_to_tear_it_down():
+    wrong = Sources((), "active_url", Answer("pink", "", NOW))
+    answer = gate([*pink(1), *at_work("purple", 6)], Question("purple", 9, canary=True), wrong)
+    assert (answer.role, steps(answer)) == (Role.UNKNOWN, ["stop"]), "so many are no canaries"
+    answer = gate([*pink(1), *at_work("purple", 5)], Question("purple", 9, canary=True), wrong)
+    assert answer.role is Role.INACTIVE
+    assert not any("clean up" in step or "machines" in step for step in steps(answer))
+
+
+def test_in_an_outage_the_machines_that_users_have_left_are_not_made_anew():
+    futile = Question("pink", min_online=2, provision=Provision(0, 0, 0))
+    assert "recreate what is unhealthy: the machines of pink" in steps(gate([*pink(1), *at_work()], futile))
+    assert steps(gate([*pink(1), on("purple", present())], futile)) == ["raise the alarm", "break glass"]
+    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # nobody is online, and one is at work
+    assert CLEAN_UP not in steps(gate([at_the_last, on("purple", present())], futile))
+
+
+def test_a_run_that_destroyed_something_is_told_with_the_step_to_do_it_again():
+    answer = gate(at_work(), Question("pink", provision=Provision(0, 0, 4)))
+    assert why(answer, "provision pink again").endswith("do not apply it; by its log the last run destroyed 4")
+
+
+def test_what_is_to_be_drained_and_takes_jobs_is_told_so():
+    sources = Sources((), "active_url", Answer("pink", "", NOW))
+    answer = gate([*at_work("pink", 1), *at_work("purple", 2)], sources=sources)
+    assert steps(answer) == ["drain purple, then stop it"]
+    assert "It has taken 2 jobs lately: see first that none come to it." in answer.next[0].why

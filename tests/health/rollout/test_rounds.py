@@ -22,6 +22,7 @@ from ghapp.health.rollout.rounds import (
     open_rounds,
     place_of,
     subject_of,
+    superseded,
 )
 
 NOW = 1_790_000_000.0
@@ -118,8 +119,15 @@ def test_a_clock_that_was_ahead_does_not_put_its_beginning_into_the_future():
         (GIVE_UP_SECONDS + FORGET_SECONDS, None, False),
         (GIVE_UP_SECONDS + FORGET_SECONDS, {"check_run": 7}, True),
         (GIVE_UP_SECONDS + FORGET_SECONDS, {"setback": "refused"}, True),
+        (GIVE_UP_SECONDS + FORGET_SECONDS, {}, True),
     ],
-    ids=["just in time", "of long ago", "its check run waits to be ended", "it waits to be given up"],
+    ids=[
+        "just in time",
+        "of long ago",
+        "its check run waits to be ended",
+        "it waits to be given up",
+        "a crash left it",
+    ],
 )
 def test_a_deploy_of_long_ago_begins_no_round(ago, known, goes_on):
     told = deploy(told_at=NOW - ago)
@@ -129,14 +137,54 @@ def test_a_deploy_of_long_ago_begins_no_round(ago, known, goes_on):
 
 def test_each_round_has_a_check_run_of_its_own():
     known = [
-        subject_of("linux", deploy()),
-        subject_of("mac", deploy()),
-        subject_of("linux", deploy(shard="purple")),
-        subject_of("linux", deploy(OTHER_SHA)),
-        subject_of("linux", deploy(deployed_at=NOW)),
+        subject_of(PLACE, begun()),
+        subject_of(place_of("mac", "pink"), begun()),
+        subject_of(place_of("linux", "purple"), begun()),
+        subject_of(PLACE, begun(sha=OTHER_SHA)),
+        subject_of(PLACE, begun(deployed_at=NOW)),
     ]
     assert len(set(known)) == len(known)
-    assert subject_of("linux", deploy(SHA.upper(), told_at=NOW, role=Role.ACTIVE)) == known[0]
+    assert subject_of(PLACE, begun(check_run=7, over=True, began_at=NOW)) == known[0]
+    assert known[0] == "gate-84a938c855a0f91fb7bf5a9e", "it is kept at GitHub: another one would be another check run"
+
+
+@pytest.mark.parametrize(
+    ("pools", "told", "known", "left"),
+    [
+        ([Pool()], deploy(), begun(), False),
+        ([Pool()], deploy(SHA.upper(), role=Role.ACTIVE, told_at=NOW), begun(), False),
+        ([Pool()], deploy(OTHER_SHA), begun(), True),
+        ([Pool()], deploy(OTHER_SHA), begun(over=True), False),
+        ([Pool()], deploy(deployed_at=NOW), begun(), True),
+        ([Pool()], deploy("v42"), begun(), True),
+        ([Pool()], deploy(shard="purple"), begun(), True),
+        ([Pool(deploy_repository="acme/other")], deploy(), begun(), True),
+        ([Pool("mac")], deploy(), begun(), True),
+        ([], deploy(), begun(), True),
+    ],
+    ids=[
+        "goes on",
+        "told of again",
+        "another commit",
+        "it was over",
+        "deployed anew",
+        "from a tag",
+        "forgotten among many shards",
+        "another repository",
+        "its pool is gone",
+        "every pool is gone",
+    ],
+)
+def test_a_round_whose_place_was_taken_is_left_to_be_ended(pools, told, known, left):
+    deploys = {pool.name: [told] for pool in pools}
+    assert superseded(pools, deploys, {PLACE: known}) == ({PLACE: known} if left else {})
+
+
+def test_a_round_ends_by_itself_or_is_superseded_and_never_both():
+    for told in (deploy(), deploy(OTHER_SHA), deploy("v42"), deploy(deployed_at=NOW)):
+        goes_on = [each for _, each in open_rounds(Pool(), [told], {PLACE: begun(check_run=7)}, NOW)]
+        left = superseded([Pool()], {"linux": [told]}, {PLACE: begun(check_run=7)})
+        assert (begun(check_run=7) in goes_on) is not bool(left)
 
 
 @pytest.mark.parametrize(

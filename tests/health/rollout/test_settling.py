@@ -50,6 +50,7 @@ def test_a_gate_that_passes_has_settled_after_its_seconds(held, passed):
     answer = settled(gate([*pink(3), *at_work()]), held, 60.0)
     assert answer.passed is passed
     assert check(answer, "settled").passed is passed
+    assert check(answer, "settled").said == f"it has passed without a gap for {60 if passed else 59} of 60 s"
     assert steps(answer) == (["make pink active in place of purple"] if passed else ["wait, and ask again"])
 
 
