@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from operator import attrgetter
-from typing import NamedTuple
 
 import httpx
 import msgspec
 
 from ghapp.errors import LogStoreUnavailableError
-from ghapp.log import redact
+from ghapp.lokiwire import BILLION, LONGEST_LINE, Line, read, told, within
+from ghapp.trust import trusted
+
+__all__ = ["LONGEST_LINE", "MOST_BYTES", "MOST_LINES", "LogStore", "LogStoreAwayError", "quoted"]
 
 PATH = "/loki/api/v1/query_range"
 AROUND_SECONDS = 60.0
@@ -39,47 +40,10 @@ MOST_BYTES = 4 * 1024 * 1024
 MOST_LINES = 200
 """Of each source."""
 
-LONGEST_LINE = 1000
-LONGEST_READ = 8 * LONGEST_LINE
-"""Of a line, when it is searched for secrets: they are found at its end, and a line of megabytes costs nothing."""
-
 MOST_CHARACTERS = 32_000
 """Of a journal: as many as are kept of it."""
 
 JOURNAL = "systemd-journal"
-BILLION = 1_000_000_000
-
-
-class _Entry(msgspec.Struct, array_like=True):
-    """`[nanoseconds, line]`; structured metadata may follow."""
-
-    at: str
-    line: str
-
-
-class _Stream(msgspec.Struct):
-    stream: dict[str, str]
-    values: list[_Entry]
-
-
-class _Data(msgspec.Struct):
-    resultType: str  # noqa: N815 - Loki's spelling
-    result: list[msgspec.Raw]
-
-
-class _Answer(msgspec.Struct):
-    status: str
-    data: _Data
-
-
-class _Line(NamedTuple):
-    at: int
-    unit: str
-    text: str
-
-
-_decode = msgspec.json.Decoder(_Answer).decode
-_decode_stream = msgspec.json.Decoder(_Stream).decode
 
 
 class LogStoreAwayError(LogStoreUnavailableError):
@@ -98,7 +62,7 @@ class LogStore:
     @asynccontextmanager
     async def open(cls, url: str) -> AsyncIterator[LogStore]:
         """Open the connection, and close it at the end."""
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=trusted()) as client:
             yield cls(url, client)
 
     async def runner_lines(self, namespace: str, pod: str, ended_at: float) -> tuple[str, ...]:
@@ -122,16 +86,16 @@ class LogStore:
         (start, end), middle = _window(ended_at), int(ended_at * BILLION)
         before = await self._lines(asked, start, middle, "backward", MOST_LINES // 2)
         after = await self._lines(asked, middle, end, "forward", MOST_LINES // 2)
-        nearest_first = _within((_told(line) for line in reversed(before)), MOST_CHARACTERS // 2)
-        return (*reversed(nearest_first), *_within(map(_told, after), MOST_CHARACTERS // 2))
+        nearest_first = within((told(line) for line in reversed(before)), MOST_CHARACTERS // 2)
+        return (*reversed(nearest_first), *within(map(told, after), MOST_CHARACTERS // 2))
 
-    async def _lines(self, asked: str, start: int, end: int, direction: str, most: int) -> list[_Line]:
+    async def _lines(self, asked: str, start: int, end: int, direction: str, most: int) -> list[Line]:
         """Lines from `start` to before `end` (nanoseconds), in order of time; `direction` says from which side."""
         params = {"query": asked, "start": str(start), "end": str(end), "limit": str(most), "direction": direction}
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 body = await self._body(params)
-            lines = _read(body)
+            lines = read(body)
         except TimeoutError:
             raise LogStoreAwayError(self._said(f"did not answer within {TIMEOUT_SECONDS:g} s")) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -173,42 +137,3 @@ def quoted(value: str) -> str:
 def _window(ended_at: float) -> tuple[int, int]:
     """Loki's ranges exclude their end."""
     return int((ended_at - AROUND_SECONDS) * BILLION), int((ended_at + AROUND_SECONDS) * BILLION) + 1
-
-
-def _read(body: bytes) -> list[_Line]:
-    """The lines of an answer, in no order.
-
-    Raises:
-        ValueError: it is not what Loki's API describes (`msgspec.DecodeError` is one).
-    """
-    answer = _decode(body)
-    if answer.status != "success" or answer.data.resultType != "streams":
-        raise ValueError(answer.data.resultType)
-    lines: list[_Line] = []
-    for row in answer.data.result:
-        stream = _decode_stream(row)
-        unit = stream.stream.get("unit", "")
-        lines += [_Line(int(entry.at), unit, _shown(entry.line)) for entry in stream.values]
-    return lines
-
-
-def _shown(line: str) -> str:
-    """Without what looks like a secret, and not longer than a record has room for."""
-    line = redact(line[:LONGEST_READ].rstrip())
-    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
-
-
-def _told(line: _Line) -> str:
-    at = datetime.fromtimestamp(line.at / BILLION, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return " ".join(each for each in (at, line.unit and f"{line.unit}:", line.text) if each)
-
-
-def _within(lines: Iterable[str], room: int) -> list[str]:
-    """As many of the first lines as have room."""
-    kept: list[str] = []
-    for line in lines:
-        room -= len(line)
-        if room < 0:
-            break
-        kept.append(line)
-    return kept

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from ghapp.health.cluster.clusterside import (
-    ClusterSide,
-    Unseen,
-    bridged,
-    folded,
-    mismatches,
-    namespaces_of,
-    placed,
-    unread_since,
-    unseen,
-)
+from ghapp.health.cluster.clusterside import ClusterSide, Unseen, bridged, folded, namespaces_of, unread_since, unseen
+from ghapp.health.cluster.mismatch import mismatches, placed
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.standing import DAY_SECONDS, LeakStanding, standing
 from ghapp.store.clusterside import ClusterSides
@@ -66,4 +57,12 @@ async def leaks_of(house: House, installation: Installation, now: float) -> Leak
     """What its reaper of stamped pods did, and what waits, as it has told itself."""
     store = Leaks(house.redis)
     last, reaped = await store.last(installation.id), await store.reaped_since(installation.id, now - DAY_SECONDS)
-    return standing(last.at, last.trouble_since, now, reaped=reaped, deferred=last.deferred, told=last.told)
+    return standing(
+        last.at,
+        last.trouble_since,
+        now,
+        reaped=reaped,
+        deferred=last.deferred,
+        told=last.told,
+        strangers=last.strangers,
+    )

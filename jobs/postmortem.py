@@ -7,29 +7,19 @@ own id, and the check run is created once and updated.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from ghapp.errors import (
     GhappError,
     GitHubError,
     GitHubUnavailableError,
     LogStoreUnavailableError,
-    NotFoundError,
     PermissionMissingError,
 )
-from ghapp.github.checks import Checks
-from ghapp.github.jobs import Jobs
-from ghapp.health.cadence import Purpose
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.postmortem import (
-    NAME,
     JobFacts,
-    failed_for_it,
     is_surrounded,
-    may_have_failed_for_it,
     next_look_after,
-    post_mortem_report,
     wants_lines,
 )
 from ghapp.health.installation import Installation
@@ -37,8 +27,9 @@ from ghapp.log import logger
 from ghapp.loki import LogStoreAwayError
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.deaths import Deaths, identity
-from ghapp.store.postmortems import PostedMortem, PostMortems
+from ghapp.store.postmortems import PostMortems
 from ghapp.work import Work
+from jobs.deaths.posting import Outcome, post
 from jobs.deaths.surroundings import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
 from jobs.house import House, furnished, open_house
 from jobs.tell import death_id, tell_death
@@ -47,18 +38,6 @@ log = logger(__name__)
 
 COMPLETE_AT_LOOK = 1
 """That one finds all that surrounded an end. Those after it wait for GitHub, and ask for lines if there are none."""
-
-
-class Outcome(StrEnum):
-    """What became of one look."""
-
-    NOTHING_TO_DO = "nothing-to-do"
-    RECORDED = "recorded"
-    """And no check run is due, now or later."""
-    WAITS = "waits"
-    """Another look is asked for."""
-    CREATED = "created"
-    UPDATED = "updated"
 
 
 async def post_mortem(installation_id: int, death_id: str, look: int = 0) -> None:
@@ -104,7 +83,7 @@ async def _look(house: House, installation: Installation, death: Death, look: in
     await deaths.told(installation.id, death)
     try:
         if facts is not None and facts.over:
-            outcome = await _post(house, installation, death, facts)
+            outcome = await post(house, installation, death, facts)
     except GitHubError as error:
         trouble = error
     if trouble is not None:
@@ -132,52 +111,6 @@ async def _with_lines(house: House, installation: Installation, death: Death, lo
                 await post_mortems.let_log_store_rest()
             await _say_once(house, installation, error)
     return death, lacks
-
-
-async def _post(house: House, installation: Installation, death: Death, facts: JobFacts) -> Outcome:
-    """Have the job's commit bear one check run that tells of this death, if the job failed for it."""
-    if death.job is None or not may_have_failed_for_it(death, facts):
-        return Outcome.RECORDED
-    if not installation.may("checks", "write"):
-        raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
-    tenant = await house.tenant(installation, Purpose.REPORT)
-    if not failed_for_it(death, facts, await _notes(Jobs(tenant, death.job.repository), facts)):
-        return Outcome.RECORDED
-    post_mortems, subject = PostMortems(house.redis), death_id(installation, death)
-    checks = Checks(tenant, death.job.repository, name=NAME, subject=subject)
-    said = post_mortem_report(death, death.job, show_host=await checks.is_private())
-    posted = await post_mortems.posted(subject)
-    if posted is not None and posted.digest == said.digest:
-        return Outcome.RECORDED
-    check_run = await checks.find(facts.head_sha) if posted is None else posted.check_run
-    outcome = Outcome.CREATED if check_run is None else Outcome.UPDATED
-    if check_run is None:
-        check_run = await checks.create(facts.head_sha, said)
-    elif not await checks.update(check_run, said):
-        check_run = None
-    if check_run is None:
-        raise NotFoundError(f"{death.job.repository}: GitHub does not take a check run for {facts.head_sha}")
-    await post_mortems.post(subject, PostedMortem(check_run, said.digest))
-    log.info(
-        "post-mortem posted",
-        installation=installation.id,
-        org=installation.org,
-        runner=death.runner_name,
-        cause=death.cause.value,
-        repository=death.job.repository,
-        job=facts.id,
-        check_run=check_run,
-        outcome=outcome.value,
-    )
-    return outcome
-
-
-async def _notes(jobs: Jobs, facts: JobFacts) -> tuple[str, ...]:
-    """None where they may not be read: the steps tell most of it."""
-    try:
-        return await jobs.notes(facts.id)
-    except (NotFoundError, PermissionMissingError):
-        return ()
 
 
 async def _say_once(house: House, installation: Installation, error: GhappError) -> None:

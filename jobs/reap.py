@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ghapp.errors import ClusterError, ConfigurationError
+from ghapp.health.cluster.clusterside import namespaces_of
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.leak import Guard, Memory, Reaping, leaks
@@ -16,7 +17,7 @@ from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick
 from jobs.house import House, furnished, open_house
 from jobs.leaks.ask import ask_for_runners, learn_of_jobs
-from jobs.leaks.look import Seen, look_at_all, look_with, namespaces_of
+from jobs.leaks.look import Seen, look_at_all, look_with
 from jobs.leaks.orphans import REAPED, SKIPPED, Reaper
 
 log = logger(__name__)
@@ -42,7 +43,7 @@ async def reap_installation(house: House, installation_id: int) -> Tick | None:
         if not mine or installation is None or installation.suspended:
             return None
         limits = house.settings.of(installation.org).leaks
-        if limits.mode == "off" or not namespaces_of(house.settings, installation.org):
+        if limits.mode == "off" or not namespaces_of(house.settings.pools_of(installation.org)):
             return None
         if WHOLE_ORG in await house.fuses.pauses(installation_id):
             limits = replace(limits, mode="dry-run")
@@ -76,6 +77,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         deferred=len(reaping.deferred) + len(unasked),
         told=len(reaping.told),
         nobodys=seen.nobodys,
+        strangers=sum(guard is Guard.NO_RUNNER for _, guard in reaping.kept),
     )
     if reaping.skipped is not None:
         await reaper.count(SKIPPED)

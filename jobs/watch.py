@@ -12,8 +12,8 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import aclosing, suppress
+from collections.abc import Coroutine
+from contextlib import suppress
 
 from redis.exceptions import RedisError
 
@@ -21,29 +21,15 @@ from ghapp.cluster.access import WATCH_LEASE
 from ghapp.cluster.connection import is_configured, open_cluster
 from ghapp.cluster.ending import end
 from ghapp.cluster.lease import Leadership
-from ghapp.cluster.sight import Change, Listed, Sight, Trouble
-from ghapp.cluster.watch import follow
-from ghapp.errors import ClusterError, ClusterForbiddenError, ConfigurationError, ResourceMissingError
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
-from ghapp.log import logger
+from ghapp.errors import ConfigurationError
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.pods import Pods
-from jobs.deaths.coroner import Clock, Coroner
-
-log = logger(__name__)
-
-AT_ONCE = 10
-"""Ends that are recorded at the same time: each asks for a log."""
-
-OBJECTS_SECONDS = 20.0
-"""How often ARC's objects are listed; pods alone are watched."""
+from jobs.deaths.coroner import Coroner
+from jobs.views.objects import ObjectView
+from jobs.views.pods import PodView
 
 BEAT_SECONDS = 5.0
-PAUSE_SECONDS = 0.5
-WAIT_SECONDS = 1.0
-"""For a Redis that is away."""
 
 
 async def watch(settings: Settings) -> None:
@@ -63,142 +49,14 @@ async def watch(settings: Settings) -> None:
             Leadership(cluster, WATCH_LEASE, identity).standing() as lead,
         ):
             coroner = Coroner(settings, cluster, redis, desk)
-            views = [View(each, coroner, lambda: lead.is_ours) for each in settings.namespaces]
-            tasks = [each.keep() for each in views] + [each.keep_objects() for each in views]
-            await _until_asked_to_stop([*tasks, _beat(Heartbeats(redis), identity)])
+            views: list[PodView | ObjectView] = []
+            for each in settings.namespaces:
+                views.append(PodView(each, coroner, lambda: lead.is_ours))
+                views.append(ObjectView(each, settings, cluster, redis, lambda: lead.is_ours))
+            await _until_asked_to_stop([*(each.keep() for each in views), _beat(Heartbeats(redis), identity)])
     finally:
         await redis.aclose()
         desk.close()
-
-
-class View:
-    """One namespace, as it is seen by whoever leads.
-
-    What is known stays with the pods that were listed or told of last; a pod is forgotten when its end is recorded
-    and it is gone.
-    """
-
-    def __init__(self, namespace: str, coroner: Coroner, leads: Callable[[], bool], clock: Clock = time.time) -> None:
-        self._namespace, self._coroner, self._leads, self._clock = namespace, coroner, leads, clock
-        self._cluster, self._pods = coroner.cluster, Pods(coroner.redis)
-        self._known: dict[str, Pod] = {}
-        self._trouble: dict[str, str] = {}
-
-    async def keep(self) -> None:
-        """For ever: follow the namespace while we lead."""
-        while True:
-            pause = PAUSE_SECONDS
-            if self._leads():
-                try:
-                    await self.attend()
-                except (RedisError, OSError) as error:
-                    self._say("pods", "watch waits for Redis", str(error))
-                    pause = WAIT_SECONDS
-            await asyncio.sleep(pause)
-
-    async def attend(self) -> None:
-        """Take over: see and record, until we lead no more. Raises: RedisError: begin again from the last record."""
-        self._known = {each.uid: each for each in await self._pods.known(self._namespace)}
-        async with aclosing(follow(self._cluster, self._namespace)) as sights:
-            async for sight in sights:
-                if not self._leads():
-                    return
-                await self.see(sight)
-
-    async def see(self, sight: Sight) -> None:
-        """Record what one sight shows. Deaths go first: what is not in the view any more is looked for by nobody."""
-        match sight:
-            case Listed():
-                await self._see_all([each for each in sight.items if each.is_runners])
-            case Change(pod=None):
-                await self._pods.touch(self._namespace, self._clock())
-            case Change(kind="deleted", pod=Pod() as pod):
-                await self._see_gone(pod)
-            case Change(pod=Pod() as pod) if pod.is_runners:
-                await self._see_one(pod)
-            case Trouble(error):
-                self._say("pods", "watch sees nothing", str(error))
-                return
-        self._trouble.pop("pods", None)
-
-    async def _see_all(self, pods: list[Pod]) -> None:
-        listed = {each.uid for each in pods}
-        gone = [each for uid, each in self._known.items() if uid not in listed]
-        await _each(self._coroner.record_end, [each for each in pods if self._has_ended(each)])
-        await _each(self._coroner.record_vanished, gone)
-        await self._coroner.ask_again(self._namespace)
-        await self._pods.replace_pods(self._namespace, pods, self._clock())
-        self._known = {each.uid: each for each in pods}
-
-    async def _see_one(self, pod: Pod) -> None:
-        if self._has_ended(pod):
-            await self._coroner.record_end(pod)
-        await self._pods.put(self._namespace, pod)
-        self._known[pod.uid] = pod
-
-    def _has_ended(self, pod: Pod) -> bool:
-        """Whether its runner has ended since it was recorded last: what is in the view has been told."""
-        known = self._known.get(pod.uid)
-        return pod.ended is not None and (known is None or known.ended != pod.ended)
-
-    async def _see_gone(self, pod: Pod) -> None:
-        """The last state of a deleted pod may be the first that shows its end."""
-        known = self._known.get(pod.uid)
-        if pod.is_runners and self._has_ended(pod):
-            await self._coroner.record_end(pod)
-        elif known is not None or pod.is_runners:
-            await self._coroner.record_vanished(pod if pod.is_running else known or pod)
-        await self._pods.drop(self._namespace, pod.name, pod.uid)
-        self._known.pop(pod.uid, None)
-
-    async def keep_objects(self) -> None:
-        """For ever: list ARC's objects while we lead."""
-        while True:
-            leads = self._leads()
-            if leads:
-                with suppress(RedisError, OSError):
-                    await self.see_objects()
-            await asyncio.sleep(OBJECTS_SECONDS if leads else PAUSE_SECONDS)
-
-    async def see_objects(self) -> None:
-        """Record ARC's objects. Where they cannot be listed, what is known ages, and answers nothing any more."""
-        try:
-            objects = await self._objects()
-        except ClusterError as error:
-            self._say("objects", "watch sees nothing", str(error))
-            return
-        self._trouble.pop("objects", None)
-        await self._pods.replace_objects(self._namespace, objects, self._clock())
-
-    async def _objects(self) -> Iterable[EphemeralRunner]:
-        try:
-            return (await self._cluster.ephemeral_runners(self._namespace)).items
-        except ResourceMissingError:
-            return ()  # no ARC, no objects
-        except ClusterForbiddenError:
-            here = (pool for pool in self._coroner.settings.pools if pool.namespace == self._namespace)
-            if any(pool.replacer == "arc" for pool in here):
-                raise
-            return ()  # nobody here asks for them
-
-    def _say(self, of: str, what: str, why: str) -> None:
-        """Once, until it is over or something else is in the way; pods and objects each have their own trouble."""
-        if self._trouble.get(of) != why:
-            log.warning(what, namespace=self._namespace, why=why)
-        self._trouble[of] = why
-
-
-async def _each(record: Callable[[Pod], Awaitable[bool]], pods: list[Pod]) -> None:
-    """All of them, some at a time; the first failure is raised when all have been tried."""
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(pod: Pod) -> None:
-        async with room:
-            await record(pod)
-
-    failures = [each for each in await asyncio.gather(*map(one, pods), return_exceptions=True) if each is not None]
-    if failures:
-        raise failures[0]
 
 
 async def _beat(heartbeats: Heartbeats, who: str) -> None:

@@ -50,7 +50,7 @@ def _all(
 NEAR_RUNNERS: tuple[Access, ...] = (
     *_all("watch", ("get", "list", "watch"), PODS),
     *_all("watch", ("get",), PODS, "log"),
-    *_all("watch", ("list",), EPHEMERAL_RUNNERS, replacers=("arc",)),
+    *_all("watch", ("list", "watch"), EPHEMERAL_RUNNERS, replacers=("arc",)),
     *_all("worker", ("get", "list", "delete"), PODS),
     *_all("worker", ("get", "delete"), SERVICE_ACCOUNTS),
     *_all("worker", ("get", "list", "delete", "patch"), EPHEMERAL_RUNNERS, replacers=("arc",)),

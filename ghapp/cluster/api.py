@@ -7,25 +7,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx2
+import msgspec
 
 from ghapp.cluster.call import ACCESS_REVIEWS, EPHEMERAL_RUNNERS, PODS, SERVICE_ACCOUNTS, VERSION, Call, Resource
 from ghapp.cluster.events import change_of
+from ghapp.cluster.listing import listed
 from ghapp.cluster.logs import read_log
 from ghapp.cluster.refusal import UNPROCESSABLE, RefusedError
 from ghapp.cluster.sight import Change, Listed
-from ghapp.cluster.transport import Transport
+from ghapp.cluster.transport import Answer, Transport
 from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods
-from ghapp.cluster.wire.envelope import Page
-from ghapp.errors import ClusterUnavailableError, ConflictError, VersionGoneError
+from ghapp.errors import ClusterUnavailableError, ConflictError
 from ghapp.health.cluster.pod import EphemeralRunner, Pod
 
-T = TypeVar("T")
-
-PER_PAGE = 500
-MOST_PAGES = 1000
+W = TypeVar("W", Pod, EphemeralRunner)
 
 WATCH_SECONDS = 60
 """How long one watch is asked to last. A connection that died in silence is noticed this late, and a death with it."""
@@ -47,12 +45,12 @@ class Cluster:
 
     async def pods(self, namespace: str, selector: str = "") -> Listed[Pod]:
         """Every pod of a namespace, or those that a label selector chooses. Complete, or an error."""
-        return await self._all(Call("list", PODS, namespace), pods.pods, selector)
+        return await listed(self.transport, Call("list", PODS, namespace), pods.pods, selector)
 
     async def pod(self, namespace: str, name: str) -> Pod | None:
         """One pod; None when the API server says that there is none of that name."""
-        body = await self.transport.send(Call("get", PODS, namespace, name))
-        return None if body is None else pods.pod(body)
+        answer = await self.transport.ask(Call("get", PODS, namespace, name))
+        return None if answer is None else pods.pod(*answer)
 
     async def ephemeral_runners(self, namespace: str) -> Listed[EphemeralRunner]:
         """Every runner object of ARC's in a namespace. Complete, or an error.
@@ -60,7 +58,9 @@ class Cluster:
         Raises:
             ResourceMissingError: ARC is not installed in this cluster.
         """
-        return await self._all(Call("list", EPHEMERAL_RUNNERS, namespace), ephemeralrunners.ephemeral_runners)
+        return await listed(
+            self.transport, Call("list", EPHEMERAL_RUNNERS, namespace), ephemeralrunners.ephemeral_runners
+        )
 
     async def ephemeral_runner(self, namespace: str, name: str) -> EphemeralRunner | None:
         """One runner object; None when the API server says that there is none of that name.
@@ -68,8 +68,8 @@ class Cluster:
         Raises:
             ResourceMissingError: ARC is not installed in this cluster.
         """
-        body = await self.transport.send(Call("get", EPHEMERAL_RUNNERS, namespace, name))
-        return None if body is None else ephemeralrunners.ephemeral_runner(body)
+        answer = await self.transport.ask(Call("get", EPHEMERAL_RUNNERS, namespace, name))
+        return None if answer is None else ephemeralrunners.ephemeral_runner(*answer)
 
     async def delete_pod(self, namespace: str, name: str, uid: str, version: str) -> bool:
         """Delete a pod as it was read: True when that was accepted, False when it was gone.
@@ -102,7 +102,7 @@ class Cluster:
             True when it was taken; False when the object or the finalizer was gone.
 
         Raises:
-            ConflictError: it is not being deleted, or not what it was when it was read.
+            ConflictError: it is not being deleted, or not what it was when it was read: look again.
         """
         call = Call("patch", EPHEMERAL_RUNNERS, runner.namespace, runner.name)
         if runner.deleting_since is None:
@@ -112,6 +112,7 @@ class Cluster:
         place = f"/metadata/finalizers/{runner.finalizers.index(finalizer)}"
         steps = [
             {"op": "test", "path": "/metadata/uid", "value": runner.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": runner.version},
             {"op": "test", "path": place, "value": finalizer},
             {"op": "remove", "path": place},
         ]
@@ -120,7 +121,7 @@ class Cluster:
         except RefusedError as error:
             if error.code != UNPROCESSABLE:
                 raise
-            raise ConflictError(f"{call}: its finalizers are not what they were") from None
+            raise ConflictError(f"{call}: it is not what it was when it was read") from None
 
     async def log(self, pod: Pod, lines: int = 200, previous: bool = False) -> tuple[str, ...]:
         """The last lines that a pod's runner wrote, oldest first; empty when nobody has them any more.
@@ -137,25 +138,25 @@ class Cluster:
         now = await self.pod(pod.namespace, pod.name) if told else None
         return told if now is None or now.uid == pod.uid else ()
 
-    async def watch_pods(self, namespace: str, version: str) -> AsyncGenerator[Change, None]:
+    async def watch_pods(self, namespace: str, version: str) -> AsyncGenerator[Change[Pod], None]:
         """What becomes of a namespace's pods after a version, until the server ends it. Close it (`aclosing`).
 
         Raises:
             VersionGoneError: list again.
             ClusterUnavailableError: it broke; what was yielded is whole, and the last version can be resumed from.
         """
-        call = Call("watch", PODS, namespace)
-        lines = self.transport.lines(
-            call,
-            WATCH_SECONDS + GRACE_SECONDS,
-            watch="true",
-            allowWatchBookmarks="true",
-            resourceVersion=version,
-            timeoutSeconds=WATCH_SECONDS,
-        )
-        async with aclosing(lines):
-            async for line in lines:
-                yield change_of(call, line)
+        async with aclosing(self._watch(PODS, namespace, version, pods.pod)) as changes:
+            async for change in changes:
+                yield change
+
+    async def watch_ephemeral_runners(
+        self, namespace: str, version: str
+    ) -> AsyncGenerator[Change[EphemeralRunner], None]:
+        """The same of ARC's runner objects."""
+        read = ephemeralrunners.ephemeral_runner
+        async with aclosing(self._watch(EPHEMERAL_RUNNERS, namespace, version, read)) as changes:
+            async for change in changes:
+                yield change
 
     async def may(
         self, verb: str, resource: str, namespace: str, group: str = "", subresource: str = "", name: str = ""
@@ -169,12 +170,33 @@ class Cluster:
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
         }
-        return answers.is_allowed(_there(call, await self.transport.send(call, json=review)))
+        return answers.is_allowed(_there(call, await self.transport.ask(call, json=review)).body)
 
     async def version(self) -> str:
         """The API server's, as `v1.35.2`."""
         call = Call("get", VERSION)
-        return answers.git_version(_there(call, await self.transport.send(call)))
+        return answers.git_version(_there(call, await self.transport.ask(call)).body)
+
+    async def clock(self) -> float | None:
+        """What the API server's clock says, in epoch seconds, to the second; None where its answers don't tell."""
+        call = Call("get", VERSION)
+        return _there(call, await self.transport.ask(call)).at
+
+    async def _watch(
+        self, resource: Resource, namespace: str, version: str, read: Callable[[msgspec.Raw], W]
+    ) -> AsyncGenerator[Change[W], None]:
+        call = Call("watch", resource, namespace)
+        lines = self.transport.lines(
+            call,
+            WATCH_SECONDS + GRACE_SECONDS,
+            watch="true",
+            allowWatchBookmarks="true",
+            resourceVersion=version,
+            timeoutSeconds=WATCH_SECONDS,
+        )
+        async with aclosing(lines):
+            async for line in lines:
+                yield change_of(call, line, read)
 
     async def _delete(self, resource: Resource, namespace: str, name: str, uid: str, version: str) -> bool:
         options = {
@@ -184,29 +206,9 @@ class Cluster:
         }
         return await self.transport.send(Call("delete", resource, namespace, name), json=options) is not None
 
-    async def _all(self, call: Call, read: Callable[[bytes], Page[T]], selector: str = "") -> Listed[T]:
-        """The whole list. Its later parts are of the same moment as the first, which the server keeps for minutes."""
-        try:
-            return await self._parts(call, read, selector)
-        except VersionGoneError:
-            return await self._parts(call, read, selector)
 
-    async def _parts(self, call: Call, read: Callable[[bytes], Page[T]], selector: str) -> Listed[T]:
-        asked: dict[str, Any] = {"limit": PER_PAGE, **({"labelSelector": selector} if selector else {})}
-        items: list[T] = []
-        version = ""
-        for _ in range(MOST_PAGES):
-            page = read(_there(call, await self.transport.send(call, **asked)))
-            items += page.items
-            version = version or page.version  # the first: a watch from it misses nothing that came later
-            if not page.next:
-                return Listed(items, version)
-            asked["continue"] = page.next
-        raise ClusterUnavailableError(f"{call}: the list has no end")
-
-
-def _there(call: Call, body: bytes | None) -> bytes:
-    """The body of what cannot be absent."""
-    if body is None:
+def _there(call: Call, answer: Answer | None) -> Answer:
+    """The answer of what cannot be absent."""
+    if answer is None:
         raise ClusterUnavailableError(f"{call}: the cluster says that there is no such thing")
-    return body
+    return answer

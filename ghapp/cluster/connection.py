@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 import httpx2
 import yaml
 from lightkube import ConfigError, KubeConfig, SingleConfig
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams, user_auth
 from lightkube.config.models import Cluster as Server
 from lightkube.config.models import User
 
@@ -99,13 +101,34 @@ def _user(user: User | None) -> User:
 
 
 def _client(config: SingleConfig, *, trust_env: bool) -> httpx2.AsyncClient:
-    """A client as lightkube makes it. In a cluster no proxy of the environment leads to the API server."""
+    """A client as lightkube makes it. In a cluster no proxy of the environment leads to the API server.
+
+    A cluster's own authority is one certificate, and read for each client, for it may have been renewed; whom the whole
+    machine trusts is read once.
+    """
     try:
+        if _is_trusted_by_all(config):
+            auth, verify = user_auth(config.user), _machines_trust(trust_env=trust_env)
+            server = config.cluster.server
+            return httpx2.AsyncClient(base_url=server, auth=auth, verify=verify, timeout=TIMEOUT, trust_env=trust_env)
         return AsyncClient(config, ConnectionParams(timeout=TIMEOUT, trust_env=trust_env))
     except _UNREADABLE as error:
         raise ConfigurationError(
             f"KUBECONFIG: its certificates or credentials are unusable: {_one_line(error)}"
         ) from None
+
+
+def _is_trusted_by_all(config: SingleConfig) -> bool:
+    """Whether nothing is said of whom to trust, nor with which certificate to come."""
+    server, user = config.cluster, config.user or User()
+    own = (server.insecure, server.certificate_auth, server.certificate_auth_data)
+    return not any((*own, user.client_cert, user.client_cert_data))
+
+
+@cache
+def _machines_trust(*, trust_env: bool) -> ssl.SSLContext:
+    """Whom this machine trusts: the one context of all clients in this process that are told of nobody else."""
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 def _one_line(error: Exception) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from ghapp.errors import ClusterError
-from ghapp.health.cluster.pod import Pod
 
 T = TypeVar("T")
 
@@ -13,17 +12,21 @@ Kind = Literal["added", "modified", "deleted", "bookmark"]
 
 
 class Listed(NamedTuple, Generic[T]):
-    """Everything that was there at one `resourceVersion`. Complete: what is not in it, is not there."""
+    """Everything that was there at one `resourceVersion`. Complete: what is not in it, is not there.
+
+    `told_at`: when the last of it was told, by the API server's own clock (epoch seconds); None where it does not say.
+    """
 
     items: list[T]
     version: str
+    told_at: float | None = None
 
 
-class Change(NamedTuple):
-    """One event of a watch. A `deleted` pod is as it was last; a `bookmark` has none, and says that all is well."""
+class Change(NamedTuple, Generic[T]):
+    """One event of a watch. What is `deleted` is as it was last; a `bookmark` has none, and says that all is well."""
 
     kind: Kind
-    pod: Pod | None
+    found: T | None
     version: str
 
 
@@ -33,4 +36,4 @@ class Trouble(NamedTuple):
     error: ClusterError
 
 
-Sight = Listed[Pod] | Change | Trouble
+Sight = Listed[T] | Change[T] | Trouble

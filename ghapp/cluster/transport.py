@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
 
 import httpx2
 from lightkube import ConfigError
@@ -36,6 +38,13 @@ _FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ConfigError
 """What the client raises, and lightkube's credentials with it: a command that fails, or prints something else."""
 
 
+class Answer(NamedTuple):
+    """What the API server said. `at`: when, by its own clock, in epoch seconds; None where it does not tell."""
+
+    body: bytes
+    at: float | None
+
+
 class Transport:
     """The API server, as one client sees it. The client is closed by whoever made it."""
 
@@ -45,6 +54,13 @@ class Transport:
     async def send(
         self, call: Call, *, json: Any = None, content_type: str = "application/json", **params: str | int
     ) -> bytes | None:
+        """As `ask`, where the time of the answer is of no use: its body alone."""
+        answer = await self.ask(call, json=json, content_type=content_type, **params)
+        return None if answer is None else answer.body
+
+    async def ask(
+        self, call: Call, *, json: Any = None, content_type: str = "application/json", **params: str | int
+    ) -> Answer | None:
         """Send one request.
 
         Args:
@@ -54,7 +70,7 @@ class Transport:
             params: of the query.
 
         Returns:
-            The body; None when there is no such object, which only the API server itself can say.
+            The answer; None when there is no such object, which only the API server itself can say.
 
         Raises:
             ClusterError: everything else; see `refusal.understood`.
@@ -65,7 +81,7 @@ class Transport:
             async with asyncio.timeout(self._seconds):
                 response = await self._client.send(self._request(call, params, json=json, content_type=content_type))
         if response.is_success:
-            return response.content
+            return Answer(response.content, _told_at(response))
         if says_absent(call, response.status_code, response.content):
             return None
         raise understood(call, response.status_code, response.content)
@@ -140,6 +156,15 @@ async def _lines(call: Call, chunks: AsyncIterator[bytes]) -> AsyncGenerator[byt
             raise ClusterUnavailableError(f"{call}: a line of more than {LONGEST_LINE} bytes is no event")
     if rest.strip():
         raise ClusterUnavailableError(f"{call}: the answer was cut short")
+
+
+def _told_at(response: httpx2.Response) -> float | None:
+    """The `Date` of an answer; whole seconds, and never later than the answer itself."""
+    try:
+        at = parsedate_to_datetime(response.headers["Date"])
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One namespace's pods, seen without a gap: list, then watch from the list's version, for ever.
+"""One namespace's pods, or ARC's objects, seen without a gap: list, then watch from the list's version, for ever.
 
 A watch that breaks is resumed after the last event that was whole, so the server sends again whatever came since. When
 it has forgotten that version (410), or can't be asked, everything is listed anew: what happened in between shows in
@@ -11,10 +11,15 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
+from typing import TypeVar
 
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.sight import Sight, Trouble
+from ghapp.cluster.sight import Change, Listed, Sight, Trouble
 from ghapp.errors import ClusterError, ClusterUnavailableError, VersionGoneError
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
+
+T = TypeVar("T")
 
 FIRST_PAUSE = 0.2
 """Seconds. Also between two watches that went well: resuming misses nothing, and a server that hangs up is not hurt."""
@@ -27,9 +32,11 @@ WATCHES = 10
 """About as many minutes. Then everything is listed anew, should a server have kept something from us."""
 
 Rest = Callable[[float], Awaitable[None]]
+Lists = Callable[[], Awaitable[Listed[T]]]
+Watches = Callable[[str], AsyncGenerator[Change[T], None]]
 
 
-async def follow(cluster: Cluster, namespace: str, rest: Rest = asyncio.sleep) -> AsyncGenerator[Sight, None]:
+def follow(cluster: Cluster, namespace: str, rest: Rest = asyncio.sleep) -> AsyncGenerator[Sight[Pod], None]:
     """See a namespace's pods; never ends. Close it (`aclosing`).
 
     Args:
@@ -42,15 +49,27 @@ async def follow(cluster: Cluster, namespace: str, rest: Rest = asyncio.sleep) -
         `Change`: what became of one pod; may tell again what a list already told.
         `Trouble`: nothing can be seen for now; each time that an attempt failed.
     """
-    version, failures, watches = "", 0, 0
+    return _follow(partial(cluster.pods, namespace), partial(cluster.watch_pods, namespace), rest)
+
+
+def follow_objects(
+    cluster: Cluster, namespace: str, rest: Rest = asyncio.sleep
+) -> AsyncGenerator[Sight[EphemeralRunner], None]:
+    """The same of ARC's runner objects. Who may list them, and not watch them, sees them at each attempt."""
+    lists, watches = partial(cluster.ephemeral_runners, namespace), partial(cluster.watch_ephemeral_runners, namespace)
+    return _follow(lists, watches, rest)
+
+
+async def _follow(lists: Lists[T], watches: Watches[T], rest: Rest) -> AsyncGenerator[Sight[T], None]:
+    version, failures, watched = "", 0, 0
     while True:
         try:
-            if not version or watches >= WATCHES:
-                listed = await cluster.pods(namespace)
-                version, watches = listed.version, 0
+            if not version or watched >= WATCHES:
+                listed = await lists()
+                version, watched = listed.version, 0
                 yield listed
-            watches += 1
-            async with aclosing(cluster.watch_pods(namespace, version)) as changes:
+            watched += 1
+            async with aclosing(watches(version)) as changes:
                 async for change in changes:
                     version, failures = change.version, 0
                     yield change

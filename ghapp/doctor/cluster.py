@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -19,6 +20,9 @@ from ghapp.settings import PoolSettings, Settings
 GROUP = "cluster"
 IN_CLUSTER = ("arc", "pods")
 """Replacers that act in a cluster."""
+
+SKEW_WARNING, SKEW_WRONG = 30.0, 60.0
+"""In seconds. A death is joined to its job by times that may differ by a minute."""
 
 AWAY = "check KUBECONFIG and that this machine reaches the API server; in a cluster, the pod's service account"
 
@@ -70,7 +74,8 @@ async def _asked(settings: Settings, cluster: Cluster) -> list[Finding]:
 
 
 async def _version(cluster: Cluster) -> list[Finding]:
-    return [ok(GROUP, "answers", f"Kubernetes {await cluster.version()}")]
+    version, told_at = await cluster.version(), await cluster.clock()
+    return [ok(GROUP, "answers", f"Kubernetes {version}"), of_clock(None if told_at is None else told_at - time.time())]
 
 
 async def _arc(cluster: Cluster, namespace: str) -> list[Finding]:
@@ -109,6 +114,23 @@ def of_configuration(pools: Sequence[PoolSettings], *, is_configured: bool) -> l
         said = f"none is configured: pods of {', '.join(pool.name for pool in placed)} are seen by nobody here"
         return [warning(GROUP, "configuration", said, fix)]
     return []
+
+
+def of_clock(ahead: float | None) -> Finding:
+    """The cluster's clock, which is ahead of ours by so many seconds; None where its answers tell no time."""
+    if ahead is None:
+        said = "its answers have no Date: how old pods and objects are is not known, and none is replaced or reaped"
+        return wrong(
+            GROUP, "clock", said, "have whatever stands before the API server let the Date of its answers pass"
+        )
+    off = abs(ahead)
+    said = f"our clock is {off:.0f} s {'behind' if ahead > 0 else 'ahead of'} the cluster's"
+    fix = "run NTP here and on the cluster's machines: ages are told by its clock alone, deaths and their jobs by both"
+    if off > SKEW_WRONG:
+        return wrong(GROUP, "clock", said, fix)
+    if off > SKEW_WARNING:
+        return warning(GROUP, "clock", said, fix)
+    return ok(GROUP, "clock", f"within {max(1, round(off))} s of the cluster's")
 
 
 def of_label(namespace: str, label: str, pods: Sequence[Pod]) -> list[Finding]:

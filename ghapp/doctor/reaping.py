@@ -54,6 +54,10 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
         fix = "it goes on by itself once that is mended; nothing is reaped on half a look"
         return warning(GROUP, "reaper", f"held up{since}: {redact(last.trouble)}", fix, org)
+    if last.strangers:
+        said = f"{last.strangers} of {last.stamped} pods that bear the owner label were never a runner's, and are kept"
+        fix = "name a label by [leaks] owner_label that runners' pods bear, and nothing else in their namespaces"
+        return warning(GROUP, "reaper", said, fix, org)
     said = f"{last.stamped} stamped pods; in the last minute {last.reaped} were reaped"
     waiting = {"deferred": last.deferred, "only told": last.told, "nobody knows whose": last.nobodys}
     return ok(GROUP, "reaper", ", ".join([said, *(f"{count} {what}" for what, count in waiting.items() if count)]), org)

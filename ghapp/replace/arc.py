@@ -7,16 +7,12 @@ its object leaves the object Terminating for ever (4484, 4585), up to ARC 0.14.2
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from ghapp.cluster.api import Cluster
-from ghapp.health.cluster.deletable import (
-    REGISTRATION_FINALIZER,
-    Circumstances,
-    Finding,
-    Ruling,
-    rule_on_object,
-)
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, rule_on_object
+from ghapp.health.cluster.finding import Circumstances, Finding, Ruling
 from ghapp.health.cluster.obstacle import Because
 from ghapp.health.cluster.pod import EphemeralRunner, Pod
 from ghapp.health.evidence import Evidence
@@ -28,7 +24,7 @@ async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
     Raises:
         ClusterError: no answer; it says nothing of the object.
     """
-    candidates = await _objects(cluster, namespace, evidence.name)
+    candidates = await _objects(cluster, namespace, evidence.name, circumstances.borne_by)
     if len(candidates) > 1:
         return Finding(namespace, evidence.name, Ruling.REFUSE, Because.SEVERAL_OBJECTS)
     pod_name = candidates[0].name if candidates else evidence.name
@@ -69,12 +65,22 @@ async def act(cluster: Cluster, finding: Finding) -> None:
         await cluster.free_finalizer(found, REGISTRATION_FINALIZER)
 
 
-async def _objects(cluster: Cluster, namespace: str, name: str) -> list[EphemeralRunner]:
-    """The object of that name, unless it says that its runner is called otherwise; else those whose runner is."""
+async def _objects(
+    cluster: Cluster, namespace: str, name: str, borne_by: Collection[str] | None
+) -> list[EphemeralRunner]:
+    """The object of that name, unless it says that its runner is called otherwise; else those whose runner is.
+
+    What those are called the watch has seen, and each is read here; only where it sees nothing all are listed.
+    """
     namesake = await cluster.ephemeral_runner(namespace, name)
     if namesake is not None and namesake.runner_name in ("", name):
         return [namesake]
-    return [each for each in (await cluster.ephemeral_runners(namespace)).items if each.runner_name == name]
+    if borne_by is None:
+        found = (await cluster.ephemeral_runners(namespace)).items
+    else:
+        read = [await cluster.ephemeral_runner(namespace, each) for each in borne_by]
+        found = [each for each in read if each is not None]
+    return [each for each in found if each.runner_name == name]
 
 
 def _said(found: EphemeralRunner, pod: Pod | None) -> str:

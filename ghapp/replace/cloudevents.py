@@ -8,6 +8,7 @@ import httpx
 from standardwebhooks import Webhook
 
 from ghapp.errors import ReplacerUnavailableError
+from ghapp.trust import trusted
 
 TIMEOUT_SECONDS = 10.0
 
@@ -33,7 +34,7 @@ async def post(url: str, secret: str, event_id: str, event: bytes, now: float) -
         "webhook-signature": Webhook(secret).sign(event_id, at, event.decode()),
     }
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=trusted()) as client:
             answer = await client.post(url, content=event, headers=headers)
     except httpx.HTTPError as error:
         raise ReplacerUnavailableError(f"the controller at {url} did not answer ({type(error).__name__})") from None

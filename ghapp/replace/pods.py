@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.cluster.deletable import Circumstances, Finding, Ruling, rule_on_pod
+from ghapp.health.cluster.deletable import rule_on_pod
+from ghapp.health.cluster.finding import Circumstances, Finding, Ruling
 from ghapp.health.evidence import Evidence
 from ghapp.replace.arc import said_of
 

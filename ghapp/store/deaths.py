@@ -10,28 +10,20 @@ old is measured against the newest death that is kept, not by a clock: one that 
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.deaths.death import Cause, DeadJob, Death
-from ghapp.store import keys
+from ghapp.health.deaths.death import Cause, Death
+from ghapp.store import deathrows, keys
 
 KEPT_SECONDS = 30 * 86_400
 MOST = 10_000
 """Deaths kept for each installation."""
 
-MOST_LINES, LONGEST_LINE, MOST_CHARACTERS = 200, 2_000, 32_768
-"""Of each log, its last lines."""
-
 ATTEMPTS = 20
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Death).decode
 
 _RECORD = """
 local deaths, times, names, clean, untold = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -91,7 +83,14 @@ class Deaths:
     async def record(self, installation: int, death: Death) -> bool:
         """Keep a death; False when it was known before, or is older than all that is kept: nothing has changed."""
         at = min(death.at, self._clock())  # a kubelet's clock that runs ahead must not outlive the others
-        args: list[str | bytes | float] = [identity(death), death.runner_name, _row(death), at, KEPT_SECONDS, MOST]
+        args: list[str | bytes | float] = [
+            identity(death),
+            death.runner_name,
+            deathrows.row(death),
+            at,
+            KEPT_SECONDS,
+            MOST,
+        ]
         keyed = [
             keys.deaths(installation),
             keys.death_times(installation),
@@ -124,8 +123,8 @@ class Deaths:
             row: Any = await self._redis.hget(key, death_id)
             if row is None:
                 return False
-            joined = _joined(_death(row), death)
-            richer = _row(joined)
+            joined = deathrows.joined(deathrows.death(row), death)
+            richer = deathrows.row(joined)
             if richer == row or await self._replace(keys=keyed, args=[death_id, row, richer, _is_clean(joined)]):
                 return True
         raise StoreUnavailableError(f"a death's record changed {ATTEMPTS} times under our hands")
@@ -147,12 +146,22 @@ class Deaths:
         ids: Any = await self._redis.zrevrangebyscore(keys.death_times(installation), "+inf", oldest, 0, max(0, most))
         return await self._deaths(installation, ids)
 
+    async def unclean(self, installation: int, since: float, most: int) -> list[Death]:
+        """As `recent`, without clean exits: a busy fleet has so many that they would leave no room for others."""
+        oldest = max(since, self._oldest())
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.zrevrangebyscore(keys.death_times(installation), "+inf", oldest)
+            pipe.zrangebyscore(keys.death_clean(installation), oldest, "+inf")
+            ids, clean = await pipe.execute()
+        left = set(ids) - set(clean)
+        return await self._deaths(installation, [each for each in ids if each in left][: max(0, most)])
+
     async def _deaths(self, installation: int, ids: Sequence[bytes]) -> list[Death]:
         """Those that are still kept, in that order."""
         if not ids:
             return []
         rows: Any = await self._redis.hmget(keys.deaths(installation), list(ids))
-        return [_death(row) for row in rows if row is not None]
+        return [deathrows.death(row) for row in rows if row is not None]
 
     def _oldest(self) -> float:
         return self._clock() - KEPT_SECONDS
@@ -170,54 +179,3 @@ def identity(death: Death) -> str:
 def _is_clean(death: Death) -> str:
     """For the scripts."""
     return "1" if death.cause is Cause.CLEAN_EXIT else ""
-
-
-def _row(death: Death) -> bytes:
-    """The name in clear, for the script; the rest deflated, for it is mostly log lines."""
-    bounded = death._replace(runner_log=_last(death.runner_log), host_log=_last(death.host_log))
-    return death.runner_name.encode() + b"\0" + zlib.compress(_encode(bounded), 1)
-
-
-def _death(row: bytes) -> Death:
-    return _decode(zlib.decompress(row.partition(b"\0")[2]))
-
-
-def _last(lines: Sequence[str]) -> tuple[str, ...]:
-    """The last lines that there is room for."""
-    kept: list[str] = []
-    left = MOST_CHARACTERS
-    for line in reversed(lines[-MOST_LINES:]):
-        short = line[:LONGEST_LINE]
-        left -= len(short)
-        if left < 0:
-            break
-        kept.append(short)
-    return tuple(reversed(kept))
-
-
-def _joined(known: Death, told: Death) -> Death:
-    """A death with what was found out since.
-
-    Cause, reason and advice go together, and are judged from its log: whoever lacked that knew less.
-    """
-    wiser = known if known.runner_log and not told.runner_log else told
-    return told._replace(
-        runner_name=known.runner_name,
-        at=known.at,
-        node=told.node or known.node,
-        reason=wiser.reason,
-        cause=wiser.cause,
-        advice=wiser.advice,
-        runner_id=known.runner_id if told.runner_id is None else told.runner_id,
-        pool=told.pool or known.pool,
-        job=_fuller(known.job, told.job),
-        runner_log=told.runner_log or known.runner_log,
-        host_log=told.host_log or known.host_log,
-    )
-
-
-def _fuller(known: DeadJob | None, told: DeadJob | None) -> DeadJob | None:
-    """What was told last, unless it lacks the conclusion that is known."""
-    if told is None or known is None:
-        return told or known
-    return known if told.id == known.id and known.conclusion and not told.conclusion else told

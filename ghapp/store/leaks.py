@@ -41,6 +41,7 @@ class Tick(NamedTuple):
         deferred: leaks that must wait for a later tick.
         told: leaks that are only told: dry-run, or a person paused it.
         nobodys: pods in a namespace of several organizations of which none, or more than one, knows the runner.
+        strangers: pods that bear the label and were never a runner's.
     """
 
     memory: Memory = Memory()
@@ -52,6 +53,7 @@ class Tick(NamedTuple):
     deferred: int = 0
     told: int = 0
     nobodys: int = 0
+    strangers: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -2,6 +2,7 @@
 
 One hash a namespace. Its rows begin with uid and version, so that a script can tell a late word from a new one
 without decoding anything. Without a complete list nothing is kept: a part of the cluster must not look like all of it.
+An object that is not called as its runner is found by a row of its runner's name, too.
 """
 
 from __future__ import annotations
@@ -18,30 +19,37 @@ from ghapp.store import keys
 KEPT_SECONDS = 7 * 86_400
 """A view that nobody has refreshed for a week goes."""
 
-_PODS_AT, _OBJECTS_AT = "at", "objects-at"
-_POD, _OBJECT = "p/", "o/"
+_PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED = "at", "objects-at", "ahead", "objects-listed"
+_POD, _OBJECT, _BEARER = "p/", "o/", "r/"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_pod = msgspec.msgpack.Decoder(Pod).decode
 _decode_object = msgspec.msgpack.Decoder(EphemeralRunner).decode
 
 _REPLACE = """
-local prefix, time_field, at, kept = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local kinds, kept = ARGV[1], ARGV[2]
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-    if string.sub(field, 1, #prefix) == prefix then redis.call('HDEL', KEYS[1], field) end
+    if string.sub(field, 2, 2) == '/' and string.find(kinds, string.sub(field, 1, 1), 1, true) then
+        redis.call('HDEL', KEYS[1], field)
+    end
 end
-for i = 5, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-redis.call('HSET', KEYS[1], time_field, at)
+for i = 3, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('EXPIRE', KEYS[1], kept)
 """
 
 _PUT = """
-if redis.call('HEXISTS', KEYS[1], 'at') == 0 then return 0 end
-local field, row, version = ARGV[1], ARGV[2], ARGV[3]
+local field, row, version, time_field, bearer, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+if redis.call('HEXISTS', KEYS[1], time_field) == 0 then return 0 end
 local known = string.match(redis.call('HGET', KEYS[1], field) or '', '^[^%z]*%z([^%z]*)%z')
 if known and string.find(known, '^%d+$') and string.find(version, '^%d+$')
     and (#known > #version or (#known == #version and known > version)) then return 0 end
 redis.call('HSET', KEYS[1], field, row)
+if bearer then
+    local names = redis.call('HGET', KEYS[1], bearer)
+    if not names or not string.find('/' .. names .. '/', '/' .. name .. '/', 1, true) then
+        redis.call('HSET', KEYS[1], bearer, names and names .. '/' .. name or name)
+    end
+end
 return 1
 """
 
@@ -55,9 +63,9 @@ return dropped
 """
 
 _TOUCH = """
-if redis.call('HEXISTS', KEYS[1], 'at') == 0 then return 0 end
-redis.call('HSET', KEYS[1], 'at', ARGV[1])
-redis.call('EXPIRE', KEYS[1], ARGV[2])
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], 'ahead', ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[4])
 return 1
 """
 
@@ -74,11 +82,21 @@ return 0
 class Seen(NamedTuple):
     """A view of one namespace, pods and objects by name.
 
-    `seen_at`: when all of it was last known to be true (epoch seconds): the older of its two halves.
+    Attributes:
+        seen_at: when all of it was last known to be true (epoch seconds): the older of its two halves.
+        ahead: by how many seconds the cluster's clock, which wrote all times in it, was ahead of ours then.
     """
 
     pods: dict[str, Pod]
     objects: dict[str, EphemeralRunner]
+    seen_at: float
+    ahead: float = 0.0
+
+
+class Bearers(NamedTuple):
+    """What ARC's objects for one runner are called that are not called as it is, as last known at `seen_at`."""
+
+    names: tuple[str, ...]
     seen_at: float
 
 
@@ -100,24 +118,36 @@ class Pods:
         await self.replace_objects(namespace, objects, at)
         await self.replace_pods(namespace, pods, at)
 
-    async def replace_pods(self, namespace: str, pods: Iterable[Pod], at: float) -> None:
-        """Record a complete list of pods."""
-        await self._replaced(namespace, _POD, _PODS_AT, pods, at)
+    async def replace_pods(self, namespace: str, pods: Iterable[Pod], at: float, ahead: float = 0.0) -> None:
+        """Record a complete list of pods; `ahead` is by how much the cluster's clock was ahead of ours."""
+        rows: dict[str, bytes | str] = {_field(each): _row(each) for each in pods}
+        await self._replaced(namespace, _POD[0], {**rows, _PODS_AT: repr(float(at)), _AHEAD: repr(float(ahead))})
 
-    async def replace_objects(self, namespace: str, objects: Iterable[EphemeralRunner], at: float) -> None:
-        """Record a complete list of ARC's objects."""
-        await self._replaced(namespace, _OBJECT, _OBJECTS_AT, objects, at)
-
-    async def _replaced(
-        self, namespace: str, prefix: str, time_field: str, seen: Iterable[Pod | EphemeralRunner], at: float
+    async def replace_objects(
+        self, namespace: str, objects: Iterable[EphemeralRunner], at: float, ahead: float = 0.0
     ) -> None:
-        rows = [part for each in seen for part in (_field(each), _row(each))]
-        args: list[str | bytes | int] = [prefix, time_field, repr(float(at)), KEPT_SECONDS, *rows]
+        """Record a complete list of ARC's objects."""
+        found = list(objects)
+        rows: dict[str, bytes | str] = {_field(each): _row(each) for each in found}
+        bearers: dict[str, str] = {}
+        for each in found:
+            if field := _bearer(each):
+                bearers[field] = f"{bearers[field]}/{each.name}" if field in bearers else each.name
+        times = {_OBJECTS_AT: repr(float(at)), _AHEAD: repr(float(ahead)), _LISTED: str(len(found))}
+        await self._replaced(namespace, _OBJECT[0] + _BEARER[0], {**rows, **bearers, **times})
+
+    async def _replaced(self, namespace: str, kinds: str, fields: dict[str, bytes | str]) -> None:
+        args: list[str | bytes | int] = [kinds, KEPT_SECONDS]
+        for field, value in fields.items():
+            args += (field, value)
         await self._replace(keys=[keys.pods(namespace)], args=args)
 
     async def put(self, namespace: str, seen: Pod | EphemeralRunner) -> bool:
         """Record what an event showed; False for a late one, and where there is no list yet to add it to."""
-        args: list[str | bytes] = [_field(seen), _row(seen), seen.version]
+        time_field = _PODS_AT if isinstance(seen, Pod) else _OBJECTS_AT
+        bearer = _bearer(seen)
+        known_by = [bearer, seen.name] if bearer else []
+        args: list[str | bytes] = [_field(seen), _row(seen), seen.version, time_field, *known_by]
         return bool(await self._put(keys=[keys.pods(namespace)], args=args))
 
     async def drop(self, namespace: str, name: str, uid: str) -> bool:
@@ -125,21 +155,39 @@ class Pods:
         args = [uid, _POD + name, _OBJECT + name]
         return bool(await self._drop(keys=[keys.pods(namespace)], args=args))
 
-    async def touch(self, namespace: str, at: float) -> bool:
+    async def touch_pods(self, namespace: str, at: float, ahead: float = 0.0) -> bool:
         """Its pods are known to be as recorded as of `at`; False where there is no list of them."""
-        return bool(await self._touch(keys=[keys.pods(namespace)], args=[repr(float(at)), KEPT_SECONDS]))
+        return await self._touched(namespace, _PODS_AT, at, ahead)
+
+    async def touch_objects(self, namespace: str, at: float, ahead: float = 0.0) -> bool:
+        """The same of its objects."""
+        return await self._touched(namespace, _OBJECTS_AT, at, ahead)
+
+    async def _touched(self, namespace: str, time_field: str, at: float, ahead: float) -> bool:
+        args = [time_field, repr(float(at)), repr(float(ahead)), KEPT_SECONDS]
+        return bool(await self._touch(keys=[keys.pods(namespace)], args=args))
 
     async def all(self, namespace: str) -> Seen | None:
         """The view; None before the first lists, and a week after the last word."""
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
-        pods_at, objects_at = rows.pop(_PODS_AT.encode(), None), rows.pop(_OBJECTS_AT.encode(), None)
+        pods_at, objects_at = rows.get(_PODS_AT.encode()), rows.get(_OBJECTS_AT.encode())
         if pods_at is None or objects_at is None:
             return None
         return Seen(
             {name: _decode_pod(_body(row)) for name, row in _of_kind(rows, _POD)},
             {name: _decode_object(_body(row)) for name, row in _of_kind(rows, _OBJECT)},
             min(float(pods_at), float(objects_at)),
+            float(rows.get(_AHEAD.encode(), 0.0)),
         )
+
+    async def bearers(self, namespace: str, runner_name: str) -> Bearers | None:
+        """Objects that bear a runner under another name than their own; None before a list that had any object."""
+        fields = [_OBJECTS_AT, _LISTED, _BEARER + runner_name]
+        row: Any = await self._redis.hmget(keys.pods(namespace), fields)
+        at, listed, names = row
+        if at is None or not int(listed or 0):
+            return None  # a list without any may be of a cluster in which none may be seen
+        return Bearers(tuple(names.decode().split("/")) if names else (), float(at))
 
     async def shows_any(self, namespace: str, names: Iterable[str]) -> bool:
         """Whether a pod or an object of any of these names was there when it was recorded last, however long ago."""
@@ -165,6 +213,13 @@ def _of_kind(rows: dict[bytes, bytes], prefix: str) -> Iterator[tuple[str, bytes
 
 def _field(seen: Pod | EphemeralRunner) -> str:
     return (_POD if isinstance(seen, Pod) else _OBJECT) + seen.name
+
+
+def _bearer(seen: Pod | EphemeralRunner) -> str:
+    """The field of the runner that an object bears, if that is not called as the object is; else empty."""
+    if isinstance(seen, Pod) or seen.runner_name in ("", seen.name):
+        return ""
+    return _BEARER + seen.runner_name
 
 
 def _row(seen: Pod | EphemeralRunner) -> bytes:

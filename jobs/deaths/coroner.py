@@ -19,6 +19,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterError
 from ghapp.health.cluster.pod import ORGANIZATION_LABEL, Pod, is_in
 from ghapp.health.deaths.death import Death, died, vanished
+from ghapp.health.deaths.unseen import has_worked
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
@@ -64,13 +65,20 @@ class Coroner:
         lines: tuple[str, ...] = ()
         with suppress(ClusterError):
             lines = tuple(map(redact, await self.cluster.log(pod, previous=pod.runner.ended is None)))
-        return await self._record(pod, died(pod, lines, self.clock()))
+        return await self._record(pod, died(pod, lines, self.clock()), *await self._whose(pod))
 
     async def record_vanished(self, pod: Pod) -> bool:
-        """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before."""
-        if not pod.is_running:
+        """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before.
+
+        One that was seen last before its container ran may have run all the same, while nobody watched: GitHub has
+        seen its runner, then, or given it a job.
+        """
+        if pod.ended is not None and not pod.is_running:
             return False
-        return await self._record(pod, vanished(pod, self.clock()))
+        installation, evidence = await self._whose(pod)
+        if not pod.is_running and (evidence is None or not has_worked(evidence, pod)):
+            return False
+        return await self._record(pod, vanished(pod, self.clock()), installation, evidence)
 
     async def ask_again(self, namespace: str) -> None:
         """Have those looked into whose job a crash has lost between the record and the queue, however long ago."""
@@ -79,8 +87,9 @@ class Coroner:
             for death in await deaths.untold(installation.id, MOST_UNTOLD):
                 self._have_looked_into(installation, death)
 
-    async def _record(self, pod: Pod, death: Death) -> bool:
-        installation, evidence = await self._whose(pod)
+    async def _record(
+        self, pod: Pod, death: Death, installation: Installation | None, evidence: Evidence | None
+    ) -> bool:
         if installation is None:
             _say(death, org=None)
             return True

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
+from ghapp.health.cluster.clusterside import namespaces_of
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.cluster.podclaim import Claimed, by_name
 from ghapp.health.demand import Job
@@ -64,11 +65,6 @@ class Seen(NamedTuple):
     nobodys: int = 0
 
 
-def namespaces_of(settings: Settings, org: str) -> tuple[str, ...]:
-    """Where an org's pools have their pods, each once."""
-    return tuple(sorted({pool.namespace for pool in settings.pools_of(org) if pool.namespace}))
-
-
 def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
     """A pod's pool: its runner's, else the only one with pods in its namespace, else nobody knows: empty."""
     rules = settings.pools_of(org)
@@ -93,7 +89,7 @@ async def look_at_all(house: House, installation: Installation, cluster: Cluster
     """
     label = house.settings.of(installation.org).leaks.owner_label
     began, pods = house.clock(), list[Pod]()
-    for namespace in namespaces_of(house.settings, installation.org):
+    for namespace in namespaces_of(house.settings.pools_of(installation.org)):
         pods += (await cluster.pods(namespace, label)).items
     return await look_with(house, installation, pods, began, memory)
 

@@ -7,11 +7,13 @@ from functools import partial
 from ghapp.errors import GitHubError
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose
-from ghapp.health.cluster.deletable import Circumstances, Finding
+from ghapp.health.cluster.finding import Circumstances, Finding
 from ghapp.health.cluster.podclaim import by_name
+from ghapp.health.demand import is_fresh
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
+from ghapp.health.verdict import gone_since, is_absent
 from ghapp.log import logger
 from ghapp.store.places import Places
 from ghapp.store.pods import Pods
@@ -35,7 +37,17 @@ async def circumstances(house: House, installation: Installation, evidence: Evid
             each.runner_name for each in jobs if each.status == "running" and each.runner_name and each.id != over
         ),
         known_elsewhere=await _is_known_elsewhere(house, installation, evidence.name, namespace),
+        borne_by=await _borne_by(house, evidence, namespace, now),
     )
+
+
+async def _borne_by(house: House, evidence: Evidence, namespace: str, now: float) -> tuple[str, ...] | None:
+    """What the watch saw after the runner was lost; before that its object bore its name for as long as it lived."""
+    bearers = await Pods(house.redis).bearers(namespace, evidence.name)
+    if bearers is None or not is_fresh(bearers.seen_at, now):
+        return None
+    is_later = not is_absent(evidence) or bearers.seen_at >= gone_since(evidence)
+    return bearers.names if is_later else None
 
 
 async def is_place_of(house: House, installation: Installation, evidence: Evidence, finding: Finding) -> bool:

@@ -11,7 +11,7 @@ from ghapp.health import absence
 from ghapp.health import evidence as seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster import deletion
-from ghapp.health.cluster.deletable import Circumstances, Finding, Ruling
+from ghapp.health.cluster.finding import Circumstances, Finding, Ruling
 from ghapp.health.cluster.obstacle import Because
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation

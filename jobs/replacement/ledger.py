@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ghapp.health import evidence as seen
 from ghapp.health.cluster import deletion
-from ghapp.health.cluster.deletable import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS, Finding
+from ghapp.health.cluster.deletable import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS
 from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.finding import Finding
 from ghapp.health.cluster.obstacle import Because
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation

@@ -64,7 +64,7 @@ async def test_what_the_watch_needs_near_runners_is_enough_to_see(api):
         await cluster.log(listed.items[0])
         api.control.pod("runners", "linux-1")
         changes = cluster.watch_pods("runners", listed.version)
-        assert (await anext(changes)).pod.name == "linux-1"
+        assert (await anext(changes)).found.name == "linux-1"
         await changes.aclose()
     assert {call.code for call in api.control.calls("watch")} <= {200, 101}
 

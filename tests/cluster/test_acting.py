@@ -168,6 +168,14 @@ async def test_another_object_of_the_same_name_keeps_its_finalizers(api, cluster
     assert finalizers(api) == [ARC_S, OURS]
 
 
+async def test_an_object_that_changed_since_it_was_read_keeps_its_finalizers(api, cluster, stuck):
+    """Its finalizers are what they were, and something else is not: look again."""
+    api.control.set_status("ephemeralrunners", "runners", "linux-0", jobId="8f-a1")
+    with pytest.raises(ConflictError):
+        await cluster.free_finalizer(stuck, OURS)
+    assert finalizers(api) == [ARC_S, OURS]
+
+
 async def test_an_object_that_is_gone_needs_no_freeing(api, cluster, stuck):
     api.control.release("ephemeralrunners", "runners", "linux-0")
     assert await cluster.free_finalizer(stuck, OURS) is False

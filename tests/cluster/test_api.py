@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cluster import api as cluster_api
-from ghapp.cluster import logs
+from ghapp.cluster import listing, logs
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, VersionGoneError
 from ghapp.health.cluster.pod import Ended
@@ -19,6 +18,17 @@ async def test_a_kubeconfig_is_all_that_it_takes(api, tmp_path):
     async with open_cluster(environ) as cluster:
         assert (await cluster.version(), cluster.namespace) == ("v1.34.1", "ghapp")
         assert [pod.name for pod in (await cluster.pods("runners")).items] == ["linux-0"]
+
+
+async def test_whatever_is_read_says_when_by_the_clusters_clock(api, cluster):
+    api.control.pod("runners", "linux-0")
+    api.control.ephemeral_runner("runners", "linux-0")
+    api.cluster.clock = lambda: 1_790_000_000.75
+    assert await cluster.clock() == 1_790_000_000.0
+    listed = [await cluster.pods("runners"), await cluster.ephemeral_runners("runners")]
+    assert [each.told_at for each in listed] == [1_790_000_000.0] * 2
+    read = [await cluster.pod("runners", "linux-0"), await cluster.ephemeral_runner("runners", "linux-0")]
+    assert {each.read_at for each in (*read, *listed[0].items, *listed[1].items)} == {1_790_000_000.0}
 
 
 async def test_a_token_that_is_not_good_any_more_is_no_answer(api, cluster):
@@ -46,7 +56,7 @@ async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cl
     for name in NAMES:
         api.control.pod("runners", name)
     version = api.control.version()
-    monkeypatch.setattr(cluster_api, "PER_PAGE", per_page)
+    monkeypatch.setattr(listing, "PER_PAGE", per_page)
     between(cluster, lambda: api.control.set_labels("pods", "runners", "linux-4", changed="since"))
     found = await cluster.pods("runners")
     assert [pod.name for pod in found.items] == NAMES
@@ -57,7 +67,7 @@ async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cl
 async def test_a_list_whose_rest_is_forgotten_is_read_again_from_the_start(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(cluster_api, "PER_PAGE", 2)
+    monkeypatch.setattr(listing, "PER_PAGE", 2)
     between(cluster, api.control.forget_versions)
     assert [pod.name for pod in (await cluster.pods("runners")).items] == NAMES
 
@@ -65,7 +75,7 @@ async def test_a_list_whose_rest_is_forgotten_is_read_again_from_the_start(api, 
 async def test_a_list_whose_rest_is_always_forgotten_is_none(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(cluster_api, "PER_PAGE", 2)
+    monkeypatch.setattr(listing, "PER_PAGE", 2)
     between(cluster, api.control.forget_versions, times=9)
     with pytest.raises(VersionGoneError):
         await cluster.pods("runners")
@@ -75,7 +85,7 @@ async def test_a_list_whose_rest_is_always_forgotten_is_none(api, cluster, monke
 async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(cluster_api, "PER_PAGE", 2)
+    monkeypatch.setattr(listing, "PER_PAGE", 2)
     left = [times]
 
     def cut_the_last():
@@ -91,8 +101,8 @@ async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times
 async def test_a_list_without_end_is_given_up(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(cluster_api, "PER_PAGE", 1)
-    monkeypatch.setattr(cluster_api, "MOST_PAGES", 4)
+    monkeypatch.setattr(listing, "PER_PAGE", 1)
+    monkeypatch.setattr(listing, "MOST_PAGES", 4)
     with pytest.raises(ClusterUnavailableError, match="no end"):
         await cluster.pods("runners")
 
@@ -237,15 +247,15 @@ async def test_a_node_that_does_not_answer_is_no_empty_log(api, cluster):
 
 def between(cluster, happens, times: int = 1, *, before: bool = False) -> None:
     """Has something happen after each of the first requests, or before it."""
-    send, left = cluster.transport.send, [times]
+    ask, left = cluster.transport.ask, [times]
 
-    async def send_and_more(call, **how):
+    async def ask_and_more(call, **how):
         now, left[0] = left[0] > 0, left[0] - 1
         if now and before:
             happens()
-        body = await send(call, **how)
+        answer = await ask(call, **how)
         if now and not before:
             happens()
-        return body
+        return answer
 
-    cluster.transport.send = send_and_more
+    cluster.transport.ask = ask_and_more

@@ -22,7 +22,7 @@ BOOKMARK = {
 
 
 def read(kind, value) -> Change:
-    return change_of(WATCH, encoded({"type": kind, "object": value}))
+    return change_of(WATCH, encoded({"type": kind, "object": value}), pods.pod)
 
 
 @pytest.mark.parametrize("kind", ["added", "modified", "deleted"])
@@ -66,4 +66,4 @@ def test_an_error_is_the_one_that_it_says(value, error):
 )
 def test_what_is_no_event_is_no_answer(line):
     with pytest.raises(ClusterUnavailableError):
-        change_of(WATCH, line)
+        change_of(WATCH, line, pods.pod)

@@ -89,9 +89,9 @@ def names_in(sight) -> list[str]:
 def told(seen):
     """Changes in short; each once, for what was sent may be sent again."""
     changes = [
-        (each.kind, each.pod.name, each.pod.ended.exit_code if each.pod.ended else None)
+        (each.kind, each.found.name, each.found.ended.exit_code if each.found.ended else None)
         for each in seen
-        if isinstance(each, Change) and each.pod
+        if isinstance(each, Change) and each.found
     ]
     return list(dict.fromkeys(changes))
 
@@ -115,7 +115,7 @@ async def test_an_unbroken_watch_sees_everything_once(api, cluster, pods, live):
     seen = await seen_of(api, cluster, live=live)
     assert isinstance(seen[0], Listed)
     assert told(seen) == EVERYTHING
-    assert len([each for each in seen if isinstance(each, Change) and each.pod]) == EVENTS
+    assert len([each for each in seen if isinstance(each, Change) and each.found]) == EVENTS
 
 
 @pytest.mark.parametrize("after", range(1, EVENTS + 1))

@@ -39,6 +39,7 @@ def test_a_running_pod_is_read_whole():
         owners=(Owner("EphemeralRunner", "linux-4vcpu-x7k2p-runner-abcde", "9f8e"),),
         service_account="linux-4vcpu-gha-rs-no-permission",
         runner=Container("runner", running_since=CREATED_AT + 5),
+        container="runner",
     )
 
 
@@ -93,7 +94,8 @@ def test_of_contradicting_states_the_one_that_forbids_most_is_believed():
     ],
 )
 def test_a_status_that_tells_nothing_of_the_runner_s_container_has_none(status):
-    assert read(status=status).runner is None
+    found = read(status=status)
+    assert (found.runner, found.container, found.is_runners) == (None, "runner", True)
 
 
 @pytest.mark.parametrize("part", ["spec", "status"])

@@ -166,3 +166,20 @@ async def test_whoever_stops_reading_a_watch_closes_it():
         assert await anext(lines) == b'{"a": 1}'
         await lines.aclose()
         assert transport._client._transport._pool.connections == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "at"),
+    [
+        ({"Date": "Fri, 20 Nov 2026 12:00:03 GMT"}, 1_795_176_003.0),
+        ({"Date": "Fri, 20 Nov 2026 12:00:03 -0000"}, 1_795_176_003.0),
+        ({}, None),
+        ({"Date": ""}, None),
+        ({"Date": "the twentieth"}, None),
+        ({"Date": "Fri, 20 Nov 99999 12:00:03 GMT"}, None),
+    ],
+    ids=["told", "of no zone", "not told", "empty", "in words", "of no year"],
+)
+async def test_an_answer_tells_when_it_was_given(headers, at):
+    answer = await mocked(lambda _: httpx2.Response(200, content=b"{}", headers=headers)).ask(LIST)
+    assert answer == (b"{}", at)

@@ -11,7 +11,7 @@ from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.lease import Leadership
 from ghapp.doctor import cluster
-from ghapp.doctor.cluster import of_configuration, of_label
+from ghapp.doctor.cluster import of_clock, of_configuration, of_label
 from ghapp.doctor.finding import Status
 from ghapp.doctor.rights import Place, needs, of_rights
 from ghapp.doctor.watching import of_ages, of_holder
@@ -80,6 +80,7 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
     assert found.keys() == {
         "configuration",
         "answers",
+        "clock",
         "rights of watch in runners",
         "rights of worker in runners",
         "rights of watch in ghapp",
@@ -91,6 +92,35 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
     }
     assert found["answers"].said.startswith("Kubernetes v")
     assert found["leader"].said == "watch-0, of 1 alive"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "status", "said"),
+    [
+        (0.0, Status.OK, "within 1 s of the cluster's"),
+        (30.0, Status.OK, "within 30 s of the cluster's"),
+        (-30.1, Status.WARNING, "our clock is 30 s ahead of the cluster's"),
+        (60.0, Status.WARNING, "our clock is 60 s behind the cluster's"),
+        (60.1, Status.WRONG, "our clock is 60 s behind the cluster's"),
+        (-600.0, Status.WRONG, "our clock is 600 s ahead of the cluster's"),
+    ],
+)
+def test_a_clock_that_is_not_the_clusters_is_named(ahead, status, said):
+    found = of_clock(ahead)
+    assert (found.group, found.name, found.status, found.said) == ("cluster", "clock", status, said)
+    assert (found.fix is None) is (status is Status.OK)
+
+
+def test_answers_that_tell_no_time_are_wrong():
+    assert of_clock(None).status is Status.WRONG
+    assert "Date" in of_clock(None).said
+
+
+async def test_the_clusters_clock_is_asked_for(api, looked):
+    api.cluster.clock = lambda: time.time() - 3600
+    clock = (await looked())["clock"]
+    assert clock.status is Status.WRONG
+    assert "ahead of the cluster's" in clock.said
 
 
 async def test_what_is_missing_is_named_one_by_one(api, looked):

@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from ghapp.doctor import controllers
+from ghapp.doctor import controllers, looking
 from ghapp.doctor.examination import GROUPS, examine
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
@@ -80,13 +80,14 @@ def test_a_name_server_that_never_answers_does_not_hold_it_up(monkeypatch, tmp_p
         return ours("127.0.0.1", *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(looking, "PATIENCE_SECONDS", 1.0)
     names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://nobody.example")
     credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
     environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}
     found = asyncio.run(examine(Settings.read(environ), environ))  # ends though the thread does not
     ended.set()
     (app,) = [each for each in found if each.name == "app"]
-    assert app.said == "no answer within 4 s"
+    assert app.said == "no answer within 1 s"
 
 
 @pytest.mark.parametrize("wrong", ["GHAPP_PRIVATE_KEY", "GHAPP_APP_ID"])

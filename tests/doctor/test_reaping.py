@@ -38,6 +38,7 @@ def orphan(name="linux-1", **changes):
             "ok",
             "12 stamped pods; in the last minute 2 were reaped, 3 deferred, 4 only told, 1 nobody knows whose",
         ),
+        (tick(strangers=2), "warning", "2 of 12 pods that bear the owner label were never a runner's, and are kept"),
         (
             tick(trouble="no answer", trouble_since=NOW - 300),
             "warning",
@@ -49,7 +50,17 @@ def orphan(name="linux-1", **changes):
         (tick(at=NOW + 600), "warning", "it last looked at"),
         (Tick(), "warning", "it has not looked in the last day"),
     ],
-    ids=["well", "waiting", "held up", "3 minutes", "longer", "stopped in trouble", "of a clock that jumped", "never"],
+    ids=[
+        "well",
+        "waiting",
+        "strangers",
+        "held up",
+        "3 minutes",
+        "longer",
+        "stopped in trouble",
+        "of a clock that jumped",
+        "never",
+    ],
 )
 def test_how_the_last_tick_went(last, status, said):
     found = of_tick("acme", last, NOW)

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.obstacle import SENTENCES, Because
 from ghapp.health.document import timestamp
 from ghapp.health.fuse import Fuse, FuseReason, Position
 from ghapp.health.report import LONGEST, RESUME, SWEEP, Conclusion, Fleet, report_on
@@ -44,6 +46,13 @@ def replaced(runner_id, **changes):
 
 def unknown(runner_id):
     return online(runner_id, listed=False, observed_at=NOW - 301)
+
+
+def stuck(because="ClusterForbidden", since=LONG_AGO, **changes):
+    return lost(deletion=Deletion(waits_for=because, waiting_since=since), **changes)
+
+
+FORBIDDEN = f"waits since {SINCE} (`ClusterForbidden`): RBAC lacks a verb; `ghapp doctor` names it"
 
 
 def many(count, make=online):
@@ -104,6 +113,10 @@ SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
         ([online()], {"org_pause": PAUSE}, NEUTRAL),
         ([present()], {"org_pause": PAUSE}, NEUTRAL),
         ([replaced(1)], {"org_pause": PAUSE}, NEUTRAL),
+        ([online(), stuck()], {}, ACTION_REQUIRED),
+        ([online(), stuck(Because.RESOURCE_MISSING)], {}, ACTION_REQUIRED),
+        ([online(), stuck(Because.CLUSTER_UNAVAILABLE)], {}, NEUTRAL),
+        ([online(), stuck(replaced_at=NOW)], {}, SUCCESS),
         ([online()], {"mode": "off"}, SUCCESS),
         ([online()], {"survey": replace(BLIND, failing_since=None)}, NEUTRAL),
         ([online()], {"survey": replace(BLIND, swept_at=NOW - 300)}, SUCCESS),
@@ -168,10 +181,26 @@ def test_a_runner_s_row_says_since_when_and_why_and_leads_to_its_page():
         (present(), {}, "–"),
         (present(granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
         (suspect(), {"org_pause": PAUSE}, "–"),
+        (stuck(), {}, FORBIDDEN),
+        (stuck(granted_at=NOW), {}, FORBIDDEN),
+        (stuck(), {"org_pause": PAUSE}, "waits: paused"),
+        (stuck(), {"mode": "dry-run"}, "none: remediation is dry-run"),
+        (stuck(), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
+        (stuck(replaced_at=NOW), {}, f"accepted {timestamp(NOW)}"),
+        (stuck(Because.CLUSTER_UNAVAILABLE, None), {}, "waits (`ClusterUnavailable`): the cluster gives no answer"),
+        (stuck("OfALaterVersion"), {}, f"waits since {SINCE} (`OfALaterVersion`): `ghapp explain` says more"),
+        (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
     ],
 )
 def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, said):
     assert report_on(fleet(runner, **changes), NOW).text.splitlines()[-1].endswith(f"| {said} |")
+
+
+@pytest.mark.parametrize("because", Because)
+def test_whatever_is_in_the_way_in_the_cluster_is_said_in_its_cell(because):
+    (line,) = [each for each in report_on(fleet(stuck(because)), NOW).text.splitlines() if "`linux-4vcpu" in each]
+    assert line.endswith(f"| waits since {SINCE} (`{because}`): {SENTENCES[because]} |")
+    assert line.count(" | ") == 6
 
 
 def test_what_is_open_comes_first_then_the_worst_then_the_oldest():

@@ -25,6 +25,7 @@ from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.places import Places
+from ghapp.store.pods import Pods
 from jobs.decide import decide
 from jobs.house import open_house
 from jobs.remediate import remediate_runner
@@ -96,7 +97,7 @@ async def fleet(story, replacer, more=""):
     async with story(config=config(replacer, more), ephemeral=False) as it:
         (lost,) = await lose_and_confirm(it)
         evidence = (await it.house.runners.some(it.installation, [lost]))[lost]
-        cluster = FakeCluster(*standing(replacer, evidence.name, it.clock()), accounts=(evidence.name,))
+        cluster = FakeCluster(*standing(replacer, evidence.name, it.clock()), accounts=(evidence.name,), clock=it.clock)
 
         async def opened():
             return cluster
@@ -118,6 +119,58 @@ async def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_alone(st
         assert it.asked() == [f"remediate-{it.it.installation}-{it.lost}-gone"]
         assert await it.it.replacements() == [], "nobody else is asked to replace it"
         assert await state_of(it.it, it.lost) is State.INVALIDATED
+
+
+@pytest.mark.parametrize(
+    ("seen", "listed"),
+    [
+        pytest.param(0, 0, id="a-view-of-this-moment"),
+        pytest.param(119, 0, id="one-of-a-moment-ago"),
+        pytest.param(120, 1, id="an-old-one"),
+        pytest.param(None, 1, id="none"),
+    ],
+)
+async def test_an_object_of_another_name_is_known_by_what_the_watch_saw_since(story, seen, listed):
+    """Else all are listed; whichever it is, what is deleted was read just before."""
+    await _replaced_by_another_name(story, seen, listed, after_seconds=200)
+
+
+async def test_a_view_from_before_the_runner_was_lost_does_not_know_it(story):
+    await _replaced_by_another_name(story, 119, 1, after_seconds=0)
+
+
+async def _replaced_by_another_name(story, seen, listed, after_seconds):
+    """`seen`: so many seconds ago; `after_seconds`: of its confirmation."""
+    async with fleet(story, "arc") as it:
+        await it.it.pass_(after_seconds)
+        now, calls = it.it.clock(), []
+        other = it.cluster.objects.pop(it.name)._replace(name="arc-1")
+        it.cluster.objects["arc-1"] = other
+        it.cluster.found_pods["arc-1"] = it.cluster.found_pods.pop(it.name)._replace(name="arc-1")
+        list_all = it.cluster.ephemeral_runners
+
+        async def counted(namespace):
+            calls.append(namespace)
+            return await list_all(namespace)
+
+        it.cluster.ephemeral_runners = counted
+        if seen is not None:
+            await Pods(it.it.house.redis).replace_objects(NAMESPACE, [other], now - seen)
+        assert await it.remediate() == "replaced"
+        assert it.cluster.done == ["delete object arc-1"]
+        assert len(calls) == listed
+
+
+async def test_a_skew_of_minutes_makes_no_object_older_than_it_is(story):
+    """The cluster's clock is five minutes behind ours, and the object was made a minute ago."""
+    async with fleet(story, "arc") as it:
+        theirs = it.it.clock() - 300
+        it.cluster.clock = lambda: it.it.clock() - 300
+        found = it.cluster.objects[it.name]
+        it.cluster.objects[it.name] = found._replace(created_at=theirs - 60)
+        assert await it.remediate() == "called-off"
+        assert (await it.evidence()).deletion.waits_for == "WithinGrace"
+        assert it.cluster.done == []
 
 
 async def test_a_lost_pod_is_replaced_by_deleting_it_and_its_account(story):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -14,10 +15,11 @@ from structlog.testing import capture_logs
 from ghapp import work
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
-from ghapp.cluster.sight import Change, Trouble
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError
+from ghapp.cluster.sight import Trouble
+from ghapp.errors import ClusterUnavailableError
+from ghapp.health.cluster.pod import Container, Ended, Pod
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.evidence import Registration, registration_seen
+from ghapp.health.evidence import Evidence, Registration, job_started, registration_seen
 from ghapp.health.installation import Installation
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
@@ -30,7 +32,7 @@ from ghapp.store.runners import Runners
 from ghapp.work import Work
 from jobs.deaths.coroner import Coroner
 from jobs.tell import death_id
-from jobs.watch import View
+from jobs.views.pods import PodView
 
 NS, INSTALLATION = "runners", 7
 LINE = "runner pod terminated"
@@ -69,7 +71,7 @@ def asked(monkeypatch):
 
 @asynccontextmanager
 async def watching(coroner, leads=lambda: True):
-    view = View(NS, coroner, leads)
+    view = PodView(NS, coroner, leads)
     task = asyncio.create_task(view.attend())
     try:
         yield view
@@ -167,6 +169,50 @@ async def test_a_pod_that_vanished_while_it_ran_is_a_death_and_one_that_never_ra
     assert set(await deaths(coroner)) == {"ran"}
 
 
+@pytest.mark.parametrize(
+    ("told", "dead"),
+    [
+        pytest.param("online", True, id="github-saw-it-online"),
+        pytest.param("job", True, id="a-delivery-gave-it-a-job"),
+        pytest.param("registered", False, id="it-registered-and-no-more"),
+        pytest.param("", False, id="nobody-heard-of-it"),
+    ],
+)
+async def test_a_pod_that_ran_ended_and_went_while_nobody_watched_is_a_death(coroner, api, asked, redis, told, dead):
+    """Last seen before its container ran; one that never ran leaves no death."""
+    api.control.pod(NS, "a", running=False, owner=api.control.ephemeral_runner(NS, "a"))
+    api.control.pod(NS, "b")
+    async with watching(coroner):
+        await seen(coroner, api)
+    now = time.time()
+    shown = Registration(42, "a", "linux", told == "online", False, ("self-hosted",), ("linux",), ephemeral=True)
+
+    def tell(_known):
+        if told == "job":
+            return job_started(Evidence(42, "a", now), 7, now)
+        return registration_seen(None, shown, now, listed=True)
+
+    if told:
+        await Runners(redis).revise(INSTALLATION, {42: tell})
+    api.control.vanish(NS, "a")
+    api.control.vanish(NS, "b")
+    async with watching(coroner):
+        await death_of(coroner, "b")
+        await until(lambda: _is_empty(coroner))
+    found = await deaths(coroner)
+    assert ("a" in found) is dead
+    if dead:
+        assert (found["a"].cause, found["a"].exit_code, found["a"].runner_id) == (Cause.VANISHED, None, 42)
+
+
+async def test_a_pod_whose_end_was_recorded_and_that_waits_to_start_again_has_died_once(coroner, api, asked, redis):
+    ended = Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1, finished_at=1_790_000_000.0))
+    shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
+    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), listed=True)})
+    assert await coroner.record_vanished(Pod(NS, "a", "uid", "1", time.time(), runner=ended)) is False
+    assert await deaths(coroner) == {}
+
+
 async def test_what_is_no_runner_s_pod_is_none_of_our_business(coroner, api, asked):
     api.control.pod(NS, "database", containers=("postgres",))
     api.control.pod(NS, "a")
@@ -250,7 +296,7 @@ async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into
     with monkeypatch.context() as patch:
         patch.setattr(work, "ask", crash)
         with pytest.raises(CrashError):
-            await asyncio.wait_for(View(NS, coroner, lambda: True).attend(), 20)
+            await asyncio.wait_for(PodView(NS, coroner, lambda: True).attend(), 20)
     assert set(await deaths(coroner)) == {"a"}
     api.control.vanish(NS, "a")
     async with watching(coroner):
@@ -270,14 +316,14 @@ async def _any(found):
 async def test_who_does_not_lead_records_nothing(coroner, api, asked):
     api.control.pod(NS, "a")
     api.control.container_ends(NS, "a", exit_code=1)
-    await View(NS, coroner, lambda: False).attend()
+    await PodView(NS, coroner, lambda: False).attend()
     assert await deaths(coroner) == {}
     assert await Pods(coroner.redis).known(NS) == []
 
 
 async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, asked, monkeypatch):
     api.control.pod(NS, "a")
-    view, calls = View(NS, coroner, lambda: True), []
+    view, calls = PodView(NS, coroner, lambda: True), []
     keep = Pods.put
 
     async def away_once(self, *what):
@@ -287,7 +333,7 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, ask
         return await keep(self, *what)
 
     monkeypatch.setattr(Pods, "put", away_once)
-    monkeypatch.setattr("jobs.watch.PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("jobs.views.pods.PAUSE_SECONDS", 0.01)
     task = asyncio.create_task(view.keep())
     await seen(coroner, api)
     api.control.container_ends(NS, "a", exit_code=1)
@@ -350,52 +396,8 @@ async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api,
     assert log == ("+ ./config.sh --token [redacted] --url x", "[redacted]", "bye")
 
 
-async def test_objects_that_cannot_be_listed_are_said_once_however_well_pods_are_seen(coroner, api):
-    view = View(NS, coroner, lambda: True)
-    api.control.fails(500)
-    with capture_logs() as logs:
-        for _ in range(3):
-            await view.see_objects()
-            await view.see(Change("bookmark", None, "9"))
-    assert [each["event"] for each in logs] == ["watch sees nothing"]
-
-
-async def test_objects_that_may_not_be_listed_age_a_view_only_where_a_pool_of_arc_s_is(coroner, api, monkeypatch):
-    async def forbidden(*_):
-        raise ClusterForbiddenError("no", verb="list", resource="ephemeralrunners")
-
-    elsewhere = PoolSettings("acme", "arc", replacer="arc", namespace="elsewhere")
-    object.__setattr__(coroner.settings, "pools", (*coroner.settings.pools, elsewhere))
-    monkeypatch.setattr(coroner.cluster, "ephemeral_runners", forbidden)
-    await View(NS, coroner, lambda: True).see_objects()
-    await Pods(coroner.redis).replace_pods(NS, [], 1.0)
-    assert await Pods(coroner.redis).seen_at(NS) is not None
-    await View("elsewhere", coroner, lambda: True).see_objects()
-    await Pods(coroner.redis).replace_pods("elsewhere", [], 1.0)
-    assert await Pods(coroner.redis).seen_at("elsewhere") is None
-
-
-async def test_arc_s_objects_are_listed_and_where_they_cannot_be_the_view_ages(coroner, api):
-    view = View(NS, coroner, lambda: True)
-    api.control.ephemeral_runner(NS, "a")
-    async with watching(coroner):
-        await view.see_objects()
-        found = await until(lambda: Pods(coroner.redis).all(NS))
-        assert set(found.objects) == {"a"}
-        api.control.fails(500)
-        with capture_logs() as logs:
-            await view.see_objects()
-            await view.see_objects()
-        assert (await Pods(coroner.redis).all(NS)).seen_at == found.seen_at
-        assert [each["event"] for each in logs] == ["watch sees nothing"], "once, until it is over"
-        api.control.all_is_well()
-        api.control.uninstall("ephemeralrunners")
-        await view.see_objects()
-        assert (await Pods(coroner.redis).all(NS)).objects == {}, "without ARC there are none"
-
-
 async def test_trouble_is_said_once_until_it_is_over(coroner):
-    view = View(NS, coroner, lambda: True)
+    view = PodView(NS, coroner, lambda: True)
     with capture_logs() as logs:
         for _ in range(3):
             await view.see(Trouble(ClusterUnavailableError("away")))

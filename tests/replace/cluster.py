@@ -14,13 +14,16 @@ class FakeCluster:
     Attributes:
         done: the changes that were accepted, in order.
         fails: by method, what it raises; an exception that is taken out of a list is raised once.
+        clock: its own, by which it says when something was read; without one, things keep what they say.
         before_delete: called before a deletion looks at anything: somebody was faster.
     """
 
-    def __init__(self, *things: Pod | EphemeralRunner, accounts: tuple[str, ...] = (), lacks: tuple[str, ...] = ()):
+    def __init__(
+        self, *things: Pod | EphemeralRunner, accounts: tuple[str, ...] = (), lacks: tuple[str, ...] = (), clock=None
+    ):
         self.found_pods = {each.name: each for each in things if isinstance(each, Pod)}
         self.objects = {each.name: each for each in things if isinstance(each, EphemeralRunner)}
-        self.accounts, self.lacks = set(accounts), set(lacks)
+        self.accounts, self.lacks, self.clock = set(accounts), set(lacks), clock
         self.done: list[str] = []
         self.fails: dict[str, Exception | list[Exception]] = {}
         self.before_delete = lambda: None
@@ -32,13 +35,16 @@ class FakeCluster:
         if error is not None:
             raise error
 
+    def _read(self, thing):
+        return thing if thing is None or self.clock is None else thing._replace(read_at=self.clock())
+
     async def pod(self, namespace, name):
         self._fail("pod")
-        return self.found_pods.get(name) if namespace == NAMESPACE else None
+        return self._read(self.found_pods.get(name)) if namespace == NAMESPACE else None
 
     async def ephemeral_runner(self, namespace, name):
         self._fail("ephemeral_runner")
-        return self.objects.get(name) if namespace == NAMESPACE else None
+        return self._read(self.objects.get(name)) if namespace == NAMESPACE else None
 
     async def ephemeral_runners(self, namespace):
         self._fail("ephemeral_runners")
@@ -84,7 +90,9 @@ class FakeCluster:
         if there is None or finalizer not in there.finalizers:
             return False
         assert there.deleting_since is not None
+        if (there.uid, there.version) != (runner.uid, runner.version):
+            raise ConflictError("409")
         left = tuple(each for each in there.finalizers if each != finalizer)
-        self.objects[runner.name] = there._replace(finalizers=left)
+        self.objects[runner.name] = there._replace(finalizers=left, version="73")
         self.done.append(f"free {runner.name} of {finalizer}")
         return True

@@ -3,8 +3,9 @@
 import pytest
 
 from ghapp.errors import ClusterUnavailableError, ConflictError
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, Ruling
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
 from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.finding import Ruling
 from ghapp.health.cluster.obstacle import Because
 from ghapp.replace import arc
 from tests.health.builders import LONG_AGO, NOW, lost
@@ -20,8 +21,8 @@ from tests.health.cluster.builders import (
 from .cluster import FakeCluster
 
 
-async def look(cluster, evidence=None):
-    return await arc.look(cluster, NAMESPACE, evidence or lost(), circumstances())
+async def look(cluster, evidence=None, **around):
+    return await arc.look(cluster, NAMESPACE, evidence or lost(), circumstances(**around))
 
 
 async def test_the_object_goes_and_its_pod_is_left_to_arc():
@@ -48,6 +49,47 @@ async def test_an_object_of_another_name_is_found_by_its_runners_name():
     cluster = FakeCluster(other, pod_of_object(name="arc-1"), runner_object(name="arc-2", runner_name="linux-2"))
     finding = await look(cluster)
     assert (finding.ruling, finding.object) == (Ruling.DELETE, other)
+
+
+class TestWhatTheWatchHasSeen:
+    """Where it sees all, nothing is listed for one runner; what is deleted is read from the API server all the same."""
+
+    @pytest.fixture
+    def unlisted(self):
+        """A cluster whose objects cannot be listed."""
+
+        def cluster(*things):
+            found = FakeCluster(*things)
+            found.fails["ephemeral_runners"] = AssertionError("the whole namespace, for one runner")
+            return found
+
+        return cluster
+
+    async def test_an_object_of_another_name_is_read_by_that(self, unlisted):
+        other = runner_object(name="arc-1")
+        cluster = unlisted(other, pod_of_object(name="arc-1"))
+        finding = await look(cluster, borne_by=("arc-1", "gone"))
+        assert (finding.ruling, finding.object) == (Ruling.DELETE, other)
+        await arc.act(cluster, finding)
+        assert cluster.done == ["delete object arc-1"]
+
+    async def test_one_that_bears_another_runner_by_now_is_not_the_one(self, unlisted):
+        cluster = unlisted(runner_object(name="arc-1", runner_name="linux-2"), pod_of_object(name="arc-1"))
+        assert (await look(cluster, borne_by=("arc-1",))).ruling is Ruling.NOTHING_LEFT
+
+    async def test_two_are_both_left_alone(self, unlisted):
+        twins = [runner_object(name=name) for name in ("arc-1", "arc-2")]
+        finding = await look(unlisted(*twins), borne_by=("arc-1", "arc-2"))
+        assert (finding.ruling, finding.because) == (Ruling.REFUSE, Because.SEVERAL_OBJECTS)
+
+    async def test_one_that_is_gone_leaves_nothing_to_do(self, unlisted):
+        assert (await look(unlisted(), borne_by=())).ruling is Ruling.NOTHING_LEFT
+
+    async def test_no_answer_is_not_absence(self, unlisted):
+        cluster = unlisted(runner_object(name="arc-1"))
+        cluster.fails["ephemeral_runner"] = ClusterUnavailableError("away")
+        with pytest.raises(ClusterUnavailableError):
+            await look(cluster, borne_by=("arc-1",))
 
 
 async def test_an_object_of_its_name_that_bears_another_runner_is_not_the_one():
@@ -95,6 +137,17 @@ async def test_a_stuck_finalizer_goes_alone():
     await arc.act(cluster, finding)
     assert cluster.done == [f"free linux-1 of {REGISTRATION_FINALIZER}"]
     assert cluster.objects["linux-1"].finalizers == (ARCS_OTHER_FINALIZER,)
+
+
+async def test_an_object_that_changed_after_the_look_keeps_its_finalizer():
+    stuck = runner_object(deleting_since=NOW - 120)
+    evidence = lost(deletion=Deletion(uid="object-1", found_at=NOW - 120, accepted_at=NOW - 120))
+    cluster = FakeCluster(stuck, pod_of_object())
+    finding = await look(cluster, evidence)
+    cluster.objects["linux-1"] = stuck._replace(job_id="8f", version="72")
+    with pytest.raises(ConflictError):
+        await arc.act(cluster, finding)
+    assert cluster.done == []
 
 
 @pytest.mark.parametrize("ruling", [Ruling.REFUSE, Ruling.UNDER_WAY, Ruling.NOTHING_LEFT])

@@ -7,8 +7,9 @@ import pytest
 
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, Circumstances, Ruling
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
 from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.finding import Circumstances, Ruling
 from ghapp.replace import arc, pods
 from ghapp.sandbox.cluster.rbac import Rule
 from tests.health.builders import lost as lost_in_september
@@ -49,6 +50,9 @@ async def test_arc_from_the_first_look_to_the_last(server, cluster):
     under_way = await arc.look(cluster, NAMESPACE, done, now())
     assert under_way.ruling is Ruling.UNDER_WAY
 
+    a_jump_of_ours = await arc.look(cluster, NAMESPACE, done, now(now=time.time() + 200))
+    assert a_jump_of_ours.ruling is Ruling.UNDER_WAY
+    server.cluster.clock = lambda: time.time() + 200
     stuck = await arc.look(cluster, NAMESPACE, done, now(now=time.time() + 200))
     assert stuck.ruling is Ruling.FREE
     await arc.act(cluster, stuck)

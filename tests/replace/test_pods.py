@@ -3,7 +3,7 @@
 import pytest
 
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError
-from ghapp.health.cluster.deletable import Ruling
+from ghapp.health.cluster.finding import Ruling
 from ghapp.health.cluster.obstacle import Because
 from ghapp.replace import pods
 from tests.health.builders import NOW, lost

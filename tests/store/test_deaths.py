@@ -10,7 +10,8 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.health.deaths.death import Cause, DeadJob, Death
 from ghapp.store import deaths as module
 from ghapp.store import keys
-from ghapp.store.deaths import ATTEMPTS, KEPT_SECONDS, MOST_CHARACTERS, MOST_LINES, Deaths
+from ghapp.store.deathrows import MOST_CHARACTERS, MOST_LINES
+from ghapp.store.deaths import ATTEMPTS, KEPT_SECONDS, Deaths
 
 ORG = 7
 NOW = 1_790_000_000.0
@@ -51,6 +52,18 @@ async def test_a_death_comes_back_as_it_was_told(deaths):
     assert await deaths.recent(ORG, NOW, 10) == [told]
     assert await deaths.of(ORG + 1, "linux-1") is None
     assert await deaths.of(ORG, "linux-2") is None
+
+
+async def test_clean_exits_take_no_room_from_others(deaths):
+    for number in range(5):
+        await deaths.record(ORG, death(number, cause=Cause.CLEAN_EXIT, exit_code=0, at=NOW - number / 10))
+        await deaths.record(ORG, death(10 + number, at=NOW - 10 * number))
+    assert [each.runner_name for each in await deaths.unclean(ORG, NOW - 30, 10)] == [
+        f"linux-{n}" for n in range(10, 14)
+    ]
+    assert [each.runner_name for each in await deaths.unclean(ORG, NOW - 30, 2)] == ["linux-10", "linux-11"]
+    assert await deaths.unclean(ORG, NOW - 30, 0) == []
+    assert await deaths.unclean(ORG + 1, NOW - 30, 10) == []
 
 
 @pytest.mark.parametrize(

@@ -39,21 +39,21 @@ FULL_RUNNER = runner(
 
 async def test_a_view_comes_back_as_it_was_seen(redis):
     await Pods(redis).replace_all(NS, [FULL_POD, pod("b")], [FULL_RUNNER], NOW)
-    assert await Pods(redis).all(NS) == ({"a": FULL_POD, "b": pod("b")}, {"a": FULL_RUNNER}, NOW)
+    assert await Pods(redis).all(NS) == ({"a": FULL_POD, "b": pod("b")}, {"a": FULL_RUNNER}, NOW, 0.0)
     assert await Pods(redis).all("elsewhere") is None
 
 
 async def test_before_the_first_list_there_is_no_view_and_no_event_makes_one(redis):
     pods = Pods(redis)
     assert await pods.put(NS, pod()) is False
-    assert await pods.touch(NS, NOW) is False
+    assert await pods.touch_pods(NS, NOW) is False
     assert await pods.drop(NS, "a", "uid-a") is False
     assert await pods.all(NS) is None
 
 
 async def test_an_empty_namespace_is_a_view_too(redis):
     await Pods(redis).replace_all(NS, [], [], NOW)
-    assert await Pods(redis).all(NS) == ({}, {}, NOW)
+    assert await Pods(redis).all(NS) == ({}, {}, NOW, 0.0)
 
 
 async def test_what_a_complete_list_lacks_is_gone(redis):
@@ -77,7 +77,7 @@ async def test_the_view_is_as_old_as_its_older_half(redis):
     assert await pods.known(NS) == [pod()]
     await pods.replace_objects(NS, [runner()], NOW + 1)
     assert (await pods.all(NS)).seen_at == NOW
-    await pods.touch(NS, NOW + 5)
+    await pods.touch_pods(NS, NOW + 5)
     view = await pods.all(NS)
     assert (view.seen_at, set(view.pods), set(view.objects)) == (NOW + 1, {"a"}, {"a"})
 
@@ -101,7 +101,7 @@ async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
     changed, added = pod("a", version="101", phase="Running"), pod("c")
     for told in (changed, added):
         assert await pods.put(NS, told) is True
-    assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW)
+    assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW, 0.0)
 
 
 async def test_one_that_is_gone_goes_and_its_successor_and_namesake_stay(redis):
@@ -121,9 +121,9 @@ async def test_a_bookmark_says_that_the_view_is_still_true(redis):
     pods = Pods(redis)
     await pods.replace_all(NS, [pod()], [], NOW)
     await pods.replace_objects(NS, [], NOW + 90)
-    assert await pods.touch(NS, NOW + 60) is True
+    assert await pods.touch_pods(NS, NOW + 60) is True
     assert (await pods.all(NS)).seen_at == NOW + 60
-    await pods.touch(NS, NOW + 30)
+    await pods.touch_pods(NS, NOW + 30)
     assert (await pods.all(NS)).seen_at == NOW + 30, "a clock that had jumped ahead is not believed for ever"
 
 
@@ -134,5 +134,59 @@ async def test_a_view_that_nobody_refreshes_goes_by_itself(redis):
     await redis.expire(keys.pods(NS), 5)
     await pods.put(NS, pod("b"))
     assert await redis.ttl(keys.pods(NS)) <= 5
-    await pods.touch(NS, NOW)
+    await pods.touch_pods(NS, NOW)
     assert await redis.ttl(keys.pods(NS)) > 5
+
+
+async def test_how_far_the_clusters_clock_is_ahead_is_kept_with_the_view(redis):
+    pods = Pods(redis)
+    await pods.replace_pods(NS, [pod()], NOW, ahead=-300.0)
+    await pods.replace_objects(NS, [], NOW, ahead=-299.5)
+    assert (await pods.all(NS)).ahead == -299.5
+    await pods.touch_objects(NS, NOW + 5, ahead=-301.0)
+    assert (await pods.all(NS)).ahead == -301.0
+
+
+async def test_objects_are_refreshed_by_themselves(redis):
+    pods = Pods(redis)
+    assert await pods.touch_objects(NS, NOW) is False
+    await pods.replace_pods(NS, [], NOW)
+    assert await pods.put(NS, runner()) is False, "without a list of them there is nothing to add one to"
+    await pods.replace_objects(NS, [], NOW)
+    assert await pods.put(NS, runner()) is True
+    await pods.touch_pods(NS, NOW + 60)
+    assert await pods.touch_objects(NS, NOW + 30) is True
+    assert await pods.seen_at(NS) == NOW + 30
+
+
+class TestBearers:
+    """Objects that are not called as their runners are."""
+
+    async def test_nothing_is_known_without_a_list_or_by_one_that_has_none(self, redis):
+        pods = Pods(redis)
+        assert await pods.bearers(NS, "linux-1") is None
+        await pods.replace_objects(NS, [], NOW)
+        assert await pods.bearers(NS, "linux-1") is None
+
+    async def test_one_that_is_called_as_its_runner_needs_no_word(self, redis):
+        await Pods(redis).replace_objects(NS, [runner("a", runner_name="a"), runner("b")], NOW)
+        assert await Pods(redis).bearers(NS, "a") == ((), NOW)
+
+    async def test_others_are_found_by_their_runners_name(self, redis):
+        pods = Pods(redis)
+        await pods.replace_objects(NS, [runner(each, f"uid-{each}", runner_name="linux-1") for each in "ab"], NOW)
+        await pods.put(NS, runner("ab", "uid-ab", runner_name="linux-1"))
+        await pods.put(NS, runner("ab", "uid-ab", "101", runner_name="linux-1"))
+        await pods.put(NS, runner("c", "uid-c", runner_name="linux-2"))
+        assert await pods.bearers(NS, "linux-1") == (("a", "b", "ab"), NOW)
+        assert await pods.bearers(NS, "linux-2") == (("c",), NOW)
+        assert await pods.bearers(NS, "linux-3") == ((), NOW)
+
+    async def test_a_list_forgets_those_that_are_gone_and_one_of_pods_does_not(self, redis):
+        pods = Pods(redis)
+        await pods.replace_objects(NS, [runner(runner_name="linux-1"), runner("b", "uid-b")], NOW)
+        await pods.replace_pods(NS, [pod()], NOW)
+        assert await pods.bearers(NS, "linux-1") == (("a",), NOW)
+        await pods.replace_objects(NS, [runner("b", "uid-b")], NOW + 1)
+        assert await pods.bearers(NS, "linux-1") == ((), NOW + 1)
+        assert set((await pods.all(NS)).pods) == {"a"}

@@ -343,3 +343,17 @@ async def test_a_pod_that_bears_no_label_and_one_of_arcs_are_left_alone(leaky):
         assert set(at.deletions()) == leaks
         assert {"stranger", "arcs"} <= at.pods()
         assert LABEL.items() <= at.api.control.object("pods", NAMESPACE, "arcs")["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    "containers", [("postgres",), ("web", "proxy", "log")], ids=["one container", "three containers"]
+)
+async def test_where_the_label_means_something_else_what_was_never_a_runners_pod_is_kept_and_told(leaky, containers):
+    async with leaky() as at:
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+        at.make_pod("database", containers=containers)
+        await at.minutes(GRACE_MINUTES + 4)
+        assert "database" in at.pods()
+        assert at.deletions(NAMESPACE) == []
+        assert (await at.tick()).strangers == 1

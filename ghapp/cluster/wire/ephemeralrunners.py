@@ -6,6 +6,7 @@ Lenient about types, too: ARC's fields have changed theirs between versions, and
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -44,17 +45,20 @@ _runner = msgspec.json.Decoder(_EphemeralRunner)
 _runners = msgspec.json.Decoder(Items[_EphemeralRunner])
 
 
-def ephemeral_runner(body: bytes) -> EphemeralRunner:
-    """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners/{name}`."""
-    return _value(envelope.read(_runner, body))
+def ephemeral_runner(body: bytes | msgspec.Raw, read_at: float | None = None) -> EphemeralRunner:
+    """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners/{name}`, and a watch's object.
+
+    `read_at`: when the API server answered, by its own clock.
+    """
+    return _value(envelope.read(_runner, body), read_at)
 
 
-def ephemeral_runners(body: bytes) -> Page[EphemeralRunner]:
+def ephemeral_runners(body: bytes, read_at: float | None = None) -> Page[EphemeralRunner]:
     """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners`, a part of it."""
-    return envelope.page(_runners, body, _value)
+    return envelope.page(_runners, body, partial(_value, read_at=read_at))
 
 
-def _value(found: _EphemeralRunner) -> EphemeralRunner:
+def _value(found: _EphemeralRunner, read_at: float | None) -> EphemeralRunner:
     meta, status = found.metadata, found.status or _RunnerStatus()
     labels = meta.labels or {}
     return EphemeralRunner(
@@ -76,6 +80,7 @@ def _value(found: _EphemeralRunner) -> EphemeralRunner:
         deleting_since=meta.deleting_since,
         scale_set=labels.get(SCALE_SET) or _owning_set(meta),
         org=labels.get(ORGANIZATION, ""),
+        read_at=read_at,
     )
 
 

@@ -5,6 +5,8 @@ Lenient: a status may lack anything, and the kubelet need not have told of any c
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from ghapp.cluster.wire import envelope
@@ -76,17 +78,20 @@ _pod = msgspec.json.Decoder(_Pod)
 _pods = msgspec.json.Decoder(Items[_Pod])
 
 
-def pod(body: bytes | msgspec.Raw) -> Pod:
-    """`GET /api/v1/namespaces/{namespace}/pods/{name}`, and the object of a watch's event."""
-    return _value(envelope.read(_pod, body))
+def pod(body: bytes | msgspec.Raw, read_at: float | None = None) -> Pod:
+    """`GET /api/v1/namespaces/{namespace}/pods/{name}`, and the object of a watch's event.
+
+    `read_at`: when the API server answered, by its own clock.
+    """
+    return _value(envelope.read(_pod, body), read_at)
 
 
-def pods(body: bytes) -> Page[Pod]:
+def pods(body: bytes, read_at: float | None = None) -> Page[Pod]:
     """`GET /api/v1/namespaces/{namespace}/pods`, a part of it."""
-    return envelope.page(_pods, body, _value)
+    return envelope.page(_pods, body, partial(_value, read_at=read_at))
 
 
-def _value(found: _Pod) -> Pod:
+def _value(found: _Pod, read_at: float | None) -> Pod:
     meta, spec, status = found.metadata, found.spec or _Spec(), found.status or _PodStatus()
     return Pod(
         namespace=meta.namespace,
@@ -104,6 +109,8 @@ def _value(found: _Pod) -> Pod:
         disruption=_disruption(status),
         deleting_since=meta.deleting_since,
         runner=_runner_of(found),
+        read_at=read_at,
+        container=_container_of(found) or "",
     )
 
 
@@ -112,12 +119,20 @@ def _disruption(status: _PodStatus) -> str:
     return next((each.reason or "DisruptionTarget" for each in held), "")
 
 
+def _told_of(found: _Pod) -> dict[str, _ContainerStatus]:
+    return {each.name: each for each in (found.status or _PodStatus()).container_statuses or ()}
+
+
+def _container_of(found: _Pod) -> str | None:
+    """What the container is called that runs the agent, by the `spec`."""
+    meta, spec = found.metadata, found.spec or _Spec()
+    names = [each.name for each in spec.containers or ()] or list(_told_of(found))
+    return runner_container(names, meta.annotations.default_container if meta.annotations else None)
+
+
 def _runner_of(found: _Pod) -> Container | None:
-    """The container that `spec` says runs the agent, as far as the kubelet has told of it."""
-    spec, meta = found.spec or _Spec(), found.metadata
-    told = {each.name: each for each in (found.status or _PodStatus()).container_statuses or ()}
-    names = [each.name for each in spec.containers or ()] or list(told)
-    name = runner_container(names, meta.annotations.default_container if meta.annotations else None)
+    """That container, as far as the kubelet has told of it."""
+    meta, name, told = found.metadata, _container_of(found), _told_of(found)
     if name is None or name not in told:
         return None
     status = told[name]

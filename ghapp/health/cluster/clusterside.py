@@ -6,18 +6,14 @@ and no death is read twice. Pure; times are epoch seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from ghapp.health.cluster.misfit import FoundSince, Phantom, key, lasting
-from ghapp.health.cluster.phantom import Known, PhantomLimits, View, phantoms
-from ghapp.health.cluster.pod import ARC_KIND, EphemeralRunner, Pod
+from ghapp.health.cluster.mismatch import Rule
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.demand import is_fresh
-from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.pools import PoolRule, pool_of
-from ghapp.health.verdict import Limits, State, is_absent, judge, silent_since
 
 DAY_SECONDS = 86_400.0
 LASTING_SECONDS = 120.0
@@ -31,30 +27,6 @@ LATE_SECONDS = 900.0
 
 MOST_DEATHS = 1_000
 """Kept of the last day, the latest."""
-
-
-class Rule(PoolRule, Protocol):
-    """What a configured pool says of where its pods are, beside who belongs to it."""
-
-    @property
-    def namespace(self) -> str | None:
-        """Where they are; None for nowhere that we know."""
-
-
-class Sight(Protocol):
-    """What the watch last saw of a namespace."""
-
-    @property
-    def pods(self) -> Mapping[str, Pod]:
-        """By name."""
-
-    @property
-    def objects(self) -> Mapping[str, EphemeralRunner]:
-        """ARC's, by name."""
-
-    @property
-    def seen_at(self) -> float:
-        """When all of it was last known to be true."""
 
 
 class Passing(NamedTuple):
@@ -99,65 +71,6 @@ def namespaces_of(rules: Iterable[Rule]) -> list[str]:
     return sorted({rule.namespace for rule in rules if rule.namespace})
 
 
-def mismatches(
-    org: str,
-    runners: Iterable[Evidence],
-    survey: Survey,
-    seen: Mapping[str, Sight],
-    rules: Sequence[Rule],
-    now: float,
-    limits: Limits,
-) -> list[Phantom]:
-    """What does not fit together by this look. Each namespace is looked at alone: one that is not seen hides no other.
-
-    Args:
-        org: whose.
-        runners: all that are known.
-        survey: how the last looks at GitHub went.
-        seen: the views, by namespace; old ones say nothing.
-        rules: the org's pools.
-        now: the time of the look.
-        limits: of the judgement.
-    """
-    everyone = list(runners)
-    gone = _gone(everyone, survey, now, limits)
-    ages = PhantomLimits(startup_seconds=limits.startup_seconds, stale_seconds=limits.stale_seconds)
-    found: list[Phantom] = []
-    for namespace, sight in sorted(seen.items()):
-        if not is_fresh(sight.seen_at, now):
-            continue
-        seen_at = min(sight.seen_at, now)
-        pods, objects = list(sight.pods.values()), list(sight.objects.values())
-        found += phantoms(
-            View(
-                org=org,
-                known=_known(everyone, namespace, rules),
-                known_at=survey.swept_at,
-                gone=gone,
-                pods=pods,
-                pods_at=seen_at,
-                objects=objects,
-                objects_at=None if _hides_objects(pods, objects) else seen_at,
-            ),
-            now,
-            ages,
-        )
-    return found
-
-
-def placed(runners: Iterable[Evidence], seen: Mapping[str, Sight], rules: Sequence[Rule]) -> set[tuple[str, str]]:
-    """Which pools have pods where they say, by their runners' names and however old a view: (pool, namespace)."""
-    where = {rule.name: rule.namespace for rule in rules}
-    found: set[tuple[str, str]] = set()
-    for each in runners:
-        pool = pool_of(each.labels, each.custom_labels, rules)
-        namespace = where.get(pool)
-        sight = seen.get(namespace or "")
-        if namespace and sight is not None and (each.name in sight.pods or each.name in sight.objects):
-            found.add((pool, namespace))
-    return found
-
-
 def unread_since(before: ClusterSide | None, now: float) -> float:
     """From when on deaths are to be read for the next look."""
     return now - DAY_SECONDS if before is None else max(before.at - LATE_SECONDS, now - DAY_SECONDS)
@@ -190,32 +103,3 @@ def folded(before: ClusterSide | None, found: Iterable[Phantom], recent: Iterabl
 def told_since(side: ClusterSide, phantom: Phantom) -> float:
     """Since when looks have found a phantom."""
     return side.since.get(key(phantom), side.at)
-
-
-def _known(runners: Iterable[Evidence], namespace: str, rules: Sequence[Rule]) -> list[Known]:
-    """Whom GitHub lists. Only of those whose pool has its pods here, it is told since when they are offline."""
-    here = {rule.name for rule in rules if rule.namespace == namespace}
-    found = []
-    for each in runners:
-        if not each.registered or is_absent(each):
-            continue
-        pool = pool_of(each.labels, each.custom_labels, rules)
-        silent = silent_since(each) if pool in here else None
-        busy = each.busy or each.running_job is not None
-        found.append(Known(each.name, pool, each.first_seen, busy, silent, each.ephemeral))
-    return found
-
-
-def _gone(runners: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[str, float]:
-    """When the registration of each went whose job was over, or whom its controller removed, by name."""
-    found: dict[str, float] = {}
-    for each in runners:
-        verdict = judge(each, survey, now, limits)
-        if verdict.state is State.RETIRED and verdict.since is not None:
-            found[each.name] = max(verdict.since, found.get(each.name, 0.0))
-    return found
-
-
-def _hides_objects(pods: Iterable[Pod], objects: Sequence[EphemeralRunner]) -> bool:
-    """Whether there must be objects of ARC's that we may not list: its pods are there, and not one object."""
-    return not objects and any(owner.kind == ARC_KIND for pod in pods for owner in pod.owners)

@@ -1,15 +1,13 @@
 """May what stands in the cluster for a lost runner be deleted now, and if not, why.
 
 Pure. The callers read, in this order, the object and its pod; whatever is ruled holds for these very versions, and
-they are deleted on the condition that they are still these.
+they are deleted on the condition that they are still these. How long something has been there is told by the cluster's
+own clock, which wrote since when, and told what time it was when it was read: ours may have jumped, or be off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from enum import StrEnum
-from typing import NamedTuple
-
+from ghapp.health.cluster.finding import Circumstances, Doubt, Ruling
 from ghapp.health.cluster.obstacle import Because
 from ghapp.health.cluster.pod import ARC_KIND, ORGANIZATION_LABEL, EphemeralRunner, Pod, is_in
 from ghapp.health.evidence import Evidence
@@ -22,78 +20,7 @@ TERMINATING_SECONDS = 120.0
 """How long an object may be Terminating before its finalizer is taken for stuck."""
 
 CLOCK_SLACK_SECONDS = 5.0
-"""Looked at this much later, for the cluster's clock is not ours, and it tells whole seconds."""
-
-
-class Ruling(StrEnum):
-    """What may be done."""
-
-    DELETE = "delete"
-    NOTHING_LEFT = "nothing-left"
-    """It is gone already."""
-    UNDER_WAY = "under-way"
-    """Somebody has had it deleted, and it is not gone yet."""
-    FREE = "free"
-    """The same, and its finalizer is stuck."""
-    REFUSE = "refuse"
-
-
-class Circumstances(NamedTuple):
-    """What else must be known.
-
-    Attributes:
-        now: epoch seconds.
-        grace_seconds: how old an object, a pod and a container must be, and how long a job must have been over.
-        org: whose runner it is.
-        claimed: names of pods and runners that a controller has claimed.
-        at_work: names of runners under which, by deliveries, a job is in progress.
-        known_elsewhere: whether another organization with pods in that namespace knows its name, too.
-    """
-
-    now: float
-    grace_seconds: float
-    org: str
-    claimed: Collection[str] = ()
-    at_work: Collection[str] = ()
-    known_elsewhere: bool = False
-
-
-class Finding(NamedTuple):
-    """What stands in the cluster for a runner, and what may be done about it.
-
-    Attributes:
-        namespace: where it stands, or would.
-        name: of the runner.
-        ruling: what may be done.
-        because: why not; None where nothing is in the way.
-        after_seconds: in how many seconds that may have changed; None: nobody knows.
-        uid: of the object, or, where ARC is not asked, of the pod; empty when there is none.
-        said: what was found, for people.
-        object: what ARC keeps for it, as read last.
-        pod: as read last.
-    """
-
-    namespace: str
-    name: str
-    ruling: Ruling
-    because: Because | None = None
-    after_seconds: float | None = None
-    uid: str = ""
-    said: str = ""
-    object: EphemeralRunner | None = None
-    pod: Pod | None = None
-
-    @property
-    def is_bare(self) -> bool:
-        """Whether nothing of its name is there: neither an object nor a pod."""
-        return self.object is None and self.pod is None
-
-
-class Doubt(NamedTuple):
-    """What is in the way, and in how many seconds that may have changed."""
-
-    because: Because
-    after_seconds: float | None = None
+"""Looked at this much later, for the cluster's clock tells whole seconds."""
 
 
 def rule_on_object(
@@ -113,14 +40,18 @@ def rule_on_object(
     if found is None:
         is_gone = pod is None or _is_superseded(evidence, "")
         return (Ruling.NOTHING_LEFT, None) if is_gone else _refusal(Because.POD_OUTLIVES_OBJECT)
-    if _is_superseded(evidence, found.uid) or _is_successor(evidence, found.uid, found.created_at, circumstances):
+    if _is_superseded(evidence, found.uid):
+        return Ruling.NOTHING_LEFT, None
+    succeeds = _succeeds(evidence, found, circumstances)
+    if succeeds:
         return Ruling.NOTHING_LEFT, None
     if not _is_ours(circumstances, found.org):
         return _refusal(Because.OF_ANOTHER_ORG)
     if found.deleting_since is not None:
         return _terminating(evidence, found, circumstances.now)
     doubt = (
-        _too_young(circumstances, found.created_at, pod)
+        (Doubt(Because.CLOCKS_DISAGREE) if succeeds is None else None)
+        or _too_young(circumstances, found.age, pod)
         or _claimed(circumstances, evidence.name, found.name)
         or _job(evidence, circumstances, has_job=bool(found.job_id) or found.workflow_run_id is not None)
         or _pod_of_object(found, pod)
@@ -142,17 +73,16 @@ def rule_on_pod(evidence: Evidence, pod: Pod | None, circumstances: Circumstance
     """
     if evidence.deletion is not None and evidence.deletion.accepted_at is not None:
         return Ruling.NOTHING_LEFT, None
-    if pod is not None and (
-        _is_superseded(evidence, pod.uid) or _is_successor(evidence, pod.uid, pod.created_at, circumstances)
-    ):
+    succeeds = False if pod is None else _is_superseded(evidence, pod.uid) or _succeeds(evidence, pod, circumstances)
+    if succeeds:
         return Ruling.NOTHING_LEFT, None
     if not _is_ours(circumstances, "" if pod is None else pod.labels.get(ORGANIZATION_LABEL, "")):
         return _refusal(Because.OF_ANOTHER_ORG)
     if pod is not None and any(owner.kind == ARC_KIND for owner in pod.owners):
         return _refusal(Because.POD_OF_ARC)
-    doubt = _claimed(circumstances, evidence.name)
+    doubt = _claimed(circumstances, evidence.name) or (Doubt(Because.CLOCKS_DISAGREE) if succeeds is None else None)
     if pod is not None and pod.deleting_since is None:
-        doubt = doubt or _too_young(circumstances, pod.created_at, pod)
+        doubt = doubt or _too_young(circumstances, pod.age, pod)
         doubt = doubt or (None if pod.is_running else Doubt(Because.NOT_RUNNING))
     doubt = doubt or _job(evidence, circumstances, has_job=False)
     return (Ruling.REFUSE, doubt) if doubt else (Ruling.DELETE, None)
@@ -167,13 +97,20 @@ def _is_superseded(evidence: Evidence, uid: str) -> bool:
     return evidence.deletion is not None and evidence.deletion.uid not in ("", uid)
 
 
-def _is_successor(evidence: Evidence, uid: str, created_at: float, circumstances: Circumstances) -> bool:
+def _succeeds(evidence: Evidence, found: EphemeralRunner | Pod, circumstances: Circumstances) -> bool | None:
     """Whether it was made long after the registration went: what bore that is gone, and its name is borne anew.
 
-    Its age alone would not do: a clock of ours that jumped ahead makes everything old. The grace is for the cluster's.
+    The registration went by our clock, and this was made by the cluster's. So it is reckoned in two ways, by the time
+    that it bears, and by its age; None where they come to different ends.
     """
-    is_meant = evidence.deletion is not None and evidence.deletion.uid == uid
-    return is_absent(evidence) and not is_meant and created_at - gone_since(evidence) > circumstances.grace_seconds
+    if not is_absent(evidence) or (evidence.deletion is not None and evidence.deletion.uid == found.uid):
+        return False
+    latest = gone_since(evidence) + circumstances.grace_seconds
+    by_time = found.created_at > latest
+    if found.read_at is None:
+        return by_time
+    by_age = circumstances.now - (found.read_at - found.created_at) > latest
+    return by_time if by_time == by_age else None
 
 
 def _is_ours(circumstances: Circumstances, org_label: str) -> bool:
@@ -181,20 +118,20 @@ def _is_ours(circumstances: Circumstances, org_label: str) -> bool:
 
 
 def _terminating(evidence: Evidence, found: EphemeralRunner, now: float) -> tuple[Ruling, Doubt]:
-    """Both clocks must say so, the cluster's and ours: one of them may have jumped."""
+    """Both clocks must say so, each by itself: the cluster's since its deletion, ours since that was accepted."""
     accepted_at = None if evidence.deletion is None else evidence.deletion.accepted_at
-    since = max(found.deleting_since or now, now if accepted_at is None else accepted_at)
-    left = TERMINATING_SECONDS - (now - since)
+    by_ours = 0.0 if accepted_at is None else now - accepted_at
+    left = TERMINATING_SECONDS - min(found.terminating_for, by_ours)
     if left > 0:
         return Ruling.UNDER_WAY, Doubt(Because.TERMINATING, min(left, TERMINATING_SECONDS))
     is_stuck = REGISTRATION_FINALIZER in found.finalizers
     return (Ruling.FREE if is_stuck else Ruling.UNDER_WAY), Doubt(Because.TERMINATING)
 
 
-def _too_young(circumstances: Circumstances, created_at: float, pod: Pod | None) -> Doubt | None:
+def _too_young(circumstances: Circumstances, age: float, pod: Pod | None) -> Doubt | None:
     """A container that was started again may be configuring itself anew this very moment."""
-    started_at = None if pod is None or pod.runner is None else pod.runner.running_since
-    age = circumstances.now - max(created_at, created_at if started_at is None else started_at)
+    run = None if pod is None else pod.container_age
+    age = age if run is None else min(age, run)
     if age >= circumstances.grace_seconds:
         return None
     return Doubt(Because.WITHIN_GRACE, circumstances.grace_seconds - age)

@@ -32,6 +32,7 @@ class Because(StrEnum):
     OF_ANOTHER_ORG = "OfAnotherOrg"
     POOL_NEVER_SEEN_THERE = "PoolNeverSeenThere"
     NOT_RUNNING = "NotRunning"
+    CLOCKS_DISAGREE = "ClocksDisagree"
 
 
 SENTENCES: dict[str, str] = {
@@ -60,5 +61,7 @@ SENTENCES: dict[str, str] = {
     Because.POOL_NEVER_SEEN_THERE: "nothing of its name is in the pool's namespace, and no pod of the pool was ever"
     " seen there: the pool's namespace may be wrong, or its pods may not be called as its runners",
     Because.NOT_RUNNING: "its container does not run",
+    Because.CLOCKS_DISAGREE: "by one clock it was made after the runner was lost, and by another before: the cluster's"
+    " and ours tell different times",
 }
 """The same for people."""

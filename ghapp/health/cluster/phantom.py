@@ -55,6 +55,7 @@ class View(NamedTuple):
         gone: when each runner's registration went because its job was over, by name.
         pods: all of the namespaces.
         objects: ARC's; none, with a time, where there is no ARC.
+        ahead: by how many seconds the cluster's clock, which wrote the times of pods and objects, is ahead of ours.
     """
 
     org: str
@@ -65,6 +66,7 @@ class View(NamedTuple):
     pods_at: float | None = None
     objects: Sequence[EphemeralRunner] = ()
     objects_at: float | None = None
+    ahead: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,10 @@ def phantoms(view: View, now: float, limits: PhantomLimits) -> list[Phantom]:
     )
     found: list[Phantom] = []
     if objects_at is not None:
-        found += _failed(objects, objects_at, limits)
+        found += _failed(objects, objects_at + view.ahead, limits)
     if objects_at is not None and pods_at is not None:
-        found += _without_pod(objects, view.pods, pods_at, limits)
-        found += _without_object(pods, view.objects, objects_at, limits)
+        found += _without_pod(objects, view.pods, pods_at + view.ahead, limits)
+        found += _without_object(pods, view.objects, objects_at + view.ahead, limits)
     if known_at is not None and pods_at is not None:
         found += _unknown_to_github(view, pods, known_at, pods_at, limits)
         found += _machine_gone(view, min(known_at, pods_at), limits)
@@ -140,7 +142,7 @@ def _unknown_to_github(
         container, name = pod.runner, called[_place(pod)]
         if container is None or container.running_since is None or not _is_runners(pod, container.name):
             continue
-        if name in listed or known_at - container.running_since < limits.startup_seconds:
+        if name in listed or known_at + view.ahead - container.running_since < limits.startup_seconds:
             continue
         gone_at = view.gone.get(name)
         if gone_at is None:

@@ -60,6 +60,9 @@ class Pod(NamedTuple):
         disruption: the reason of its `DisruptionTarget` condition, as `PreemptionByScheduler`.
         deleting_since: when its deletion was asked for.
         runner: the container in which the agent runs; None when the kubelet has told of none.
+        read_at: when it was read, by the clock of the API server, which also wrote when it was created: ages are told
+            by it, for ours may be another. None where nobody told.
+        container: what the container in which the agent runs is called, whether or not it was started yet.
     """
 
     namespace: str
@@ -77,6 +80,19 @@ class Pod(NamedTuple):
     disruption: str = ""
     deleting_since: float | None = None
     runner: Container | None = None
+    read_at: float | None = None
+    container: str = ""
+
+    @property
+    def age(self) -> float:
+        """Seconds, when it was read; 0 where nobody told when that was."""
+        return lasted(self.created_at, self.read_at)
+
+    @property
+    def container_age(self) -> float | None:
+        """For how many seconds its runner's container had run then; None when it did not run."""
+        since = None if self.runner is None else self.runner.running_since
+        return None if since is None else lasted(since, self.read_at)
 
     @property
     def ended(self) -> Ended | None:
@@ -88,8 +104,7 @@ class Pod(NamedTuple):
     @property
     def is_runners(self) -> bool:
         """Whether it is a runner's pod: one of ARC's, or one with a container of that name."""
-        has_one = self.runner is not None and self.runner.name == RUNNER_CONTAINER
-        return has_one or any(owner.kind == ARC_KIND for owner in self.owners)
+        return self.container == RUNNER_CONTAINER or any(owner.kind == ARC_KIND for owner in self.owners)
 
     @property
     def is_running(self) -> bool:
@@ -105,6 +120,7 @@ class EphemeralRunner(NamedTuple):
         failures: how many of its pods have failed.
         job_id: the job it says that it runs; empty for none.
         scale_set: the name of its scale set.
+        read_at: as a pod's.
     """
 
     namespace: str
@@ -124,6 +140,22 @@ class EphemeralRunner(NamedTuple):
     deleting_since: float | None = None
     scale_set: str = ""
     org: str = ""
+    read_at: float | None = None
+
+    @property
+    def age(self) -> float:
+        """Seconds, when it was read; 0 where nobody told when that was."""
+        return lasted(self.created_at, self.read_at)
+
+    @property
+    def terminating_for(self) -> float:
+        """Seconds, when it was read; 0 for one that is not being deleted, and where nobody told when that was."""
+        return 0.0 if self.deleting_since is None else lasted(self.deleting_since, self.read_at)
+
+
+def lasted(since: float, read_at: float | None) -> float:
+    """Seconds from one moment to another by one clock; 0 where that is not known: never longer than it was."""
+    return 0.0 if read_at is None else max(0.0, read_at - since)
 
 
 def is_in(org: str, label: str) -> bool:

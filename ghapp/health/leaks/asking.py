@@ -39,6 +39,7 @@ def heard_of(
         busy=True if True in said else None if None in said else False,
         ephemeral=False if any(word.ephemeral is False for word in words) else latest.ephemeral,
         online=any(word.online for word in words),
+        is_known=bool(bearers or jobs),
     )
 
 

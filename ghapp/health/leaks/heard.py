@@ -18,6 +18,7 @@ class Heard(NamedTuple):
         busy: whether GitHub shows it busy; None when there is no fresh and complete answer.
         ephemeral: whether it can take one job only; None when GitHub does not say.
         online: whether GitHub shows it online: it may be given a job at any moment. Says nothing while `busy` is None.
+        is_known: whether GitHub or a delivery ever told of a runner of that name.
     """
 
     running: bool = False
@@ -25,6 +26,7 @@ class Heard(NamedTuple):
     busy: bool | None = None
     ephemeral: bool | None = None
     online: bool = False
+    is_known: bool = False
 
     @property
     def has_session(self) -> bool | None:
@@ -41,7 +43,9 @@ def heard(evidence: Evidence | None, survey: Survey, now: float, stale_seconds: 
         return Heard(busy=False if _is_fresh(survey.swept_at, now, stale_seconds) else None)
     busy = _busy(evidence, survey, now, stale_seconds)
     online = busy is not None and evidence.listed and evidence.online
-    return Heard(evidence.running_job is not None, evidence.job_ended_at, busy, evidence.ephemeral, online)
+    return Heard(
+        evidence.running_job is not None, evidence.job_ended_at, busy, evidence.ephemeral, online, is_known=True
+    )
 
 
 def _busy(evidence: Evidence, survey: Survey, now: float, stale_seconds: float) -> bool | None:

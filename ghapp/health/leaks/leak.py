@@ -8,14 +8,14 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Literal, NamedTuple
+from collections.abc import Collection
 
-from ghapp.health.cluster.pod import ARC_KIND, Pod
-from ghapp.health.cluster.podclaim import Claimed, claim_on
+from ghapp.health.cluster.pod import ARC_KIND, Pod, lasted
+from ghapp.health.cluster.podclaim import claim_on
 from ghapp.health.leaks.heard import Heard
+from ghapp.health.leaks.reaping import Guard, LeakLimits, Look, Memory, Reaping
+
+__all__ = ["TERMINAL_SECONDS", "Guard", "LeakLimits", "Look", "Memory", "Reaping", "leaks"]
 
 TERMINAL_SECONDS = 900.0
 """A job that has been over for this long shields nobody."""
@@ -24,111 +24,16 @@ MOST_GAP_SECONDS = 150.0
 """Between two good looks. After a longer gap nobody knows whether a pod was claimed meanwhile."""
 
 
-class Guard(StrEnum):
-    """Why a pod is kept, or a whole tick skipped."""
-
-    OFF = "Off"
-    CLAIMS_READ_FIRST = "ClaimsReadFirst"
-    READ_INCOMPLETE = "ReadIncomplete"
-    READ_STALE = "ReadStale"
-    READ_EMPTY = "ReadEmpty"
-    DELETING = "Deleting"
-    POD_OF_ARC = "PodOfArc"
-    CLAIMED = "Claimed"
-    WITHIN_GRACE = "WithinGrace"
-    UNCLAIMED_BRIEFLY = "UnclaimedBriefly"
-    JOB_BY_DELIVERY = "JobInProgress"
-    GITHUB_UNKNOWN = "GitHubUnknown"
-    SESSION_OPEN = "SessionOpen"
-    JUST_STARTED = "JustStarted"
-
-
-@dataclass(frozen=True, slots=True)
-class LeakLimits:
-    """The `[leaks]` table: which pods are looked at, after how long, and how many are reaped a minute.
-
-    Attributes:
-        owner_label: the label that stamps a pod as somebody's, whatever its value.
-        grace_seconds: how old it must be, and for how long unclaimed.
-        per_tick: at most so many are reaped a minute.
-        mode: `dry-run` only tells, `off` does not even look.
-    """
-
-    owner_label: str = "ghapp.dev/owner"
-    grace_seconds: float = 300.0
-    per_tick: int = 25
-    mode: Literal["act", "dry-run", "off"] = "act"
-
-
-class Look(NamedTuple):
-    """What was read for one tick, the pods first.
-
-    Attributes:
-        pods: of all namespaces.
-        pods_at: when their listing was begun.
-        claims: what controllers said, by the names of pods and of runners (`podclaim.by_name`). Those that have run
-            out may be among them.
-        runners: by the names of runners.
-        claims_at: when the reading of claims and runners was begun.
-        complete: whether every read was answered, and in full.
-    """
-
-    pods: Sequence[Pod]
-    pods_at: float
-    claims: Claimed
-    runners: Mapping[str, Heard]
-    claims_at: float
-    complete: bool = True
-
-
-class Memory(NamedTuple):
-    """What one tick leaves to the next.
-
-    Attributes:
-        since: since when each pod, by uid, has been unclaimed without a gap.
-        pods: how many stamped ones there were.
-        claims: how many claims held.
-        at: when the last good look was judged; None for never.
-        names: what pods' runners are called, by the pods' uids, where a controller once said so: its claim may be
-            gone while a delivery still speaks of that runner.
-    """
-
-    since: Mapping[str, float] = {}
-    pods: int = 0
-    claims: int = 0
-    at: float | None = None
-    names: Mapping[str, str] = {}
-
-
-class Reaping(NamedTuple):
-    """What one tick comes to.
-
-    Attributes:
-        reap: delete these now, oldest first.
-        told: those that would be deleted, were it not for dry-run.
-        deferred: leaks too, but too many for one tick.
-        kept: the other stamped pods, each with the guard that keeps it.
-        memory: for the next tick.
-        skipped: why this tick judges nothing; None when it does.
-    """
-
-    reap: tuple[Pod, ...] = ()
-    told: tuple[Pod, ...] = ()
-    deferred: tuple[Pod, ...] = ()
-    kept: tuple[tuple[Pod, Guard], ...] = ()
-    memory: Memory = Memory()
-    skipped: Guard | None = None
-
-
 def leaks(look: Look, now: float, limits: LeakLimits, memory: Memory) -> Reaping:
     """Which stamped pods are nobody's. Each of these guards keeps one, or all.
 
     1. Pods are listed before claims are read: who is claimed between the two reads is not taken for unclaimed.
     2. Complete and fresh reads only. No pods, or no claims, where there were some a tick before: a bad read.
-    3. The pod is older than `grace_seconds`.
+    3. The pod is older than `grace_seconds`, by the clock of the API server that also wrote when it was created.
     4. It has been unclaimed for that long without a gap: a claim that comes back starts its clock anew, and so does
-       a gap of more than `MOST_GAP_SECONDS` between two good looks, or a clock that goes back. Claims are those of
-       controllers, while they last, and jobs that deliveries show in progress.
+       a gap of more than `MOST_GAP_SECONDS` between two good looks, or a clock that goes back. Both our clock and the
+       cluster's must say so. Claims are those of controllers, while they last, and jobs that deliveries show in
+       progress.
     5. No job of its runner is in progress by delivery.
     6. Nor by GitHub, and it has no session there: a runner that is online works, or may be given a job at any moment,
        however unclaimed its pod is. GitHub says so, and freshly: no answer is not "idle".
@@ -139,6 +44,8 @@ def leaks(look: Look, now: float, limits: LeakLimits, memory: Memory) -> Reaping
     9. At most `per_tick`, oldest first; the others are deferred, and reported.
     10. The kill switch: `off` judges nothing, `dry-run` only tells.
     11. A pod that is being deleted already is left alone, and so is one of ARC's: ARC would start it again.
+    12. It is a runner's pod: it has a container called `runner`, or GitHub, a delivery or a claim once knew its name.
+        The label may mean something else in that namespace.
     """
     if limits.mode == "off":
         return Reaping(skipped=Guard.OFF)
@@ -149,11 +56,18 @@ def leaks(look: Look, now: float, limits: LeakLimits, memory: Memory) -> Reaping
         counted = memory if flaw is not Guard.READ_EMPTY else memory._replace(pods=len(stamped), claims=claims)
         return Reaping(memory=counted, skipped=flaw)
     is_whole = memory.at is not None and 0.0 <= now - memory.at <= MOST_GAP_SECONDS
-    before = memory.since if is_whole else {}
+    before, there_before = (memory.since, memory.since_there) if is_whole else ({}, {})
     names = {pod.uid: _runner_name(pod, look, memory) for pod in stamped}
     runners = {uid: look.runners.get(name, Heard()) for uid, name in names.items()}
-    since = {pod.uid: before.get(pod.uid, now) for pod in stamped if not _is_claimed(pod, runners[pod.uid], look, now)}
-    judged = [(pod, _guard(pod, runners[pod.uid], since.get(pod.uid), now, limits)) for pod in stamped]
+    unclaimed = [pod for pod in stamped if not _is_claimed(pod, runners[pod.uid], look, now)]
+    since = {pod.uid: before.get(pod.uid, now) for pod in unclaimed}
+    there = {pod.uid: there_before.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None}
+    alone = {pod.uid: min(now - since[pod.uid], lasted(there.get(pod.uid, 0.0), pod.read_at)) for pod in unclaimed}
+    ours = frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], look, memory))
+    judged = [
+        (pod, _others_business(pod, ours) or _guard(pod, runners[pod.uid], alone.get(pod.uid), now, limits))
+        for pod in stamped
+    ]
     found = sorted((pod for pod, guard in judged if guard is None), key=lambda pod: (pod.created_at, pod.uid))
     chosen = tuple(found[: limits.per_tick])
     return Reaping(
@@ -161,7 +75,7 @@ def leaks(look: Look, now: float, limits: LeakLimits, memory: Memory) -> Reaping
         told=chosen if limits.mode == "dry-run" else (),
         deferred=tuple(found[limits.per_tick :]),
         kept=tuple((pod, guard) for pod, guard in judged if guard is not None),
-        memory=Memory(since, len(stamped), claims, now, names),
+        memory=Memory(since, len(stamped), claims, now, names, there, ours),
     )
 
 
@@ -177,22 +91,27 @@ def _flaw(look: Look, now: float, memory: Memory, *, pods: int, claims: int) -> 
     return Guard.READ_EMPTY if is_emptied else None
 
 
-def _guard(pod: Pod, runner: Heard, since: float | None, now: float, limits: LeakLimits) -> Guard | None:
-    """Guards 3 to 8 and 11: what keeps this pod; None for a leak. `since` is None for a claimed one."""
+def _others_business(pod: Pod, runners: Collection[str]) -> Guard | None:
+    """Guards 11 and 12."""
     if pod.deleting_since is not None:
         return Guard.DELETING
     if any(owner.kind == ARC_KIND for owner in pod.owners):
         return Guard.POD_OF_ARC
-    if since is None:
+    return None if pod.uid in runners else Guard.NO_RUNNER
+
+
+def _guard(pod: Pod, runner: Heard, unclaimed_for: float | None, now: float, limits: LeakLimits) -> Guard | None:
+    """Guards 3 to 8: what keeps this pod; None for a leak. `unclaimed_for` is None for a claimed one."""
+    if unclaimed_for is None:
         return Guard.CLAIMED
-    if now - pod.created_at < limits.grace_seconds:
+    if pod.age < limits.grace_seconds:
         return Guard.WITHIN_GRACE
-    if now - since < limits.grace_seconds:
+    if unclaimed_for < limits.grace_seconds:
         return Guard.UNCLAIMED_BRIEFLY
-    return None if _is_long_over(runner, pod, now) else _shield(pod, runner, now, limits)
+    return None if _is_long_over(runner, pod, now) else _shield(pod, runner, limits)
 
 
-def _shield(pod: Pod, runner: Heard, now: float, limits: LeakLimits) -> Guard | None:
+def _shield(pod: Pod, runner: Heard, limits: LeakLimits) -> Guard | None:
     """Guards 5 to 7."""
     if runner.running:
         return Guard.JOB_BY_DELIVERY
@@ -201,17 +120,22 @@ def _shield(pod: Pod, runner: Heard, now: float, limits: LeakLimits) -> Guard | 
     has_ended = pod.runner is not None and pod.runner.ended is not None
     if runner.has_session and not has_ended:
         return Guard.SESSION_OPEN
-    started_at = pod.runner.running_since if pod.runner else None
-    if started_at is not None and now - started_at < limits.grace_seconds:
+    if pod.container_age is not None and pod.container_age < limits.grace_seconds:
         return Guard.JUST_STARTED
     return None
 
 
 def _is_long_over(runner: Heard, pod: Pod, now: float) -> bool:
-    """Guard 8. A job that ended before the pod was made was another's, of the same name."""
+    """Guard 8. A job that ended before the pod was made, by either clock, was another's, of the same name."""
     if runner.over_at is None or runner.ephemeral is False:
         return False
-    return runner.over_at >= pod.created_at and now - runner.over_at >= TERMINAL_SECONDS
+    made_at = max(pod.created_at, now - pod.age)
+    return runner.over_at >= made_at and now - runner.over_at >= TERMINAL_SECONDS
+
+
+def _is_runners(pod: Pod, runner: Heard, look: Look, memory: Memory) -> bool:
+    """Guard 12."""
+    return pod.is_runners or pod.uid in memory.runners or runner.is_known or pod.name in look.claims
 
 
 def _is_claimed(pod: Pod, runner: Heard, look: Look, now: float) -> bool:

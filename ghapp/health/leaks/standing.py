@@ -18,12 +18,14 @@ class LeakStanding(NamedTuple):
         deferred: leaks that wait for a later tick, by the last one.
         told: leaks that are only told, by the last one: dry-run, or a person paused it.
         held_up_since: since when something has kept it from judging or reaping; None while nothing has for long.
+        strangers: pods that bear the label and were never a runner's, by the last one.
     """
 
     reaped: int = 0
     deferred: int = 0
     told: int = 0
     held_up_since: float | None = None
+    strangers: int = 0
 
 
 def is_overdue(at: float | None, now: float) -> bool:
@@ -32,10 +34,10 @@ def is_overdue(at: float | None, now: float) -> bool:
 
 
 def standing(
-    at: float | None, trouble_since: float | None, now: float, *, reaped: int, deferred: int, told: int
+    at: float | None, trouble_since: float | None, now: float, *, reaped: int, deferred: int, told: int, strangers: int
 ) -> LeakStanding:
     """What is told at `now` of a reaper whose last tick was `at`: of one that has stopped, only what it did before."""
     if is_overdue(at, now):
         return LeakStanding(reaped)
     has_lasted = trouble_since is not None and now - trouble_since > OVERDUE_SECONDS
-    return LeakStanding(reaped, deferred, told, trouble_since if has_lasted else None)
+    return LeakStanding(reaped, deferred, told, trouble_since if has_lasted else None, strangers)

@@ -70,6 +70,9 @@ def _said_of_leaks(standing: LeakStanding) -> Iterator[str]:
         yield f"{_pods(standing.deferred, 'waits', 'wait')}: no more than `per_tick` of `[leaks]` go in a minute."
     if standing.told:
         yield f"{_pods(standing.told, 'is', 'are')} kept, for `[leaks]` is in dry-run, or a person paused the org."
+    if standing.strangers:
+        said = _pods(standing.strangers, "bears the owner label and was", "bear the owner label and were")
+        yield f"{said} never a runner's: they are kept. `owner_label` of `[leaks]` means something else there."
     if standing.held_up_since is not None:
         yield f"Since {time_of(standing.held_up_since)} none could be reaped: `ghapp doctor` says why."
 

@@ -9,12 +9,24 @@ from typing import NamedTuple, Protocol
 
 from ghapp.health.cluster.clusterside import Passing, Unseen
 from ghapp.health.cluster.misfit import Phantom
+from ghapp.health.cluster.obstacle import Because
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, Position
 from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.plan import Mode
 from ghapp.health.pools import PoolRule, pool_of
 from ghapp.health.verdict import Limits, State, Verdict, judge
+
+FOR_A_PERSON = frozenset(
+    {
+        Because.CLUSTER_UNCONFIGURED,
+        Because.CLUSTER_FORBIDDEN,
+        Because.RESOURCE_MISSING,
+        Because.POD_OF_ARC,
+        Because.POOL_NEVER_SEEN_THERE,
+    }
+)
+"""What stands in the way of a replacement until somebody changes the configuration, here or in the cluster."""
 
 
 class Pause(Protocol):
@@ -81,6 +93,12 @@ class Member(NamedTuple):
         """Gone, and its replacement not accepted yet."""
         return self.verdict.state is State.INVALIDATED and self.evidence.replaced_at is None
 
+    @property
+    def stuck(self) -> bool:
+        """Lost, and what is in the way of its replacement does not go away by itself."""
+        deletion = self.evidence.deletion
+        return self.lost and deletion is not None and deletion.waits_for in FOR_A_PERSON
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -95,9 +113,11 @@ class Pool:
 
     @property
     def waits_for_a_person(self) -> bool:
-        """Its fuse stopped; or somebody is lost, and a pause or the configuration holds the replacement back."""
+        """Its fuse stopped; or somebody is lost, and a pause, a mode or the cluster holds the replacement back."""
         held = self.pause is not None or self.mode != "act"
-        return self.fuse.position is Position.STOPPED or (held and any(each.lost for each in self.members))
+        return self.fuse.position is Position.STOPPED or any(
+            each.stuck or (held and each.lost) for each in self.members
+        )
 
     @property
     def is_well(self) -> bool:

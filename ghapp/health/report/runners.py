@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.obstacle import SENTENCES
 from ghapp.health.fuse import Position
 from ghapp.health.markdown import NOTHING, code, cut, heading, row
 from ghapp.health.report.fleet import Fleet, Member, Pool
@@ -80,6 +82,15 @@ def _replacement(member: Member, pool: Pool) -> str:
         return "waits: paused"
     if pool.fuse.position is Position.STOPPED:
         return "waits: fuse stopped"
+    if evidence.deletion is not None and evidence.deletion.waits_for:
+        return _waits(evidence.deletion)
     if evidence.granted_at is not None:
         return f"asked for {time_of(evidence.granted_at)}"
     return f"waits: fuse {pool.fuse.position}" if pool.fuse.position is Position.PROVING else "next"
+
+
+def _waits(deletion: Deletion) -> str:
+    """What is in the way in the cluster, and since when."""
+    began = "" if deletion.waiting_since is None else f" since {time_of(deletion.waiting_since)}"
+    said = SENTENCES.get(deletion.waits_for, "`ghapp explain` says more")
+    return f"waits{began} ({code(deletion.waits_for)}): {said}"

@@ -25,6 +25,7 @@ class Conclusion(StrEnum):
     ACTION_REQUIRED = "action_required"
     FAILURE = "failure"
     TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
 
 
 class Action(NamedTuple):

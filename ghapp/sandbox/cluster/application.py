@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from email.utils import formatdate
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,7 @@ class ApiServer:
         except Refusal as refusal:
             await _refused(refusal)(scope, receive, send)
             return
-        sender = _Sender(send)
+        sender = _Sender(send, self._cluster.clock)
 
         async def onward(scope: Scope, receive: Receive, send: Send) -> None:
             await self._answer(Request(scope, receive), user, asked, query, send)
@@ -141,16 +142,19 @@ class ApiServer:
 
 
 class _Sender:
-    """Sends, and tells with which code it began to."""
+    """Sends, with the cluster's time, and tells with which code it began to."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, clock: Callable[[], float]) -> None:
         self.started = False
+        self._clock = clock
         self.note: Callable[[int], None] = lambda _: None
         self._send = send
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            date = formatdate(self._clock(), usegmt=True).encode()
+            message = {**message, "headers": [*message.get("headers", ()), (b"date", date)]}
             self.note(message["status"])
         await self._send(message)
 

@@ -1,6 +1,7 @@
 """What stands in the cluster for runner 1. Each builder defaults to what a wrong rule would let be deleted."""
 
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, Circumstances
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
+from ghapp.health.cluster.finding import Circumstances
 from ghapp.health.cluster.pod import Container, EphemeralRunner, Owner, Pod
 from tests.health.builders import LONG_AGO, NOW
 
@@ -25,6 +26,7 @@ def pod(**changes) -> Pod:
         phase="Running",
         node="node-a",
         runner=container(),
+        read_at=NOW,
     )
     return worst._replace(**changes)
 
@@ -43,6 +45,7 @@ def runner_object(**changes) -> EphemeralRunner:
         finalizers=(ARCS_OTHER_FINALIZER, REGISTRATION_FINALIZER),
         scale_set="linux-4vcpu",
         org="acme",
+        read_at=NOW,
     )
     return worst._replace(**changes)
 

@@ -13,20 +13,20 @@ from ghapp.health.cluster.clusterside import (
     Unseen,
     bridged,
     folded,
-    mismatches,
     namespaces_of,
     told_since,
     unread_since,
     unseen,
 )
 from ghapp.health.cluster.misfit import Because, Kind, Phantom, key
+from ghapp.health.cluster.mismatch import mismatches
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.verdict import Limits
 from ghapp.settings import PoolSettings
 from ghapp.store.pods import Seen
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
-from tests.health.cluster.builders import NAMESPACE, pod, pod_of_object, runner_object
+from tests.health.cluster.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 
 LIMITS = Limits()
 POOL = PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), "arc", namespace=NAMESPACE)
@@ -90,6 +90,13 @@ def death(name="linux-1", at=NOW, cause=Cause.CRASH, **changes):
 )
 def test_what_does_not_fit_together_is_found(runners, seen, found):
     assert look(runners, {NAMESPACE: seen}) == found
+
+
+def test_ages_are_told_by_the_clock_that_wrote_them():
+    """Five minutes behind ours, it makes a pod of this moment look five minutes old."""
+    just_made = pod(created_at=NOW - 301, runner=container(running_since=NOW - 301))
+    assert look([], {NAMESPACE: view(just_made)._replace(ahead=-300.0)}) == []
+    assert look([], {NAMESPACE: view(just_made)}) != []
 
 
 @pytest.mark.parametrize(("age", "found"), [(119.9, 1), (120.0, 0), (-119.9, 1), (-120.0, 0)])

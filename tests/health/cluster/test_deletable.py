@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.cluster.deletable import (
-    REGISTRATION_FINALIZER,
-    TERMINATING_SECONDS,
-    Doubt,
-    Ruling,
-    rule_on_object,
-    rule_on_pod,
-)
+from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, TERMINATING_SECONDS, rule_on_object, rule_on_pod
 from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.finding import Doubt, Ruling
 from ghapp.health.cluster.obstacle import SENTENCES, Because
 from ghapp.health.cluster.pod import Ended, Owner
 from ghapp.health.verdict import JOB_LEASE_SECONDS
@@ -228,6 +222,78 @@ TERMINATING = Doubt(Because.TERMINATING)
 def test_an_object_that_is_terminating(evidence, since, finalizers, expected):
     found = runner_object(deleting_since=since, finalizers=finalizers)
     assert rule_on_object(evidence, found, pod_of_object(), circumstances()) == expected
+
+
+@pytest.mark.parametrize("ahead", [-86_400.0, -300.0, 300.0, 86_400.0])
+def test_whatever_time_the_cluster_tells_a_thing_is_as_old_as_it_is(ahead):
+    """Its clock is off by so much, and so is every time that it writes; what is old by it is old."""
+    theirs = NOW + ahead
+    gone = {"absent_since": NOW - 60}
+    for age, expected in ((GRACE - 1, refused(Because.WITHIN_GRACE, 1.0)), (GRACE, DELETE)):
+        times = {"created_at": theirs - age, "read_at": theirs}
+        ran = {"created_at": theirs - 999, "runner": container(running_since=theirs - age), "read_at": theirs}
+        # A day by which they differ: which of the two was first is told by age alone, and then neither is believed.
+        doubted = refused(Because.CLOCKS_DISAGREE) if ahead > age - 60 + GRACE else expected
+        assert rule_on_object(lost(**gone), runner_object(**times), pod_of_object(**ran), circumstances()) == doubted
+        assert (
+            rule_on_pod(lost(**gone), pod(**times, runner=container(running_since=theirs - age)), circumstances())
+            == doubted
+        )
+
+
+@pytest.mark.parametrize("jump", [60.0, 600.0, 86_400.0])
+def test_a_clock_of_ours_that_jumps_ahead_makes_nothing_older(jump):
+    """The runner was lost, its object was made anew under its name, and then the clock jumped."""
+    around = circumstances(now=NOW + jump)
+    young = {"created_at": YOUNG, "read_at": NOW}
+    for ruling, _ in (
+        rule_on_object(lost(), runner_object(**young), pod_of_object(), around),
+        rule_on_object(lost(), runner_object(), pod_of_object(runner=container(running_since=YOUNG)), around),
+        rule_on_pod(lost(), pod(**young), around),
+        rule_on_pod(lost(), pod(runner=container(running_since=YOUNG)), around),
+    ):
+        assert ruling is not Ruling.DELETE
+
+
+@pytest.mark.parametrize(
+    ("created_at", "read_at", "expected"),
+    [
+        (NOW + 600, NOW + 900, refused(Because.CLOCKS_DISAGREE)),
+        (NOW - 900, NOW - 600, refused(Because.CLOCKS_DISAGREE)),
+        (NOW + 90, NOW + 390, NOTHING_LEFT),
+    ],
+    ids=["by the time it bears alone", "by its age alone", "by both"],
+)
+def test_a_successor_is_one_by_both_clocks_and_by_one_alone_it_is_left(created_at, read_at, expected):
+    """Each is five minutes old."""
+    evidence = lost(absent_since=NOW - 60 if created_at > NOW else NOW - 500)
+    now = NOW + 390 if expected is NOTHING_LEFT else NOW
+    ran = container(running_since=created_at)
+    around = circumstances(now=now)
+    its_pod = {"created_at": created_at, "read_at": read_at, "runner": ran}
+    found = runner_object(created_at=created_at, read_at=read_at)
+    assert rule_on_object(evidence, found, pod_of_object(**its_pod), around) == expected
+    assert rule_on_pod(evidence, pod(**its_pod), around) == expected
+
+
+def test_of_what_nobody_told_when_it_was_read_the_age_is_not_known():
+    young = refused(Because.WITHIN_GRACE, GRACE)
+    assert rule_on_object(lost(), runner_object(read_at=None), pod_of_object(), circumstances()) == young
+    assert rule_on_object(lost(), runner_object(), pod_of_object(read_at=None), circumstances()) == young
+    assert rule_on_pod(lost(), pod(read_at=None), circumstances()) == young
+    stuck = runner_object(deleting_since=NOW - 9000, read_at=None)
+    waits = (Ruling.UNDER_WAY, Doubt(Because.TERMINATING, TERMINATING_SECONDS))
+    assert rule_on_object(accepted(NOW - 9000), stuck, pod_of_object(), circumstances()) == waits
+
+
+@pytest.mark.parametrize("jump", [600.0, 86_400.0])
+def test_a_jump_of_either_clock_is_no_two_minutes_of_terminating(jump):
+    ours = runner_object(deleting_since=NOW - 10)
+    assert (
+        rule_on_object(accepted(NOW - 10), ours, pod_of_object(), circumstances(now=NOW + jump))[0] is Ruling.UNDER_WAY
+    )
+    theirs = runner_object(deleting_since=NOW - 10, read_at=NOW + jump)
+    assert rule_on_object(accepted(NOW - 10), theirs, pod_of_object(), circumstances())[0] is Ruling.UNDER_WAY
 
 
 def test_two_minutes_are_meant():

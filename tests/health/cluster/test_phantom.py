@@ -73,6 +73,22 @@ def test_a_fleet_in_order_has_none():
     assert found(known=[known(offline_since=None)], pods=[pod()], objects=[runner()]) == []
 
 
+@pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
+@pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - 1, False)])
+def test_whatever_time_the_cluster_tells_things_are_as_old_as_they_are(ahead, age, told):
+    born = NOW + ahead - age
+    assert bool(found(ahead=ahead, objects=[runner(created_at=born)])) is told
+    assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Failed")])) is told
+    assert bool(found(ahead=ahead, pods=[pod(created_at=born)], known=[known()])) is told
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
+@pytest.mark.parametrize(("age", "told"), [(120.0, True), (120.0 - 1, False)])
+def test_nor_has_a_container_run_for_longer(ahead, age, told):
+    running = Container("runner", running_since=NOW + ahead - age)
+    assert bool(found(ahead=ahead, pods=[pod(runner=running)], objects=[runner()])) is told
+
+
 class TestObjectWithoutPod:
     @pytest.mark.parametrize(
         ("phase", "reason"),

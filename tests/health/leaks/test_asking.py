@@ -33,7 +33,9 @@ class TestHeardOf:
         assert of(swept_at=swept_at) == Heard(busy=busy)
 
     def test_one_is_what_it_is(self):
-        assert of(online(busy=True, ephemeral=True, **ENDED)) == Heard(False, NOW - 1000, True, True, online=True)
+        assert of(online(busy=True, ephemeral=True, **ENDED)) == Heard(
+            False, NOW - 1000, True, True, online=True, is_known=True
+        )
 
     @pytest.mark.parametrize(
         ("bearers", "busy"),

@@ -19,7 +19,10 @@ LABEL = {LIMITS.owner_label: "linux-4vcpu"}
 def pod(name="linux-1", **changes):
     """A leak by all that can be seen of it: stamped, old, and its container has run for an hour."""
     running = Container("runner", running_since=NOW - 3600)
-    return Pod("runners", name, f"uid-{name}", "41", NOW - 3600, labels=LABEL, runner=running)._replace(**changes)
+    leak = Pod("runners", name, f"uid-{name}", "41", NOW - 3600, labels=LABEL, runner=running, read_at=NOW)._replace(
+        container="runner"
+    )
+    return leak._replace(**changes)
 
 
 def claim(name="linux-1", **changes):
@@ -35,7 +38,8 @@ def look(*pods, **changes):
 def remembered(*pods, for_seconds=300.0, **changes):
     """They have been unclaimed for this long, and the last tick was a minute ago."""
     since = {each.uid: NOW - for_seconds for each in pods}
-    return Memory(**{"since": since, "pods": len(pods), "claims": 0, "at": NOW - TICK, **changes})
+    lasting = {"since": since, "since_there": since}
+    return Memory(**{**lasting, "pods": len(pods), "claims": 0, "at": NOW - TICK, **changes})
 
 
 def guard_of(pod, runner=IDLE, limits=LIMITS, memory=None, **changes):
@@ -69,9 +73,9 @@ class TestGuard1PodsBeforeClaims:
     @pytest.mark.parametrize(("apart", "skipped"), [(0.0, None), (MICROSECOND, Guard.CLAIMS_READ_FIRST)])
     def test_claims_that_were_read_first_prove_nothing(self, apart, skipped):
         at = 1_000.0
-        stale = pod(created_at=0.0, runner=None)
+        stale = pod(created_at=0.0, runner=None, read_at=at + apart)
         seen = look(stale, pods_at=at + apart, claims_at=at)
-        memory = Memory({stale.uid: 0.0}, 1, 0, at)
+        memory = Memory({stale.uid: 0.0}, 1, 0, at, since_there={stale.uid: 0.0})
         reaping = leaks(seen, at + 1, LIMITS, memory)
         assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
         assert skipped is None or reaping.memory == memory
@@ -145,7 +149,8 @@ class TestGuard4UnclaimedWithoutAGap:
     def test_the_first_look_only_starts_a_clock(self):
         reaping = leaks(look(pod()), NOW, LIMITS, Memory())
         assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
-        assert reaping.memory == Memory({"uid-linux-1": NOW}, 1, 0, NOW, {"uid-linux-1": "linux-1"})
+        clock, names = {"uid-linux-1": NOW}, {"uid-linux-1": "linux-1"}
+        assert reaping.memory == Memory(clock, 1, 0, NOW, names, clock, frozenset(clock))
 
     def test_a_pod_of_the_same_name_has_a_clock_of_its_own(self):
         assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
@@ -209,6 +214,56 @@ class TestGuard4UnclaimedWithoutAGap:
         memory = remembered(pod(), names={"uid-linux-1": "jit-7"})
         busy = {"jit-7": Heard(busy=True), "linux-1": IDLE}
         assert guard_of(pod(), memory=memory, claims=others, runners=busy) is Guard.SESSION_OPEN
+
+
+class TestClocks:
+    """The cluster's clock writes when a pod was created; ours is another, and either may jump."""
+
+    @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
+    def test_whatever_time_the_cluster_tells_a_pod_is_as_old_as_it_is(self, ahead):
+        theirs = NOW + ahead
+        for age, guard in ((299.0, Guard.WITHIN_GRACE), (300.0, None)):
+            found = pod(created_at=theirs - age, read_at=theirs, runner=Container("runner", ended=Ended(1)))
+            memory = remembered(found, since_there={found.uid: theirs - 300})
+            assert guard_of(found, memory=memory) is guard
+
+    @pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+    def test_nor_is_its_container_older(self, ahead):
+        run = Container("runner", running_since=NOW + ahead - 299)
+        found = pod(created_at=NOW + ahead - 3600, read_at=NOW + ahead, runner=run)
+        memory = remembered(found, since_there={found.uid: NOW + ahead - 300})
+        assert guard_of(found, memory=memory) is Guard.JUST_STARTED
+
+    def test_a_clock_of_ours_that_jumps_ahead_makes_nothing_unclaimed_for_longer(self):
+        """By less than what would be taken for a gap."""
+        found = pod()
+        first = leaks(look(found), NOW, LIMITS, Memory())
+        for minute, jump in ((1, 80.0), (2, 160.0), (3, 240.0), (4, 320.0)):
+            ours = NOW + 60 * minute + jump
+            again = look(found._replace(read_at=NOW + 60 * minute), pods_at=ours, claims_at=ours)
+            first = leaks(again, ours, LIMITS, first.memory)
+            assert [guard for _, guard in first.kept] == [Guard.UNCLAIMED_BRIEFLY]
+        last = look(found._replace(read_at=NOW + 300), pods_at=NOW + 620, claims_at=NOW + 620)
+        assert leaks(last, NOW + 620, LIMITS, first.memory).reap == tuple(last.pods)
+
+    def test_nor_does_the_cluster_s(self):
+        found = pod(read_at=NOW + 9000, created_at=NOW - 9000)
+        memory = remembered(found, for_seconds=299.0)
+        assert guard_of(found, memory=memory) is Guard.UNCLAIMED_BRIEFLY
+
+    def test_of_a_pod_of_which_nobody_told_when_it_was_read_the_age_is_not_known(self):
+        assert guard_of(pod(read_at=None)) is Guard.WITHIN_GRACE
+
+    def test_what_a_version_before_this_one_remembered_starts_the_cluster_s_clock_anew(self):
+        assert guard_of(pod(), memory=remembered(pod(), since_there={})) is Guard.UNCLAIMED_BRIEFLY
+
+    @pytest.mark.parametrize("behind", [0.0, 1000.0])
+    def test_a_job_from_before_the_pod_was_is_told_by_either_clock(self, behind):
+        """The job ended by our clock, and the pod was made a minute later, by one that is behind."""
+        made = NOW - 2000 + 60 - behind
+        found = pod(created_at=made, read_at=NOW - behind)
+        memory = remembered(found, since_there={found.uid: NOW - behind - 300})
+        assert guard_of(found, Heard(over_at=NOW - 2000, busy=True), memory=memory) is Guard.SESSION_OPEN
 
 
 class TestGuards5To7Shields:
@@ -338,6 +393,30 @@ class TestGuard11OthersBusiness:
         assert guard_of(pod(owners=(Owner("ReplicaSet", "linux", "o"),))) is None
 
 
+class TestGuard12ARunnersPod:
+    """Here the label means something else, too: a database bears it."""
+
+    DATABASE = pod("database", container="postgres", runner=Container("postgres", running_since=NOW - 3600))
+
+    def test_what_nobody_ever_took_for_a_runner_is_kept(self):
+        assert guard_of(self.DATABASE) is Guard.NO_RUNNER
+
+    @pytest.mark.parametrize("known_by", ["GitHub", "a claim that has run out"])
+    def test_a_runner_in_a_container_of_another_name_is_known_by_its_name(self, known_by):
+        claims = {} if known_by == "GitHub" else by_name([claim("database", expires_at=NOW - 600)])
+        assert guard_of(self.DATABASE, IDLE._replace(is_known=known_by == "GitHub"), claims=claims) is None
+
+    def test_and_stays_one_when_nobody_speaks_of_it_any_more(self):
+        before = leaks(look(self.DATABASE, claims=by_name([claim("database")])), NOW, LIMITS, Memory()).memory
+        assert guard_of(self.DATABASE, memory=remembered(self.DATABASE, runners=before.runners)) is None
+        successor = self.DATABASE._replace(uid="another")
+        assert guard_of(successor, memory=remembered(successor, runners=before.runners)) is Guard.NO_RUNNER
+
+    def test_one_whose_container_was_never_started_is_known_by_its_spec(self):
+        assert guard_of(pod(runner=None)) is None
+        assert guard_of(pod(runner=None, container="postgres")) is Guard.NO_RUNNER
+
+
 STALE = 300.0
 
 
@@ -462,7 +541,7 @@ def test_it_takes_the_whole_grace_of_looks_that_show_it_unclaimed(story):
         if tick == "missed":
             continue
         claims = {**steady, **(by_name([claim(expires_at=NOW + 99_999)]) if tick == "claimed" else {})}
-        seen = look(pod(), pods_at=now, claims_at=now, claims=claims, complete=tick != "bad")
+        seen = look(pod(read_at=now), pods_at=now, claims_at=now, claims=claims, complete=tick != "bad")
         reaping = leaks(seen, now, LIMITS, memory)
         memory = reaping.memory
         if tick != "bad":

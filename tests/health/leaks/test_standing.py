@@ -7,7 +7,7 @@ from tests.health.builders import MICROSECOND, NOW
 
 
 def told(at=NOW, trouble_since=None):
-    return standing(at, trouble_since, NOW, reaped=4, deferred=3, told=2)
+    return standing(at, trouble_since, NOW, reaped=4, deferred=3, told=2, strangers=1)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def told(at=NOW, trouble_since=None):
 )
 def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
     assert is_overdue(at, NOW) is overdue
-    assert told(at) == (LeakStanding(4) if overdue else LeakStanding(4, 3, 2))
+    assert told(at) == (LeakStanding(4) if overdue else LeakStanding(4, 3, 2, strangers=1))
 
 
 @pytest.mark.parametrize(

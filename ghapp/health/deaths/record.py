@@ -1,0 +1,129 @@
+"""The record that is kept of a death: made when it is seen, and grown by what is found out later. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ghapp.health.cluster.pod import Container, Ended, Pod
+from ghapp.health.deaths.cause import Cause, Stand, advice_for
+from ghapp.health.deaths.fingerprint import OURS, OUTSIDE, Finding, classify, disruption
+from ghapp.health.deaths.lastwords import LONGEST_LINE
+
+MOST_LINES = 200
+"""Lines kept of each log."""
+
+
+class DeadJob(NamedTuple):
+    """The job that a runner was given when it died, or had last. `conclusion` is empty until GitHub has one."""
+
+    id: int
+    repository: str
+    name: str = ""
+    head_sha: str = ""
+    conclusion: str = ""
+    html_url: str = ""
+
+
+class Death(NamedTuple):
+    """How one runner ended. Fields are only ever appended: stored records are read by position.
+
+    Attributes:
+        at: when its container ended, or, where nobody saw that, when its pod was found to be gone (epoch seconds).
+        exit_code: None when its end was not seen.
+        signal: None when it was not ended by one, or nobody says so.
+        reason: the kubelet's word (`OOMKilled`, `Error`, `Evicted`), or what stands in for it.
+        job: what it was doing; None when it was idle, or nobody knows.
+        runner_log: its last lines, oldest first.
+        host_log: what its node said from a minute before to a minute after, oldest first.
+    """
+
+    runner_name: str
+    pod: str
+    node: str
+    at: float
+    exit_code: int | None
+    signal: int | None
+    reason: str
+    cause: Cause
+    advice: str
+    namespace: str = ""
+    pod_uid: str = ""
+    runner_id: int | None = None
+    pool: str = ""
+    job: DeadJob | None = None
+    runner_log: tuple[str, ...] = ()
+    host_log: tuple[str, ...] = ()
+
+
+def died(pod: Pod, log: Sequence[str], at: float) -> Death:
+    """The death of a runner whose end was seen.
+
+    Args:
+        pod: as last read.
+        log: its last lines, oldest first.
+        at: when it was seen; counts only where nobody says when its container ended.
+    """
+    # A container that the kubelet lost has ended in 1970.
+    ended_at = pod.ended.finished_at if pod.ended else None
+    return _death(pod, classify(pod, log), ended_at or at)._replace(runner_log=_last(log))
+
+
+def vanished(pod: Pod, at: float) -> Death:
+    """The death of a runner whose pod was deleted before anybody saw it end.
+
+    Args:
+        pod: as it was when last seen.
+        at: when it was found to be gone.
+    """
+    known = disruption(pod) or next((each for each in (pod.reason, pod.disruption) if each in OUTSIDE), "")
+    reason = known or (Stand.DELETED if pod.deleting_since is not None else Stand.POD_GONE)
+    return _death(pod, Finding(Cause.VANISHED, str(reason), advice_for(Cause.VANISHED, reason, pod.message)), at)
+
+
+def retold(death: Death, log: Sequence[str]) -> Death:
+    """The same death with more of its last lines, as when a log store has them later; they may change its cause.
+
+    Where the cluster itself said what ended it, they change nothing but what is kept.
+    """
+    lines = _last(log) or death.runner_log
+    if death.exit_code is None or death.cause in {Cause.HOST_OOM, Cause.TERMINATED}:
+        return death._replace(runner_log=lines)
+    kubelets = "Completed" if death.exit_code == 0 else "Error"
+    ended = Ended(death.exit_code, death.signal, kubelets if death.reason in OURS else death.reason)
+    found = classify(Pod("", "", "", "", 0.0, runner=Container("", ended=ended)), lines)
+    return death._replace(cause=found.cause, reason=found.reason, advice=found.advice, runner_log=lines)
+
+
+def joined(death: Death, job: DeadJob | None, host_log: Sequence[str] = ()) -> Death:
+    """The death with what surrounded it: its job, and what its node said from a minute before to a minute after.
+
+    Of too long a log of the node the middle is kept: that is when the runner ended.
+    """
+    spare = max(0, len(host_log) - MOST_LINES)
+    return death._replace(job=job, host_log=_cut(host_log[spare // 2 :][:MOST_LINES]))
+
+
+def _death(pod: Pod, found: Finding, at: float) -> Death:
+    return Death(
+        runner_name=pod.name,
+        pod=pod.name,
+        node=pod.node,
+        at=at,
+        exit_code=found.exit_code,
+        signal=found.signal,
+        reason=found.reason,
+        cause=found.cause,
+        advice=found.advice,
+        namespace=pod.namespace,
+        pod_uid=pod.uid,
+    )
+
+
+def _last(log: Sequence[str]) -> tuple[str, ...]:
+    return _cut(log[-MOST_LINES:])
+
+
+def _cut(lines: Iterable[str]) -> tuple[str, ...]:
+    """Each line at most `LONGEST_LINE` characters long; a cut one ends in `…`."""
+    return tuple(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines)
