@@ -9,9 +9,9 @@ from ghapp.errors import GitHubError
 from ghapp.github.tenant import Tenant
 from ghapp.health import absence
 from ghapp.health import evidence as seen
-from ghapp.health.absence import Look
+from ghapp.health.absence import Look, Told
 from ghapp.health.cadence import Purpose
-from ghapp.health.demand import Job
+from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.log import logger
@@ -63,6 +63,7 @@ async def _confirm(house: House, installation: Installation, suspects: dict[int,
         return 0
     tenant = await house.tenant(installation, Purpose.ACT)
     concurrency = house.settings.of(installation.org).sweep.concurrency
+    listed_at = house.clock()
     control = absence.lenient((await observe(tenant, house.pages, concurrency)).look)
     if doubt := absence.doubt(control, await house.runners.survey(installation.id)):
         log.warning("the control list proves nothing", org=installation.org, reason=doubt)
@@ -70,12 +71,12 @@ async def _confirm(house: House, installation: Installation, suspects: dict[int,
     suspects = await _without_ended_jobs(house, tenant, suspects)
     if control.slipped:
         control = await _by_name(tenant, control, suspects.values())
-    answers = {runner_id: control.runners[runner_id] for runner_id in suspects if runner_id in control.runners}
-    asked = await ask_each(tenant, [each.id for each in absence.unproven(suspects.values(), control)], concurrency)
-    at = house.clock()
-    folds = {runner_id: absence.confirmed(answer, at) for runner_id, answer in (answers | asked).items()}
+    listed = {each: Told(control.runners[each], listed_at) for each in suspects if each in control.runners}
+    unproven = [each.id for each in absence.unproven(suspects.values(), control)]
+    asked = await ask_each(tenant, unproven, concurrency, house.clock)
+    folds = {runner_id: absence.confirmed(*told) for runner_id, told in (listed | asked).items()}
     await house.runners.revise(installation.id, folds)
-    gone = sum(answer is None for answer in asked.values())
+    gone = sum(told.said is None for told in asked.values())
     log.info("confirmed", installation=installation.id, org=installation.org, gone=gone, of=len(suspects))
     return gone
 
@@ -89,15 +90,23 @@ async def _by_name(tenant: Tenant, control: Look, suspects: Iterable[Evidence]) 
 
 
 async def _without_ended_jobs(house: House, tenant: Tenant, suspects: dict[int, Evidence]) -> dict[int, Evidence]:
-    """Ask GitHub whether the jobs of those still at work are over: the delivery that would say so may be lost."""
-    at_work = {each.running_job: each for each in suspects.values() if each.running_job is not None}
-    if not at_work or not tenant.installation.may("actions", "read"):
-        return suspects
-    installation, ended = tenant.installation, {}
-    for job in await house.demand.all(installation.id):
-        if (evidence := at_work.get(job.id)) is not None and await _is_over(tenant, job):
-            ended[evidence.id] = partial(_ended, job_id=job.id, at=house.clock())
-    return suspects | await house.runners.revise(installation.id, ended)
+    """Ask whether the jobs of those still at work are over: the delivery that would say so of them may be lost."""
+    ended = {
+        each.id: partial(_ended, job_id=each.running_job, at=house.clock())
+        for each in suspects.values()
+        if each.running_job is not None and await _has_ended(house, tenant, each.running_job, each.job_started_at)
+    }
+    return suspects | await house.runners.revise(tenant.installation.id, ended)
+
+
+async def _has_ended(house: House, tenant: Tenant, job_id: int, started_at: float | None) -> bool:
+    """By a delivery that did not name its runner, by GitHub's own answer, or because no job runs for as long."""
+    now, job = house.clock(), await house.demand.one(tenant.installation.id, job_id)
+    if job is None:  # nobody knows where to ask
+        return started_at is not None and now - started_at > RUNNING_TOO_LONG_SECONDS
+    if is_over(job, now):
+        return True
+    return tenant.installation.may("actions", "read") and await _is_over(tenant, job)
 
 
 async def _is_over(tenant: Tenant, job: Job) -> bool:

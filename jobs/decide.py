@@ -9,7 +9,7 @@ from functools import partial
 from ghapp.health import evidence as seen
 from ghapp.health.cluster.deletion import is_deferred
 from ghapp.health.cluster.podclaim import by_name
-from ghapp.health.decision import Decision, Turn, by_pool
+from ghapp.health.decision import Decision, Turn, by_pool, is_as_planned
 from ghapp.health.decision import decide as decided
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
@@ -21,8 +21,7 @@ from ghapp.store.fuses import WHOLE_ORG
 from ghapp.work import Work
 from jobs.house import House
 from jobs.report import ask_for_report
-from jobs.resume import tell_resumed
-from jobs.tell import tell_fuse, tell_runners
+from jobs.tell import tell_fuse, tell_runners, tell_turns
 
 log = logger(__name__)
 
@@ -39,14 +38,14 @@ async def decide(house: House, installation: Installation) -> Plan:
         await tell_runners(house, installation, survey, runners.values(), now)
         pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
         fuses = await house.fuses.all(installation.id)
-        await tell_resumed(house, installation, pools, fuses)
+        await tell_turns(house, installation, pools, fuses, now)
         pauses = await house.fuses.pauses(installation.id)
         paused = pools if WHOLE_ORG in pauses else pauses
         claimed = by_name(await house.pod_claims.all(installation.id, now))
         decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, now, claimed)
         decision = decision.without(await _turn(house, installation, decision.turns, now))
         if policy.remediation.mode == "act":
-            await _grant(house, installation, decision, now)
+            await _grant(house, installation, decision, runners, now)
         else:
             await _spare(house, installation, decision, runners, now)
         await _ask_again(house, installation, runners.values())
@@ -65,14 +64,19 @@ async def _turn(house: House, installation: Installation, turns: tuple[Turn, ...
     return overtaken
 
 
-async def _grant(house: House, installation: Installation, decision: Decision, now: float) -> None:
-    def fold(evidence: Evidence | None, event_id: str) -> Evidence | None:
-        return None if evidence is None else seen.granted(evidence, now, event_id)
+async def _grant(
+    house: House, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
+) -> None:
+    def fold(evidence: Evidence | None, planned: Evidence, event_id: str) -> Evidence | None:
+        if evidence is None or not is_as_planned(planned, evidence):
+            return evidence
+        return seen.granted(evidence, now, event_id)
 
     chosen = decision.plan
-    folds = {runner_id: partial(fold, event_id=str(uuid.uuid4())) for runner_id in chosen.now}
-    for runner_id in await house.runners.revise(installation.id, folds):
-        _ask(house, installation, runner_id)
+    folds = {runner_id: partial(fold, planned=known[runner_id], event_id=str(uuid.uuid4())) for runner_id in chosen.now}
+    for runner_id, evidence in (await house.runners.revise(installation.id, folds)).items():
+        if evidence.granted_at is not None:
+            _ask(house, installation, runner_id)
     if chosen.now or chosen.deferred:
         log.info(
             "planned",
@@ -88,15 +92,17 @@ async def _spare(
     house: House, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
 ) -> None:
     """Dry-run: record, log and count what would have been done, once a loss."""
-    fresh = [runner_id for runner_id in decision.plan.now if known[runner_id].would_act_at is None]
 
-    def fold(evidence: Evidence | None) -> Evidence | None:
-        return None if evidence is None else seen.spared(evidence, now)
+    def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
+        if evidence is None or not is_as_planned(planned, evidence):
+            return evidence
+        return seen.spared(evidence, now)
 
-    await house.runners.revise(installation.id, dict.fromkeys(fresh, fold))
-    for runner_id in fresh:
-        log.info("would remediate", installation=installation.id, org=installation.org, runner=known[runner_id].name)
-        await house.counters.add("ghapp_remediations_total", org=installation.org, outcome="dry-run")
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.plan.now}
+    for evidence in (await house.runners.revise(installation.id, folds)).values():
+        if evidence.would_act_at == now:
+            log.info("would remediate", installation=installation.id, org=installation.org, runner=evidence.name)
+            await house.counters.add("ghapp_remediations_total", org=installation.org, outcome="dry-run")
 
 
 async def _ask_again(house: House, installation: Installation, known: Iterable[Evidence]) -> None:

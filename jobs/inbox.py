@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
 from redis.exceptions import RedisError
+from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
@@ -27,6 +29,9 @@ AGAIN_SECONDS = 1.0
 LINGER_MILLISECONDS = 200
 """How long a drain waits for stragglers, so that a steady stream does not begin a job for each."""
 
+LONGEST_SECONDS = 30.0
+"""After this a drain leaves the rest to another: a stream that never rests must not outlast the life of a job."""
+
 
 async def drain() -> None:
     """The job: take all that is there."""
@@ -45,9 +50,12 @@ async def drain_inbox(house: House) -> int:
             house.ask(Work.INBOX, key="inbox-again", after_seconds=AGAIN_SECONDS)
             return 0
         await house.inbox.begin_drain()
-        drained = 0
+        drained, began = 0, time.monotonic()
         while entries := await house.inbox.take(MOST, LINGER_MILLISECONDS):
             drained += await _drained(house, entries)
+            if time.monotonic() - began >= LONGEST_SECONDS:
+                house.ask(Work.INBOX, after_seconds=AGAIN_SECONDS)  # without a key: it may be the one that runs
+                break
     if drained:
         log.debug("drained", deliveries=drained)
     return drained
@@ -58,7 +66,7 @@ async def _drained(house: House, entries: Sequence[Entry]) -> int:
     fresh = await house.inbox.unseen(entries, house.clock())
     try:
         await _take_effect(house, fresh)
-    except (GhappError, RedisError):  # nothing is wrong with what was delivered
+    except (GhappError, RedisError, BaseTimeoutException):  # nothing is wrong with what was delivered
         raise
     except Exception as error:
         if len(entries) > 1:

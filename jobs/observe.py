@@ -10,7 +10,7 @@ from ghapp.errors import GitHubError, GitHubUnavailableError
 from ghapp.github import wire
 from ghapp.github.tenant import Tenant
 from ghapp.github.transport import PER_PAGE
-from ghapp.health.absence import Look
+from ghapp.health.absence import Look, Told
 from ghapp.health.evidence import Registration
 from ghapp.health.verdict import Reason
 from ghapp.log import logger
@@ -118,15 +118,16 @@ def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
     return None if totals == {distinct} and arrived == distinct else Reason.LIST_INCOMPLETE
 
 
-async def ask_each(tenant: Tenant, ids: Iterable[int], concurrency: int) -> dict[int, Registration | None]:
-    """GET each runner alone; None is a 404. Those that gave no answer are left out."""
+async def ask_each(tenant: Tenant, ids: Iterable[int], concurrency: int, clock: Callable[[], float]) -> dict[int, Told]:
+    """GET each runner alone. Those that gave no answer are left out."""
     slots = asyncio.Semaphore(concurrency)
-    answers: dict[int, Registration | None] = {}
+    answers: dict[int, Told] = {}
 
     async def ask(runner_id: int) -> None:
         async with slots:
             try:
-                answers[runner_id] = await tenant.runner(runner_id)
+                said = await tenant.runner(runner_id)
+                answers[runner_id] = Told(said, clock())
             except GitHubError as error:
                 log.info("the runner gave no answer", runner=runner_id, org=tenant.installation.org, why=str(error))
 

@@ -6,13 +6,16 @@ from ghapp.github.hook import deliver_again, failed_attempts
 from ghapp.health.redelivery import KEPT_SECONDS, backlog
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
+from ghapp.store.inbox import TOP, Place
 from jobs.house import House, furnished, open_house
 
 log = logger(__name__)
 
-MOST_AT_ONCE = 200
-OVERLAP_SECONDS = 60.0
-"""GitHub's clock and its record may be this far behind ours."""
+MOST_AT_ONCE = 100
+"""Requests of five points each, of the 900 that GitHub grants a minute."""
+
+OVERLAP_SECONDS = 600.0
+"""By how much clocks may differ, GitHub's and those of all workers, and by how much GitHub's record may lag."""
 
 
 async def redeliver() -> None:
@@ -22,17 +25,28 @@ async def redeliver() -> None:
 
 
 async def redeliver_failed(house: House) -> int:
-    """Ask again for what failed since the last time all was well, three days at most; how many were asked for."""
+    """Ask again for what failed since the last time all was well, three days at most; how many were asked for.
+
+    GitHub's record is read from its newest end. Of very many failures one look reads a part; the next goes on before
+    it, and only the look that reaches the oldest can tell since when all is well.
+    """
     async with house.claims.hold("redeliver", "app", OUTLIVING_SECONDS) as mine:
         if not mine:
             return 0
-        now = house.clock()
-        since = max(await house.inbox.well_until() or 0.0, now - KEPT_SECONDS) - OVERLAP_SECONDS
-        attempts = await failed_attempts(house.github, since)
+        now, well_until = house.clock(), await house.inbox.well_until() or 0.0
+        if well_until > now:  # a clock that ran ahead said so
+            well_until = 0.0
+        since = max(well_until - OVERLAP_SECONDS, now - KEPT_SECONDS)
+        place = await house.inbox.take_place()  # once: should GitHub not know it any more, the next look starts anew
+        attempts, before = await failed_attempts(house.github, since, place.cursor)
         kept = await house.inbox.kept({attempt.guid for attempt in attempts}, now)
         ask, missing_since = backlog(attempts, kept, now)
         asked = [await deliver_again(house.github, attempt_id) for attempt_id in ask[:MOST_AT_ONCE]]
-        await house.inbox.is_well_until(now if missing_since is None else missing_since)
+        if before and attempts:
+            await house.inbox.go_on_at(Place(before, attempts[-1].at))
+        else:
+            all_came_until = now if place == TOP else place.at
+            await house.inbox.is_well_until(all_came_until if missing_since is None else missing_since)
     if ask:
         log.info("asked for deliveries again", asked=sum(asked), forgotten=asked.count(False), of=len(ask))
         await house.counters.add("ghapp_redeliveries_total", sum(asked))

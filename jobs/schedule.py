@@ -17,7 +17,7 @@ from ghapp import work
 from ghapp.errors import ConfigurationError
 from ghapp.health.installation import Installation
 from ghapp.health.posting import repository_of
-from ghapp.health.rollout.rounds import open_rounds
+from ghapp.health.rollout.rounds import open_rounds, superseded
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
@@ -182,8 +182,6 @@ async def is_waited_for(settings: Settings, redis: Redis, installation: Installa
     """Whether a commit that was deployed in an org waits for the gate's answer."""
     pools = [pool for pool in settings.pools_of(installation.org) if pool.deploy_repository]
     known = await Gates(redis).rounds(installation.id) if pools else {}
-    for pool in pools:
-        deploys = await Shards(redis).deploys(installation.id, pool.name)
-        if open_rounds(pool, deploys, known, now):
-            return True
-    return False
+    deploys = {pool.name: await Shards(redis).deploys(installation.id, pool.name) for pool in pools}
+    goes_on = any(open_rounds(pool, deploys[pool.name], known, now) for pool in pools)
+    return goes_on or bool(superseded(pools, deploys, known))

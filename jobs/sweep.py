@@ -15,8 +15,10 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.health import absence
+from ghapp.health.absence import Told
 from ghapp.health.cadence import Purpose, left, next_sweep_in
-from ghapp.health.evidence import Evidence, Registration, Survey
+from ghapp.health.demand import is_over
+from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.installation import Installation
 from ghapp.health.news import may_be_forgotten
 from ghapp.health.verdict import Limits, Reason, judge
@@ -139,7 +141,7 @@ async def _record(
     looked = await _look_alone(house, installation, absence.unasked(records.values(), after, began, policy.evidence))
     at = house.clock()
     records |= await house.runners.revise(
-        installation.id, {runner_id: absence.answered(answer, at) for runner_id, answer in looked.items()}, records
+        installation.id, {runner_id: absence.answered(*told) for runner_id, told in looked.items()}, records
     )
     await house.runners.save_survey(installation.id, after)
     await _forget(house, installation.id, records, after, at, policy.evidence)
@@ -157,13 +159,12 @@ async def _record(
     )
 
 
-async def _look_alone(
-    house: House, installation: Installation, runner_ids: list[int]
-) -> dict[int, Registration | None]:
+async def _look_alone(house: House, installation: Installation, runner_ids: list[int]) -> dict[int, Told]:
     if not runner_ids:
         return {}
     tenant = await house.tenant(installation, Purpose.ACT)
-    return await ask_each(tenant, runner_ids, house.settings.of(installation.org).sweep.concurrency)
+    concurrency = house.settings.of(installation.org).sweep.concurrency
+    return await ask_each(tenant, runner_ids, concurrency, house.clock)
 
 
 async def _forget(
@@ -176,6 +177,8 @@ async def _forget(
 
     old = [each.id for each in records.values() if not each.listed and fold(each) is None]
     await house.runners.revise(installation, dict.fromkeys(old, fold))
+    jobs = await house.demand.all(installation)
+    await house.demand.forget(installation, [job for job in jobs if is_over(job, now)])
 
 
 async def _count(house: House, installation: Installation, account: SweepAccount, began: float) -> SweepAccount:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ghapp.health.cluster.podclaim import by_name, claim_on
 from ghapp.health.deaths.death import Death, document
+from ghapp.health.decision import Pools
 from ghapp.health.document import PoolStanding, health_document, timestamp
 from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.fuse import Fuse, FuseReason, Position, Tally
+from ghapp.health.fuse import Fuse, FuseReason, Position, Tally, tally, turned_at
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.leaks.orphan import document as orphan_document
@@ -28,12 +29,21 @@ log = logger(__name__)
 EVENTS = uuid.UUID("6f0f7d60-9d6c-4d4f-8f6e-3c1f5f2b7a10")
 """Namespace of event ids that are made from what they tell, so that telling it again is the same event."""
 
+TURN_TOLD_SECONDS = 24 * 3600.0
+"""How long a fuse's turn may still be told, should whoever turned it have died; less than an event's id is kept."""
+
 
 async def ask_for_replacement(house: House, installation: Installation, evidence: Evidence, now: float) -> None:
-    """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
+    """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one.
+
+    A delivery may have taken the grant back while its registration went: then it must be replaced all the same.
+    """
+    event_id = evidence.event_id or str(
+        uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/replace/{evidence.removed_at}")
+    )
     survey = await house.runners.survey(installation.id)
     data = await _document(house, installation, evidence, survey, now)
-    await _append(house, installation, evidence.event_id or "", REPLACE, evidence.name, data["pool"], data, now)
+    await _append(house, installation, event_id, REPLACE, evidence.name, data["pool"], data, now)
 
 
 async def tell_runners(
@@ -81,12 +91,24 @@ async def tell_orphan(house: House, installation: Installation, found: Orphan, n
     return await _append(house, installation, event_id, kind, found.runner_name, found.pool, data, now)
 
 
+async def tell_turns(
+    house: House, installation: Installation, pools: Pools, fuses: Mapping[str, Fuse], now: float
+) -> None:
+    """Tell of each fuse's last turn, for whoever turned it may have died before he did."""
+    limits = house.settings.of(installation.org).fuse
+    for pool, fuse in fuses.items():
+        at = turned_at(fuse)
+        if at is None or now - at > TURN_TOLD_SECONDS or fuse.reason is FuseReason.BATCH_ONLINE:
+            continue
+        await tell_fuse(house, installation, pool, fuse, tally(pools.get(pool, ()), fuse, now, limits), now)
+
+
 async def tell_fuse(
     house: House, installation: Installation, pool: str, fuse: Fuse, counted: Tally, now: float
 ) -> None:
     """Tell that a fuse turned: tripped, stopped, or reset. A further batch is logged, and no news.
 
-    Telling again what was told, as of the same time, changes nothing.
+    Telling again what was told changes nothing.
     """
     told = fuse.reason is FuseReason.BATCH_ONLINE or await _tell_turn(house, installation, pool, fuse, counted, now)
     if not told:
@@ -122,7 +144,7 @@ async def _tell_turn(
         "since": None if fuse.since is None else timestamp(fuse.since),
         "reason": fuse.reason.value,
     }
-    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{pool}/{turned}/{now}"))
+    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{pool}/{turned}/{turned_at(fuse)}"))
     return await _append(house, installation, event_id, f"ghapp.fuse.{turned}.v1", pool, pool, data, now)
 
 

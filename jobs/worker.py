@@ -10,7 +10,7 @@ from types import FrameType
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue, Worker
-from rq.exceptions import StopRequested
+from rq.exceptions import AbandonedJobError, StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
@@ -32,6 +32,7 @@ from ghapp.log import bound, logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.counters import count
+from ghapp.trust import trusted
 from ghapp.work import QUEUES
 from jobs.house import furnish
 
@@ -80,6 +81,7 @@ def run(settings: Settings) -> None:
     furnish(settings)
     connection = connect_sync(settings.redis_url)
     connection.ping()  # at the start, a Redis that is not there is a mistake, and said at once
+    trusted()  # read before the fork, for all jobs
     while not _worked_until_asked_to_stop(connection):
         time.sleep(PAUSE_SECONDS)
 
@@ -109,15 +111,20 @@ def _worker(connection: Redis) -> AttentiveWorker:
     )
 
 
+def _of_a_lost_execution(error: BaseException) -> bool:
+    """RQ's own, after Redis was away: the job is done, and an earlier try at it has run out in Redis meanwhile."""
+    return isinstance(error, ValueError) and str(error).startswith("Execution ")
+
+
 def _told(job: Job, kind: type[BaseException], error: BaseException, _trace: object) -> bool:
     """One line for what went wrong; a mistake of ours comes with its traceback."""
-    expected = isinstance(error, GhappError | RedisError)
+    expected = isinstance(error, GhappError | RedisError | AbandonedJobError) or _of_a_lost_execution(error)
     log.warning(
         "job failed",
         job=job.id,
         work=job.func_name,
         error=kind.__name__,
-        why=str(error),
+        why=str(error) or "its worker is gone; another one takes over",
         exc_info=None if expected else error,
     )
     kind_of_work = str(job.func_name).rpartition(".")[2]

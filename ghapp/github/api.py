@@ -24,6 +24,9 @@ from ghapp.github.tenant import Tenant, Toll
 from ghapp.github.transport import NOT_FOUND, PER_PAGE, Answer, Transport, expect, open_client
 from ghapp.health.installation import Installation
 
+THE_APP = 0
+"""In place of an installation: the App's own limits. GitHub counts those apart, and no installation has this id."""
+
 
 class GitHub:
     """The API, as the App. Use it within `GitHub.open`."""
@@ -94,9 +97,13 @@ class GitHub:
         return Tenant(installation, transport, token, self._vault, toll, self._clock)
 
     async def send(self, method: str, path: str, *, json: Any = None, **params: str | int) -> Answer:
-        """One request as the App itself; see `Transport.send`."""
-        try:
+        """One request as the App itself, within its own limits; see `Transport.send`."""
+
+        async def once() -> Answer:
             return await self._as_app.send(method, path, headers=None, json=json, **params)
+
+        try:
+            return await Toll(self._meter, THE_APP, ceiling=1.0).pay(method, once)
         except UnauthorizedError:
             raise UnauthorizedError(
                 f"{method} {path}: GitHub does not accept the App's id and key: GHAPP_APP_ID and the private key must "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -14,8 +15,8 @@ from ghapp.github.api import GitHub
 from ghapp.github.transport import PER_PAGE, expect
 from ghapp.health.redelivery import Attempt
 
-MOST_PAGES = 100
-"""Ten thousand failures: beyond that the oldest wait until these are mended."""
+MOST_PAGES = 50
+"""Five thousand failures a look; whoever has more goes on where it ended. The App may ask 5,000 times an hour."""
 
 
 class _Item(msgspec.Struct):
@@ -28,19 +29,27 @@ class _Item(msgspec.Struct):
 _items = msgspec.json.Decoder(list[_Item])
 
 
-async def failed_attempts(github: GitHub, since: float) -> list[Attempt]:
-    """Every attempt since then (epoch seconds) that failed, newest first. A success shows in what we keep."""
+class Failures(NamedTuple):
+    """Failed attempts, newest first; and the cursor of those before them, empty where there are none."""
+
+    attempts: list[Attempt]
+    before: str
+
+
+async def failed_attempts(github: GitHub, since: float, cursor: str = "") -> Failures:
+    """Attempts since then (epoch seconds) that failed, from the cursor back. A success shows in what we keep."""
     found: list[Attempt] = []
     params: dict[str, str | int] = {"per_page": PER_PAGE, "status": "failure"}
     for _ in range(MOST_PAGES):
+        if cursor:
+            params["cursor"] = cursor
         answer = await github.send("GET", "/app/hook/deliveries", **params)
         page = [_attempt(item) for item in wire.read(_items, expect(answer, "/app/hook/deliveries"))]
         found += [each for each in page if each.at >= since]
         cursor = _next_cursor(answer.headers.get("link", ""))
-        if cursor is None or not page or page[-1].at < since:
-            break
-        params["cursor"] = cursor
-    return found
+        if not cursor or not page or page[-1].at < since:
+            return Failures(found, "")
+    return Failures(found, cursor)
 
 
 async def deliver_again(github: GitHub, attempt_id: int) -> bool:
@@ -57,7 +66,7 @@ def _attempt(item: _Item) -> Attempt:
     return Attempt(item.id, item.guid, item.delivered_at.timestamp(), item.status_code)
 
 
-def _next_cursor(link: str) -> str | None:
+def _next_cursor(link: str) -> str:
     url = httpx.Response(200, headers={"link": link}).links.get("next", {}).get("url")
     cursors = parse_qs(urlsplit(url).query).get("cursor") if url else None
-    return cursors[0] if cursors else None
+    return cursors[0] if cursors else ""

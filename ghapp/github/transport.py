@@ -24,6 +24,7 @@ from ghapp.errors import (
     RateLimitedError,
     UnauthorizedError,
 )
+from ghapp.trust import trusted
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 """Per phase; a sweep's page that takes longer is no answer."""
@@ -112,6 +113,7 @@ def open_client(api_url: str) -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=IN_FLIGHT)
     return httpx.AsyncClient(
         base_url=api_url,
+        verify=trusted(),
         limits=limits,
         timeout=TIMEOUT,
         follow_redirects=True,
@@ -135,7 +137,8 @@ def _understand(method: str, path: str, response: httpx.Response) -> Answer:
             raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=UNSAID_SECONDS)
         case 403:
             accepted = response.headers.get("x-accepted-github-permissions", "")
-            raise PermissionMissingError(f"{method} {path}: not permitted; needs {accepted}", accepted=accepted)
+            needs = f"; needs {accepted}" if accepted else ""  # a proxy, or an IP allow list, names none
+            raise PermissionMissingError(f"{method} {path}: not permitted (403){needs}", accepted=accepted)
         case status if status >= 500:  # noqa: PLR2004
             raise GitHubUnavailableError(f"{method} {path}: GitHub answered {status}")
         case status:

@@ -14,13 +14,20 @@ from ghapp.health import evidence as seen
 from ghapp.health.evidence import Evidence, Fold, Registration, Survey
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.installation import Installation
-from ghapp.health.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, gone_since, judge
+from ghapp.health.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, gone_since, is_absent, judge
 
 MOST_ASKED = 500
 """Suspects asked for alone by one look: a mass loss must not spend the hour at once."""
 
 SLIPPED_SHARE = 0.1
 """A list that is off by more than this is not slipped but wrong."""
+
+
+class Told(NamedTuple):
+    """What GitHub said of one runner alone (None: 404), and when, by our clock: freshness and proof hang on it."""
+
+    said: Registration | None
+    at: float
 
 
 class Look(NamedTuple):
@@ -140,7 +147,7 @@ def _patience(evidence: Evidence, limits: Limits) -> float:
 
 def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[Evidence]:
     """Those that are absent, and not confirmed as lost."""
-    return [each for each in records if judge(each, survey, now, limits).state is State.SUSPECT]
+    return [each for each in records if is_absent(each) and judge(each, survey, now, limits).state is State.SUSPECT]
 
 
 def is_sane(known: Installation, now: Installation) -> bool:

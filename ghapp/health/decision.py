@@ -88,14 +88,16 @@ def decide(
         now: epoch seconds.
         claimed: controllers' claims, by name: those whom they hold wait, and take nobody's place.
     """
-    stopped_by_people = set(paused)
+    stopped_by_people, acting = set(paused), limits.mode == "act"
+    if not acting:
+        pools = {pool: [(_as_if_granted(each), state) for each, state in members] for pool, members in pools.items()}
     patience = {rule.name: rule.replace_offline_after_seconds for rule in rules}
     turns: list[Turn] = []
     leaves: dict[str, PoolLeave] = {}
     for pool, members in pools.items():
         before = fuses.get(pool)
         counted = tally(members, before or Fuse(), now, fuse_limits, patience.get(pool))
-        after = turn(before or Fuse(), counted, now, fuse_limits)
+        after = turn(before or Fuse(), counted, now, fuse_limits, acting=acting)
         if after != (before or Fuse()):
             turns.append(Turn(pool, before, after, counted))
             if after.position is not Position.CLOSED:  # `room` must still see what came back and put it out
@@ -107,6 +109,19 @@ def decide(
     held = {each.id for members in pools.values() for each, _ in members if claim_on(claimed, each.name, now)}
     chosen = plan([each._replace(claimed=each.runner_id in held) for each in candidates], leaves, limits)
     return Decision(tuple(turns), chosen, {each.runner_id: each.pool for each in candidates})
+
+
+def is_as_planned(planned: Evidence, found: Evidence) -> bool:
+    """Whether a record is still the one that was planned for; what was told of it by then is no change.
+
+    Whoever came back, went to work or was retired in between must be granted nothing: a grant outlives its reason.
+    """
+    return planned._replace(state=found.state, state_since=found.state_since) == found
+
+
+def _as_if_granted(evidence: Evidence) -> Evidence:
+    """In dry-run one that would have been acted on has had its turn: the next ones are told, too."""
+    return evidence if evidence.granted_at is not None else evidence._replace(granted_at=evidence.would_act_at)
 
 
 def _candidates(pools: Pools, patience: Mapping[str, float | None], now: float) -> list[Candidate]:

@@ -16,12 +16,12 @@ from typing import Literal, NamedTuple, Protocol
 
 from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.health.pools import PoolRule, pool_of
+from ghapp.health.verdict import LONGEST_JOB_SECONDS
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
 """GitHub fails a job that nobody took for a day; a later word about it was lost."""
 
-RUNNING_TOO_LONG_SECONDS = 5 * 24 * 3600.0
-"""GitHub's longest job on a self-hosted runner."""
+RUNNING_TOO_LONG_SECONDS = LONGEST_JOB_SECONDS
 
 
 FRESH_SECONDS = 120.0

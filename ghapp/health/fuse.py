@@ -6,6 +6,10 @@ proving → stopped  a batch did not come online in `prove_seconds`: acting does
 proving → closed   nothing waits any more, or lost registrations came back by themselves; then on watch
 stopped → proving  a person resumed it
 
+Where nothing is asked for (dry-run, off) nothing can be proven, and nobody comes online for our asking. Such a fuse
+says what the first batch would be, and goes out when no more than a few were lost within the window. Nothing was
+healed by that: whatever still waits when acting begins goes through proving first.
+
 `turn` is pure: everything it needs is in the fuse, the tally of the pool and `now` (epoch seconds).
 """
 
@@ -46,6 +50,8 @@ class FuseReason(StrEnum):
     HEALED = "Healed"
     REGISTRATIONS_RETURNED = "RegistrationsReturned"
     RESUMED = "Resumed"
+    UNPROVEN = "Unproven"
+    """Nothing was asked for, so that nothing could be proven; the mass loss is past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +181,16 @@ def _left_at(evidence: Evidence) -> float:
     return evidence.absent_since or 0.0
 
 
-def turn(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
-    """The fuse after looking at its pool: the same object when nothing turns."""
+def turn(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits, *, acting: bool = True) -> Fuse:
+    """The fuse after looking at its pool: the same object when nothing turns.
+
+    `acting`: whether anything is asked for at all; in dry-run, and where remediation is off, it is not.
+    """
     match fuse.position:
         case Position.CLOSED:
-            return _watch(fuse, pool, now, limits)
+            return _watch(fuse, pool, now, limits, acting=acting)
+        case Position.PROVING if not acting:
+            return _wait_out(fuse, pool, now, limits)
         case Position.PROVING:
             return _prove(fuse, pool, now, limits)
         case Position.STOPPED:
@@ -210,12 +221,15 @@ def room(fuse: Fuse, pool: Tally) -> int | None:
             return 0
 
 
-def _watch(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
+def _watch(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
     if pool.waiting == 0:
         return fuse  # nothing is about to be done
     if pool.lost >= threshold(pool.expected, limits):
         return _start_proving(fuse, now, limits, FuseReason.MASS_LOSS)
-    on_watch = fuse.healed_at is not None and now - fuse.healed_at < limits.cooldown_seconds
+    if fuse.reason is FuseReason.UNPROVEN:
+        on_watch = acting
+    else:
+        on_watch = fuse.healed_at is not None and now - fuse.healed_at < limits.cooldown_seconds
     return _start_proving(fuse, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
 
 
@@ -228,6 +242,23 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
         healed_at=fuse.healed_at,
         reason=reason,
     )
+
+
+def _wait_out(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
+    """What can be said of one that proves while nothing is asked for."""
+    if pool.returned:
+        return Fuse(healed_at=now, reason=FuseReason.REGISTRATIONS_RETURNED)
+    if pool.waiting > 0 and pool.lost >= threshold(pool.expected, limits):
+        return fuse
+    return Fuse(healed_at=now, reason=FuseReason.UNPROVEN)
+
+
+def turned_at(fuse: Fuse) -> float | None:
+    """What tells its last turn from any other of the same kind (epoch seconds); None: it never turned.
+
+    A further batch is no turn, and a stopped one has nothing of its own: it stops once after it tripped or was resumed.
+    """
+    return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
 
 
 def _prove(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:

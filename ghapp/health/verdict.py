@@ -14,6 +14,9 @@ from ghapp.health.evidence import Evidence, Survey, observed_at
 JOB_LEASE_SECONDS = 600.0
 """GitHub gives up a job whose runner has been silent for this long, so no delivery can vouch for it after that."""
 
+LONGEST_JOB_SECONDS = 5 * 24 * 3600.0
+"""GitHub's longest job on a self-hosted runner."""
+
 
 class State(StrEnum):
     """The seven states of the contract."""
@@ -137,9 +140,19 @@ def silent_since(evidence: Evidence) -> float | None:
 
 
 def is_offline_too_long(evidence: Evidence, patience: float | None, now: float) -> bool:
-    """Whether it is to be replaced for being offline for `patience` seconds; None: never. A busy one is not touched."""
+    """Whether it is to be replaced for being offline for `patience` seconds; None: never. A busy one is not touched.
+
+    Nor is one that is at work by all that deliveries told, whatever GitHub shows: it was seen to call such runners
+    idle and offline, and to let them be deleted. It ends the job of a runner that it has lost, and tells of that.
+    """
     since = silent_since(evidence)
-    return patience is not None and since is not None and now - since >= patience and not evidence.busy
+    is_silent = patience is not None and since is not None and now - since >= patience
+    return is_silent and not evidence.busy and not _may_be_at_work(evidence, now)
+
+
+def _may_be_at_work(evidence: Evidence, now: float) -> bool:
+    started = evidence.job_started_at
+    return evidence.running_job is not None and started is not None and now - started <= LONGEST_JOB_SECONDS
 
 
 def is_spent(evidence: Evidence) -> bool:

@@ -125,8 +125,9 @@ class Budget:
         await self._leave(keys=[keys.budget(installation), keys.flights(installation)], args=args)
 
     async def hold(self, installation: int, seconds: float) -> None:
-        """GitHub told us to stay away for so long: everyone does."""
-        await self._hold(keys=[keys.budget(installation)], args=[repr(self._clock() + seconds)])
+        """GitHub told us to stay away for so long: everyone does. A later date than any of GitHub's is not heeded."""
+        until = self._clock() + min(seconds, FAR_SECONDS)
+        await self._hold(keys=[keys.budget(installation)], args=[repr(until)])
 
     async def left(self, installation: int, now: float) -> Allowance:
         """What GitHub last said, as of `now`; a full hour when its reset has passed."""

@@ -57,6 +57,12 @@ class Demand:
         rows: Any = await self._redis.hvals(keys.jobs(installation))
         return [_decode(row) for row in rows]
 
+    async def forget(self, installation: int, jobs: Iterable[Job]) -> None:
+        """Their end was never told, and must have come. Whoever changed meanwhile is told of again, or next time."""
+        ids = [str(job.id) for job in jobs]
+        if ids:
+            await self._redis.hdel(keys.jobs(installation), *ids)
+
     async def one(self, installation: int, job_id: int) -> Job | None:
         """A job that is queued or running, or was over within the last hour; None when nobody told of it."""
         async with self._redis.pipeline(transaction=True) as pipe:

@@ -108,5 +108,5 @@ class Fuses:
             if await self.save(installation.id, name, fuse, after):  # else: somebody else was faster
                 proving[name] = after
         for name in sorted({*ended, *proving}):
-            log.warning("resumed", installation=installation.id, org=installation.org, pool=name, by=by)
+            log.info("resumed", installation=installation.id, org=installation.org, pool=name, by=by)
         return Resumption(ended, proving)

@@ -56,6 +56,16 @@ class DeadLetter(NamedTuple):
     at: float
 
 
+class Place(NamedTuple):
+    """Where in GitHub's record the next look goes on: a cursor, and from when it looks back (epoch seconds)."""
+
+    cursor: str
+    at: float
+
+
+TOP = Place("", 0.0)
+"""The newest end of GitHub's record."""
+
 _KEEP = """
 for i = 2, #ARGV, 3 do
     redis.call('XADD', KEYS[1], '*', 'g', ARGV[i], 'e', ARGV[i + 1], 'f', ARGV[i + 2])
@@ -111,11 +121,12 @@ class Inbox:
         return [entry for guid, entry in fresh.items() if guid not in seen]
 
     async def kept(self, guids: Collection[str], now: float) -> set[str]:
-        """Those of these GUIDs whose effects are stored, or that still wait to be drained."""
+        """Those of these GUIDs whose effects are stored, that still wait to be drained, or that were given up."""
         if not guids:
             return set()
         rows: Any = await self._redis.xrange(keys.INBOX, count=MOST_SCANNED)
-        waiting = {row[b"g"].decode() for _, row in rows}
+        dead: Any = await self._redis.xrange(keys.DEAD_LETTERS)
+        waiting = {row[b"g"].decode() for _, row in (*rows, *dead)}
         return waiting & set(guids) | await self._seen(list(guids), now)
 
     async def well_until(self) -> float | None:
@@ -127,6 +138,16 @@ class Inbox:
         """Every delivery until then has come."""
         await self._redis.set(keys.WELL_UNTIL, repr(at))
 
+    async def take_place(self) -> Place:
+        """Where the last look at GitHub's record ended, if it did not come to the oldest; it is forgotten by that."""
+        row: Any = await self._redis.getdel(keys.LOOKED_TO)
+        at, _, cursor = row.decode().partition(" ") if row is not None else ("0", "", "")
+        return Place(cursor, float(at))
+
+    async def go_on_at(self, place: Place) -> None:
+        """The next look goes on there."""
+        await self._redis.set(keys.LOOKED_TO, f"{place.at!r} {place.cursor}", ex=HOUR)
+
     async def done(self, entries: Sequence[Entry], now: float) -> None:
         """Their effects are stored: mark them seen, and let them go."""
         if not entries:
@@ -136,6 +157,7 @@ class Inbox:
             pipe.sadd(key, *{entry.guid for entry in entries})
             pipe.expire(key, SEEN_SECONDS + HOUR)
             pipe.xdel(keys.INBOX, *[entry.id for entry in entries])
+            pipe.hdel(keys.INBOX_TRIES, *[entry.id for entry in entries])
             await pipe.execute()
 
     async def failed(self, entry: Entry, why: str, now: float) -> bool:

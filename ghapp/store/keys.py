@@ -23,8 +23,11 @@ DEAD_LETTERS = "ghapp:inbox:dead"
 WELL_UNTIL = "ghapp:inbox:well-until"
 """string: until when every delivery has come."""
 
+LOOKED_TO = "ghapp:inbox:looked-to"
+"""string: where the next look at GitHub's record of deliveries goes on; expires after an hour."""
+
 OUTBOX = "ghapp:outbox"
-"""hash: event id → Outgoing: what a pool's url has not accepted yet."""
+"""hash: event id → Outgoing: what a pool's url has not accepted yet. Entries go when it has, or after a week."""
 
 TOKENS = "ghapp:tokens"
 """hash: SHA-256 of a bearer token → what it may. One entry a token."""

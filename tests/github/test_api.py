@@ -10,7 +10,7 @@ import pytest
 
 from ghapp import errors
 from ghapp.credentials import AppCredentials
-from ghapp.github.api import GitHub
+from ghapp.github.api import THE_APP, GitHub
 from ghapp.github.tenant import Removal, fingerprint
 from ghapp.github.transport import open_client
 from ghapp.health.installation import Installation
@@ -143,6 +143,15 @@ async def test_over_a_limit_everyone_is_told_for_how_long(github, status, header
     assert 50 < caught.value.after_seconds <= 61
     assert meter.held == [(7, caught.value.after_seconds)], "everyone stays away"
     assert meter.heard == [(7, None)], "and it is no longer on its way"
+
+
+@pytest.mark.parametrize("ask", [lambda api: api.installations(), lambda api: api.installation(7)])
+async def test_over_the_limit_of_the_app_itself_everyone_is_told_too(github, ask):
+    api, _, meter = github(lambda _: httpx.Response(429, headers={"retry-after": "30"}))
+    with pytest.raises(errors.RateLimitedError):
+        await ask(api)
+    assert meter.held == [(THE_APP, pytest.approx(30, abs=1))]
+    assert [entered[0] for entered in meter.entered] == [THE_APP], "and asks before each call"
 
 
 async def test_a_429_that_says_no_time_is_a_minute(github):

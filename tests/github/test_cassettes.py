@@ -360,7 +360,8 @@ async def test_a_check_run_is_updated_unless_it_is_gone(acme):
 
 @pytest.mark.vcr("failed_deliveries.yaml")
 async def test_failed_deliveries_are_followed_by_their_cursor(github):
-    found = await failed_attempts(github, 0.0)
+    found, before = await failed_attempts(github, 0.0)
+    assert before == ""
     assert [(each.id, each.status) for each in found] == [(12345679, 503), (12345600, 0)]
     assert len({each.guid for each in found}) == 2
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
 import pytest
 
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.health.evidence import Registration, registration_seen
-from jobs.notify import REPLACE, notify_pool
+from jobs.notify import GIVEN_UP_SECONDS, REPLACE, notify_pool
 
 
 async def granted(it):
@@ -68,6 +73,37 @@ async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
         object.__setattr__(it.house.settings, "pools", ())
         await notify_pool(it.house, event_id)
         assert await it.house.events.unsent() == []
+
+
+async def test_an_event_of_an_org_that_bears_another_name_for_a_while_is_kept(story):
+    async with story() as it:
+        lost, event_id = await granted(it)
+        it.sandbox.control.fail_controller(seconds=0)
+        it.sandbox.control.rename("acme", "acme-two")
+        await it.live_through_an_interval()
+        assert (await it.house.installations.one(it.installation)).org == "acme-two"
+        await notify_pool(it.house, event_id)
+        assert await it.house.events.unsent() == [event_id]
+        it.sandbox.control.rename("acme-two", "acme")
+        await it.live_through_an_interval()
+        assert await it.house.events.unsent() == []
+        sent = [each for each in it.sandbox.control.controller_events() if each["type"] == REPLACE]
+        assert [(each["id"], each["data"]["runner_id"]) for each in sent] == [(event_id, lost)]
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(GIVEN_UP_SECONDS, True), (GIVEN_UP_SECONDS + 1, False)])
+@pytest.mark.parametrize("renamed", [False, True], ids=["the url is away", "the org bears another name"])
+async def test_what_nobody_took_for_a_week_is_given_up(story, seconds, kept, renamed):
+    async with story() as it:
+        _, event_id = await granted(it)
+        body = (await it.house.events.outgoing(event_id)).event
+        it.clock.now = datetime.fromisoformat(json.loads(body)["time"]).timestamp() + seconds
+        if renamed:
+            known = await it.house.installations.one(it.installation)
+            await it.house.installations.put(replace(known, org="acme-two"))
+        with suppress(ReplacerUnavailableError):
+            await notify_pool(it.house, event_id)
+        assert await it.house.events.unsent() == ([event_id] if kept else [])
 
 
 async def test_an_event_of_an_org_that_removed_the_app_is_let_go(story):

@@ -14,6 +14,7 @@ from ghapp.health.installation import Installation
 from ghapp.health.verdict import Reason
 from ghapp.store.pages import Pages
 from jobs.observe import ask_each, observe
+from tests.health.builders import NOW
 
 ACME = Installation(7, "acme", 1)
 
@@ -164,7 +165,7 @@ async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
     await observe(tenant, pages, concurrency)
     assert tenant.most_in_flight == concurrency
     tenant.most_in_flight = 0
-    await ask_each(tenant, range(1, 40), concurrency)
+    await ask_each(tenant, range(1, 40), concurrency, lambda: NOW)
     assert tenant.most_in_flight == concurrency
 
 
@@ -182,5 +183,6 @@ async def test_progress_is_told_after_each_page(pages):
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
-async def test_who_gave_no_answer_is_left_out(pages):
-    assert await ask_each(Tenant(0, failing={2}), [1, 2, 3], 10) == {1: None, 3: None}
+async def test_who_gave_no_answer_is_left_out_and_each_answer_has_a_time_of_its_own():
+    clock = iter((NOW, NOW + 60)).__next__
+    assert await ask_each(Tenant(0, failing={2}), [1, 2, 3], 1, clock) == {1: (None, NOW), 3: (None, NOW + 60)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from ghapp.health.pools import pool_of
 from ghapp.health.remediation import Step
 from ghapp.health.verdict import judge
 from tests.simulation.calls import CALL, STEP, Calls, Steps
-from tests.simulation.folds import if_known
+from tests.simulation.folds import as_planned, if_known
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Process
@@ -28,7 +29,8 @@ class Acting(Calls):
         if not (yield from self.hold(me, "plan")):
             return
         config, now = self.config, self.clock()
-        pools = decision.by_pool(self.store.runners.values(), self.store.survey, self.rules, now, config.evidence)
+        known = dict(self.store.runners)
+        pools = decision.by_pool(known.values(), self.store.survey, self.rules, now, config.evidence)
         fuses, paused = dict(self.store.fuses), set(self.store.paused)
         claimed = self.engine.claiming.held()
         decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, now, claimed)
@@ -43,20 +45,22 @@ class Acting(Calls):
             yield STEP
         decided = decided.without(overtaken)
         if config.remediation.mode == "act":
-            yield from self.grant(decided, now)
+            yield from self.grant(decided, known, now)
         else:
-            self.store.revise(dict.fromkeys(decided.plan.now, if_known(partial(seen.spared, at=now))))
+            spare = partial(seen.spared, at=now)
+            self.store.revise({each: as_planned(known[each], spare) for each in decided.plan.now})
         for each in list(self.store.runners.values()):
             if each.event_id is not None and each.replaced_at is None and each.event_id not in self.store.events:
                 self.remediation_of(each.id)
         self.store.release(me, "plan")
 
-    def grant(self, decided: decision.Decision, now: float) -> Steps:
+    def grant(self, decided: decision.Decision, known: Mapping[int, Evidence], now: float) -> Steps:
         folds = {
-            each: if_known(partial(seen.granted, at=now, event_id=self.engine.event_id())) for each in decided.plan.now
+            each: as_planned(known[each], partial(seen.granted, at=now, event_id=self.engine.event_id()))
+            for each in decided.plan.now
         }
         before = dict(self.store.runners) if folds else {}
-        granted = self.store.revise(folds)
+        granted = [each for each, evidence in self.store.revise(folds).items() if evidence.granted_at is not None]
         fresh = {each: decided.pool_of[each] for each in granted if before[each].granted_at is None}
         if fresh:
             self.engine.say(

@@ -6,9 +6,8 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ghapp.github.tenant import SETTLING_SECONDS
-from ghapp.health.absence import Look
+from ghapp.health.absence import Look, Told
 from ghapp.health.cadence import Purpose
-from ghapp.health.evidence import Registration
 from ghapp.health.verdict import Reason
 from ghapp.store.claims import OUTLIVING_SECONDS
 from jobs.observe import flaw_of
@@ -93,17 +92,18 @@ class Calls:
 
     def ask_each(self, ids: Iterable[int]) -> Steps:
         """GET each alone; those that gave no answer are left out."""
-        answers: dict[int, Registration | None] = {}
+        answers: dict[int, Told] = {}
         for runner_id in ids:
             try:
-                answers[runner_id] = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+                said = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+                answers[runner_id] = Told(said, self.clock())
                 self.audit.heard_of(runner_id)
             except NoAnswer as error:
                 self.unanswered(answers, runner_id)
                 self.engine.say("no answer", runner=runner_id, why=error.reason.value)
         return answers
 
-    def unanswered(self, answers: dict[int, Registration | None], runner_id: int) -> None:
+    def unanswered(self, answers: dict[int, Told], runner_id: int) -> None:
         """No answer is not absence: nothing is known of this runner."""
 
     def _token(self) -> Steps:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health import absence, cadence, fuse
 from ghapp.health import evidence as seen
-from ghapp.health.absence import Look
+from ghapp.health.absence import Look, Told
 from ghapp.health.cadence import Purpose
 from ghapp.health.evidence import Evidence, Fold, Survey
 from ghapp.health.fuse import Position
@@ -116,7 +116,7 @@ class Driver(Acting):
         answers = (yield from self.ask_each(asked)) if asked else {}
         at = self.clock()
         yield STEP
-        records |= self.store.revise({each: absence.answered(said, at) for each, said in answers.items()}, records)
+        records |= self.store.revise({each: absence.answered(*told) for each, told in answers.items()}, records)
         yield STEP
         self.store.survey = after
         self.store.revise({each.id: self.forget for each in records.values() if self.forget(each) is None})
@@ -151,6 +151,7 @@ class Driver(Acting):
         yield CALL
         if not absence.is_sane(known, self.github.installation()):
             return
+        listed_at = self.clock()
         look, _ = yield from self.observe(Purpose.ACT)
         control = absence.lenient(look)
         if absence.doubt(control, self.store.survey):
@@ -162,14 +163,13 @@ class Driver(Acting):
                 found = yield from self.call(Purpose.ACT, self.github.named, each.name)
                 runners |= {runner.id: runner for runner in found}
             control = control._replace(runners=runners)
-        answers = {each: control.runners[each] for each in suspects if each in control.runners}
+        listed = {each: Told(control.runners[each], listed_at) for each in suspects if each in control.runners}
         asked = yield from self.ask_each(each.id for each in absence.unproven(suspects.values(), control))
-        at = self.clock()
-        for runner_id in answers:
-            self.audit.heard_of(runner_id, at)
+        for runner_id, told in listed.items():
+            self.audit.heard_of(runner_id, told.at)
         yield STEP
-        self.store.revise({each: absence.confirmed(said, at) for each, said in (answers | asked).items()})
-        self.engine.say("confirmed", gone=[each for each, said in asked.items() if said is None])
+        self.store.revise({each: absence.confirmed(*told) for each, told in (listed | asked).items()})
+        self.engine.say("confirmed", gone=[each for each, told in asked.items() if told.said is None])
 
     def ended_jobs(self, suspects: Mapping[int, Evidence]) -> Steps:
         folds: dict[int, Fold] = {}

@@ -46,8 +46,8 @@ def _never_stale(known: Any, survey: Any, now: float, limits: verdict.Limits) ->
     return _judge(known, survey, now, replace(limits, stale_seconds=1e12))
 
 
-def _no_answer_is_a_404(_self: Any, answers: dict[int, Any], runner_id: int) -> None:
-    answers[runner_id] = None
+def _no_answer_is_a_404(me: calls.Calls, answers: dict[int, absence.Told], runner_id: int) -> None:
+    answers[runner_id] = absence.Told(None, me.clock())
 
 
 def _not_awaited(before: fuse.Fuse, pool: fuse.Tally, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
@@ -123,7 +123,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(remediation, "step_after", lambda _evidence, _answer, _bearers: Step.REMOVE),
     ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
-    "the fuse never trips": _everywhere("turn", lambda before, *_: before, fuse, decision),
+    "the fuse never trips": _everywhere("turn", lambda before, *_, **__: before, fuse, decision),
     "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
     "returns do not put the fuse out": _everywhere("tally", _returns_ignored, fuse, decision),
     "the first batch is everyone": (
@@ -149,6 +149,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 
 CAUGHT_BY: Mapping[str, int] = {
+    "confirm_seconds do not pass": 336,
     "no answer is an absence": 119,
     "an incomplete list counts": 185,
     "an empty list counts": 287,

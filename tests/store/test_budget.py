@@ -138,6 +138,18 @@ class TestStayingAway:
         await budget.hold(ORG, 5)
         assert (await budget.left(ORG, NOW)).held_for == 60
 
+    @pytest.mark.parametrize(("passed", "goes"), [(FAR_SECONDS - 0.1, False), (FAR_SECONDS, True)])
+    async def test_a_word_that_is_longer_than_githubs_hour_holds_for_as_long_as_any_can(
+        self, budget, clock, passed, goes
+    ):
+        await budget.hold(ORG, 10 * FAR_SECONDS)
+        clock.now += passed
+        if goes:
+            await budget.enter(ORG, 1.0, 1)
+        else:
+            with pytest.raises(BudgetSpentError, match="stay away"):
+                await budget.enter(ORG, 1.0, 1)
+
     async def test_a_clock_that_jumped_back_does_not_keep_us_away_for_ever(self, budget, clock):
         await budget.hold(ORG, 60)
         clock.now -= 86_400

@@ -8,7 +8,7 @@ from redis.exceptions import ConnectionError as NoConnectionError
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.inbox import ASKED_MILLISECONDS, HOUR, SEEN_SECONDS, Inbox
+from ghapp.store.inbox import ASKED_MILLISECONDS, HOUR, SEEN_SECONDS, TOP, Inbox, Place
 
 NOW = 1_790_000_000.0
 
@@ -199,3 +199,30 @@ async def test_nothing_taken_is_nothing_to_do(redis):
     assert await inbox.unseen([], NOW) == []
     await inbox.done([], NOW)
     assert await redis.keys() == []
+
+
+async def test_what_failed_and_took_effect_after_all_leaves_no_count_of_its_tries(redis):
+    inbox = Inbox(redis)
+    await kept(inbox, "a", "b")
+    entries = await inbox.take(10)
+    for entry in entries:
+        assert not await inbox.failed(entry, "why", NOW)
+    assert await redis.hlen(keys.INBOX_TRIES) == 2
+    await inbox.done(entries, NOW)
+    assert await redis.hlen(keys.INBOX_TRIES) == 0
+
+
+async def test_what_was_given_up_is_kept_until_it_is_replayed_and_done(redis):
+    inbox = Inbox(redis)
+    await kept(inbox, "a")
+    (entry,) = await inbox.take(10)
+    for _ in range(3):
+        await inbox.failed(entry, "why", NOW)
+    assert await inbox.kept({"a", "b"}, NOW) == {"a"}
+
+
+async def test_where_a_look_ended_is_told_once(redis):
+    inbox = Inbox(redis)
+    assert await inbox.take_place() == TOP
+    await inbox.go_on_at(Place("v1_172 3", NOW))
+    assert [await inbox.take_place(), await inbox.take_place()] == [Place("v1_172 3", NOW), TOP]

@@ -55,5 +55,5 @@ async def test_the_log_says_who_resumed_what(redis):
     with capture_logs() as lines:
         await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
     assert lines == [
-        {"event": "resumed", "log_level": "warning", "installation": 7, "org": "acme", "pool": "linux", "by": "mona"}
+        {"event": "resumed", "log_level": "info", "installation": 7, "org": "acme", "pool": "linux", "by": "mona"}
     ]

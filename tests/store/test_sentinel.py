@@ -48,9 +48,10 @@ def ports(tmp_path):
     with (
         running(tmp_path, "primary", [f"port {primary}"]),
         running(tmp_path, "replica", [f"port {replica}", f"replicaof 127.0.0.1 {primary}"]),
-        running(tmp_path, "sentinel", watched, "--sentinel"),
     ):
-        yield primary, replica, sentinel
+        asyncio.run(answered(lambda: follows(replica)))  # before anybody looks: a Sentinel looks every ten seconds
+        with running(tmp_path, "sentinel", watched, "--sentinel"):
+            yield primary, replica, sentinel
 
 
 async def answered(ask):
@@ -72,6 +73,7 @@ async def test_after_a_failover_everything_is_written_to_the_new_primary(ports):
         await answered(lambda: kept_by(replica, 7))
         await answered(lambda: failover(watcher))
         await answered(lambda: has_role(replica, "master"))
+        await demote(primary, replica)
         await answered(lambda: has_role(primary, "slave"))
         await answered(lambda: enrolled(schedule, 8))
         assert await kept_by(replica, 7) == 1.0, "what was written before has come along"
@@ -88,6 +90,19 @@ async def enrolled(schedule, installation):
 async def failover(watcher):
     """Until the Sentinel knows of the replica, it refuses."""
     return await watcher.execute_command("SENTINEL", "FAILOVER", "main")
+
+
+async def demote(port, new):
+    """What a Sentinel does to the old primary, when it has looked for ten seconds whether that is one still."""
+    async with connect(f"redis://127.0.0.1:{port}") as redis, redis.pipeline() as orders:
+        await orders.execute_command("REPLICAOF", "127.0.0.1", new)
+        await orders.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        await orders.execute()
+
+
+async def follows(port):
+    async with connect(f"redis://127.0.0.1:{port}") as redis:
+        return True if (await redis.info("replication"))["master_link_status"] == "up" else None
 
 
 async def has_role(port, role):

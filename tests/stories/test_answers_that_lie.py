@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from ghapp.health.verdict import State
+from ghapp.health.report import report_on
+from ghapp.health.verdict import State, judge
 from jobs.confirm import confirm_installation
 from jobs.installations import discover_installations
+from jobs.report import _fleet
 from jobs.sweep import sweep_installation
+from tests.stories.test_main_job import at_work
 
 RUNNERS = 250
 AS_BEFORE = {State.HEALTHY}
@@ -77,6 +80,24 @@ LIES = {
 }
 
 
+async def is_told(it, flaws):
+    """A metric counts what was wrong; and while it is, the report says so and the reason is each runner's."""
+    counted = await it.house.counters.all()
+    org = (await it.house.installations.one(it.installation)).org
+    for flaw in flaws - {"", "OrganizationRenamed"}:
+        assert counted[f'ghapp_sweeps_total{{org="{org}",outcome="{flaw}"}}'] > 0
+    survey = await it.house.runners.survey(it.installation)
+    if survey.failing_since is None:
+        return
+    acme = await it.house.installations.one(it.installation)
+    assert f"`{survey.failure}`" in report_on(await _fleet(it.house, acme, None, it.clock()), it.clock()).summary
+    limits = it.settings.of(org).evidence
+    verdicts = [
+        judge(each, survey, it.clock(), limits) for each in (await it.house.runners.all(it.installation)).values()
+    ]
+    assert {each.reason for each in verdicts if each.state is State.UNKNOWN} <= {survey.failure}
+
+
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 async def test_no_runner_that_works_is_lost_to(story, lie):
     async with story(runners=RUNNERS) as it:
@@ -91,11 +112,12 @@ async def test_no_runner_that_works_is_lost_to(story, lie):
             assert set(await it.states()) <= lie.states
         assert flaws <= lie.flaws
         assert flaws, "each sweep says how it went"
+        await is_told(it, flaws)
 
         lie.end(it.sandbox.control)
         await discover_installations(it.house)
         await it.live_through_an_interval()
-        last = await it.live_through_an_interval()
+        last = await it.live_through_an_interval()  # within two intervals, by itself
         assert (last.flaw, last.runners) == ("", RUNNERS)
         assert set(await it.states()) == AS_BEFORE
         account = it.account()
@@ -185,3 +207,40 @@ async def test_a_removed_installation_is_not_swept_any_more_and_loses_no_runner(
         assert await sweep_installation(it.house, it.installation) is None
         assert await it.house.schedule.next(it.installation) is None
         assert await it.replacements() == []
+
+
+async def test_an_organization_that_installs_it_again_is_swept_anew_and_loses_no_runner(story):
+    async with story(runners=RUNNERS) as it:
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
+        it.sandbox.control.uninstall("acme")
+        for _ in range(3):
+            await sweep_installation(it.house, it.installation)
+            await it.pass_(60)
+        await discover_installations(it.house)
+        (it.installation,) = it.sandbox.control.install("acme")
+        await discover_installations(it.house)
+        assert await it.house.schedule.next(it.installation) is not None
+        await it.live_through_an_interval()
+        assert (await it.live_through_an_interval()).flaw == ""
+        assert (await it.states())[State.HEALTHY] == RUNNERS
+        account = it.account()
+        assert account["wrongful_removals"] == account["wrongful_replacements"] == []
+        assert await it.replacements() == []
+
+
+@pytest.mark.parametrize("patience", ["", "replace_offline_after_seconds = 300"], ids=["", "offline is replaced"])
+async def test_one_that_is_shown_idle_and_offline_while_its_job_runs_is_let_be(story, patience):
+    async with story(runners=8, ephemeral=False, pool=patience) as it:
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
+        runner_id, job_id = await at_work(it)
+        it.sandbox.control.misreport("acme", ids=[runner_id], busy=False, status="offline")
+        for _ in range(16):  # for longer than a job's lease
+            await it.live_through_an_interval()
+        it.sandbox.control.no_faults()
+        assert runner_id in it.sandbox.world.orgs["acme"].fleet.roster.registered
+        assert await it.replacements() == []
+        it.sandbox.control.finish("acme", job_id=job_id)
+        await it.live_through_an_interval()
+        assert set(await it.states()) == AS_BEFORE

@@ -6,10 +6,12 @@ import msgspec
 import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
+from rq.timeouts import JobTimeoutException
 
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.verdict import Reason, State, judge
 from ghapp.work import Work
+from jobs import inbox
 from jobs.inbox import drain_inbox
 from jobs.sweep import sweep_installation
 
@@ -182,4 +184,35 @@ async def test_of_two_drains_at_once_one_waits_its_turn(story):
             await it.house.inbox.keep("1", "ping", b"{}")
             assert await drain_inbox(it.house) == 0
         assert it.house.desk.exists("rq:job:inbox-again"), "it is asked for again"
+        assert await drain_inbox(it.house) == 1
+
+
+async def test_a_stream_without_end_is_drained_by_one_job_after_the_other(story, monkeypatch):
+    async with story() as it:
+        await sweep_installation(it.house, it.installation)
+        runner = next(iter((await it.house.runners.all(it.installation)).values()))
+        monkeypatch.setattr(inbox, "LONGEST_SECONDS", 0.0)
+        monkeypatch.setattr(inbox, "MOST", 2)
+        for number in range(5):
+            await deliver(it, str(number), "queued", runner, job_id=number)
+        took = []
+        while await it.house.inbox.lag():
+            took.append(await drain_inbox(it.house))
+            assert it.house.desk.zcard("rq:scheduled:inbox") == len(took), "and each asks for the next"
+        assert took == [2, 2, 1]
+
+
+async def test_a_job_that_is_out_of_time_blames_no_delivery(story, monkeypatch):
+    async with story() as it:
+        await it.house.inbox.keep("1", "ping", b"{}")
+
+        async def out_of_time(*_args):
+            raise JobTimeoutException
+
+        with monkeypatch.context() as patched:
+            patched.setattr(inbox, "_take_effect", out_of_time)
+            for _ in range(4):
+                with pytest.raises(JobTimeoutException):
+                    await drain_inbox(it.house)
+        assert await it.house.inbox.dead() == []
         assert await drain_inbox(it.house) == 1

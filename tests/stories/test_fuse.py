@@ -186,3 +186,69 @@ async def test_a_pause_wins_over_everything(story, pool):
         await it.house.fuses.unpause(it.installation, pool)
         await it.live_through_an_interval()
         assert len(await it.replacements()) > 0
+
+
+DRY_RUN = '[remediation]\nmode = "dry-run"\n[fuse]\nwindow_seconds = 360\n'
+
+
+async def spared(it):
+    """How many would have been replaced, by the count that people see."""
+    counted = await it.house.counters.all()
+    return int(counted.get('ghapp_remediations_total{org="acme",outcome="dry-run"}', 0))
+
+
+async def test_in_dry_run_a_mass_loss_says_what_its_first_batch_would_be_and_the_fuse_goes_out_when_it_is_past(story):
+    async with story(runners=40, config=DRY_RUN) as it:
+        await settled(it)
+        it.sandbox.control.lose("acme", count=30)
+        await it.live_through_an_interval()
+        await it.live_through_an_interval()
+        assert (await position(it), await spared(it)) == (Position.PROVING, 3), "as if it acted"
+        for _ in range(4):
+            await it.live_through_an_interval()
+        assert (await position(it), (await fuse(it)).reason) == (Position.CLOSED, FuseReason.UNPROVEN)
+        for _ in range(4):
+            await it.live_through_an_interval()
+        assert await position(it) is Position.CLOSED, "and it does not trip again for the same"
+        (lost,) = it.sandbox.control.lose("acme", count=1)
+        await it.live_through_an_interval()
+        evidence = (await it.house.runners.some(it.installation, [lost]))[lost]
+        assert evidence.would_act_at is not None, "one more is told like any other"
+        assert [len(await it.told(f"fuse.{turn}")) for turn in ("tripped", "reset", "stopped")] == [1, 1, 0]
+        assert await it.replacements() == []
+
+
+async def test_in_dry_run_registrations_that_come_back_put_it_out_at_once(story):
+    async with story(runners=40, config=DRY_RUN) as it:
+        await settled(it)
+        lost = it.sandbox.control.lose("acme", count=30)
+        await it.live_through_an_interval()
+        assert await position(it) is Position.PROVING
+        it.sandbox.control.restore("acme", ids=lost)
+        await it.live_through_an_interval()
+        assert (await position(it), (await fuse(it)).reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
+        assert (await it.states())[State.HEALTHY] == 40
+
+
+async def test_what_a_dry_run_left_waiting_goes_through_proving_when_acting_begins(story):
+    async with story(runners=40, config=DRY_RUN) as it:
+        await settled(it)
+        it.sandbox.control.barren_controller(barren=True)
+        it.sandbox.control.lose("acme", count=30)
+        for _ in range(7):
+            await it.live_through_an_interval()
+        assert (await fuse(it)).reason is FuseReason.UNPROVEN
+        object.__setattr__(it.settings.policy.remediation, "mode", "act")
+        for _ in range(6):
+            await it.live_through_an_interval()
+        assert len(await it.replacements()) == 3, "nobody has shown yet that it helps"
+        assert await position(it) is Position.STOPPED
+
+
+async def test_in_dry_run_those_whose_turn_it_was_leave_their_place_to_the_next(story):
+    async with story(runners=40, config='[remediation]\nmode = "dry-run"\nper_sweep = 2\n[fuse]\nfloor = 9') as it:
+        await settled(it)
+        it.sandbox.control.lose("acme", count=6)
+        for _ in range(3):
+            await it.live_through_an_interval()
+        assert await spared(it) == 6

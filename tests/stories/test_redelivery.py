@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ghapp.github.hook import failed_attempts
+import pytest
+
+from ghapp.github import hook
+from jobs.inbox import drain_inbox
 from jobs.redeliver import redeliver_failed
 
 
@@ -22,8 +25,9 @@ async def while_away(it, jobs):
 
 async def written_down(it, attempts):
     """GitHub's record has a failed attempt a moment after its end."""
+    log = it.sandbox.world.deliveries.log
     async with asyncio.timeout(10):
-        while len(await failed_attempts(it.house.github, 0.0)) < attempts:  # noqa: ASYNC110
+        while len(it.sandbox.control.in_world(lambda: list(log(it.sandbox.app)))) < attempts:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -69,3 +73,56 @@ async def test_what_is_older_than_three_days_is_left(story):
         await while_away(it, 1)
         it.clock.now = it.sandbox.world.now() + 3 * 86_400 + 61
         assert await redeliver_failed(it.house) == 0
+
+
+async def kept_and_poisoned(it):
+    """It failed on its way, was asked for again, came, and cannot take effect."""
+    await while_away(it, 1)
+    it.clock.now = it.sandbox.world.now() + 60
+    assert await redeliver_failed(it.house) == 1
+    (came,) = it.hook.wait(it.taken + 1)[it.taken :]
+    it.taken += 1
+    guid = came.headers["x-github-delivery"]
+    await it.house.inbox.keep(guid, "workflow_job", b'{"workflow_job": 7}')
+    assert await drain_inbox(it.house) == 0
+    return guid
+
+
+async def test_a_dead_letter_is_kept_and_is_not_asked_for_again_though_its_first_attempt_failed(story):
+    async with story() as it:
+        guid = await kept_and_poisoned(it)
+        it.clock.pass_(3600)
+        assert await redeliver_failed(it.house) == 0
+        (letter,) = await it.house.inbox.dead()
+        assert letter.guid == guid
+        assert await it.house.inbox.well_until() == it.clock(), "what people must mend keeps nobody else waiting"
+
+
+@pytest.mark.parametrize("ahead", [7200, 90], ids=["two hours", "90 s"])
+async def test_a_clock_that_ran_ahead_for_a_while_hides_no_failure(story, ahead):
+    async with story() as it:
+        it.clock.pass_(ahead)
+        assert await redeliver_failed(it.house) == 0
+        missed = await while_away(it, 2)
+        it.clock.now = it.sandbox.world.now() + 60
+        assert await redeliver_failed(it.house) == 2
+        await it.receive(2)
+        assert await known_jobs(it) == set(missed)
+
+
+async def test_of_more_failures_than_one_look_reads_the_oldest_come_too(story, monkeypatch):
+    monkeypatch.setattr(hook, "PER_PAGE", 2)
+    monkeypatch.setattr(hook, "MOST_PAGES", 2)
+    async with story() as it:
+        missed = await while_away(it, 11)
+        it.clock.now = it.sandbox.world.now() + 60
+        came = 0
+        for _ in range(6):
+            asked = await redeliver_failed(it.house)
+            came += asked
+            await it.receive(asked)
+        assert came == 11, "each once"
+        assert await known_jobs(it) == set(missed)
+        for _ in range(6):
+            await redeliver_failed(it.house)
+        assert await it.house.inbox.well_until() >= it.clock() - 120, "and all is well again"
