@@ -4,7 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test picture bench simulate chaos check setup clean
+.PHONY: help run test picture bench simulate chaos check setup clean
+
+help:               ## what there is to make
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
 	@$(BIN)/ghapp up --sandbox
@@ -15,7 +18,7 @@ test: setup         ## the whole suite, in parallel, without a network
 picture: setup      ## the terminal in the README, from a real run
 	$(BIN)/python -m tests.picture docs/terminal.svg
 
-bench: setup        ## what it must reach, measured here in about three minutes; STRICT=1 fails when it does not
+bench: setup        ## what it must reach, measured here in about two minutes; STRICT=1 fails when it does not
 	@$(BIN)/python -m tests.bench $(if $(STRICT),--strict)
 
 simulate: setup     ## thousands of simulated days in virtual time, by seed: SEEDS=10000, from FIRST=0 on
@@ -33,12 +36,13 @@ check: setup        ## format, lint, types, architecture
 setup: $(STAMP)     ## just the environment
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "ghapp needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
+	  || { rm -rf $(VENV); echo "$(PYTHON) cannot make $(VENV); on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
 	@echo "installing into $(VENV) (once) …"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[embedded,dev]'
 	@touch $(STAMP)
 
-clean:
+clean:              ## as it was fetched
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -32,54 +33,109 @@ def redis_server() -> Path:
     raise ConfigurationError("GHAPP_REDIS_URL: not set, and there is no redis-server on PATH to embed; install one")
 
 
+class EmbeddedRedis:
+    """One on a Unix socket in its folder. Started when it is made.
+
+    Attributes:
+        url: where it is.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool) -> None:
+        """As `embedded_redis` takes it."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder, self._socket, self._durable = folder, folder / "redis.sock", durable
+        self.url = f"unix://{self._socket}"
+        self._require_alone()
+        self._process = self._start()
+
+    def wait(self) -> None:
+        """Return when it answers.
+
+        Raises:
+            ConfigurationError: it ended, or takes too long.
+        """
+        _wait_for(self._process, self._socket, self._folder)
+
+    def revive(self) -> None:
+        """Start it again if it has ended: by a kill, or out of memory. What is durable is read back."""
+        if self._process.poll() is not None:
+            self._process = self._start()
+
+    def end(self) -> None:
+        """End it, and return when it has."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _require_alone(self) -> None:
+        """Two on one folder would write into each other's data. A killed one leaves a socket where nobody answers."""
+        with socket.socket(socket.AF_UNIX) as caller:
+            try:
+                caller.connect(str(self._socket))
+            except OSError:
+                return
+        raise ConfigurationError(
+            f"GHAPP_STATE_DIR: another `ghapp up` keeps its Redis in {self._folder}; end it, or set another directory"
+        )
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._socket.unlink(missing_ok=True)
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "dir": str(self._folder),
+            "save": "",
+            "appendonly": "yes" if self._durable else "no",
+            "appendfsync": "everysec",
+            "loglevel": "warning",
+            "logfile": str(self._folder / "redis.log"),
+        }
+        command = [str(redis_server())]
+        for name, value in options.items():
+            command += [f"--{name}", value]
+        # A session of its own: Ctrl-C is for us, and Redis ends last.
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+
+
+@contextmanager
+def tended_redis(folder: Path, *, durable: bool) -> Iterator[EmbeddedRedis]:
+    """Run one while the block runs, which may have it revived; arguments and errors as of `embedded_redis`."""
+    redis = EmbeddedRedis(folder, durable=durable)
+    try:
+        redis.wait()
+        yield redis
+    finally:
+        redis.end()
+
+
 @contextmanager
 def embedded_redis(folder: Path, *, durable: bool) -> Iterator[str]:
-    """Run one while the block runs, on a Unix socket in `folder`; yields its URL.
+    """Run one while the block runs; yields its URL.
 
     Args:
         folder: made with mode 0700 when it is not there; holds the data.
         durable: write every change to disk within a second, and read them back at the start.
+
+    Raises:
+        ConfigurationError: there is no binary, another one has the folder, or it does not start.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    socket = folder / "redis.sock"
-    socket.unlink(missing_ok=True)
-    options = {
-        "port": "0",
-        "unixsocket": str(socket),
-        "unixsocketperm": "700",
-        "dir": str(folder),
-        "save": "",
-        "appendonly": "yes" if durable else "no",
-        "appendfsync": "everysec",
-        "loglevel": "warning",
-        "logfile": str(folder / "redis.log"),
-    }
-    command = [str(redis_server())]
-    for name, value in options.items():
-        command += [f"--{name}", value]
-    # A session of its own: Ctrl-C is for us, and Redis ends last.
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
-    try:
-        _wait_for(process, socket, folder)
-        yield f"unix://{socket}"
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with tended_redis(folder, durable=durable) as redis:
+        yield redis.url
 
 
-def _wait_for(process: subprocess.Popen[bytes], socket: Path, folder: Path) -> None:
+def _wait_for(process: subprocess.Popen[bytes], at: Path, folder: Path) -> None:
     from redis import Redis
     from redis.exceptions import RedisError
 
     ends = time.monotonic() + START_SECONDS
     while time.monotonic() < ends and process.poll() is None:
-        if socket.exists():
+        if at.exists():
             try:
-                with Redis(unix_socket_path=str(socket)) as redis:
+                with Redis(unix_socket_path=str(at)) as redis:
                     redis.ping()
             except RedisError:  # still loading its data
                 pass

@@ -9,17 +9,20 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+from redis.exceptions import RedisError
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.fitted import Fitted
 from ghapp.health.document import timestamp
 from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import State, judge
+from ghapp.log import redact
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.counters import Counters
@@ -38,6 +41,10 @@ EVENTS_SHOWN = 8
 REPLACED = "replaced"
 """Lost, and no longer missed."""
 
+POOL_WIDTH = 24
+SPARED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", REPLACED)
+"""Where there is little room: columns that nobody is in."""
+
 COLUMNS = (*(state.value for state in State), REPLACED)
 KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
 
@@ -51,9 +58,12 @@ async def _show(site: Site) -> None:
     console = Console()
     if site.setup_key is not None:
         await _set_up(site, site.setup_key, console)
-    with Live(console=console, refresh_per_second=2) as live:
+    if site.sandbox is not None:
+        # Once, above what is drawn anew: a line that is to be copied must stand still, and be broken by nobody.
+        console.print(await _hints(site), soft_wrap=True)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         async for frame in frames(site):
-            live.update(frame)
+            live.update(frame, refresh=True)
 
 
 async def frames(site: Site) -> AsyncIterator[Group]:
@@ -61,16 +71,26 @@ async def frames(site: Site) -> AsyncIterator[Group]:
     settings, sandbox = site.settings, site.sandbox
     redis = connect(settings.redis_url or "")
     began, lost = time.time(), 0
-    hints = await _hints(site, redis) if sandbox is not None else Group()
+    panels: list[Panel] = []
     while True:
         site.tend()
-        fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
+        try:
+            fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
+        except RedisError as error:  # it may restart, or be slow: the roles wait for it, and so do we
+            yield Group(*panels, _away(error), _footer(lost, settings))
+            await asyncio.sleep(0.5)
+            continue
         seen = any(runners for runners, _ in fleets)
         if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
             lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
         panels = [panel for _, panel in fleets] or [_nowhere(settings)]
-        yield Group(*panels, _footer(lost), hints)
+        yield Group(*panels, _footer(lost, settings))
         await asyncio.sleep(0.5)
+
+
+def _away(error: RedisError) -> Text:
+    why = redact(str(error)).rstrip(".")
+    return Text(f"Redis does not answer; it is asked again, and what is above is of before. ({why})", "bold red")
 
 
 async def _set_up(site: Site, key: str, console: Console) -> None:
@@ -84,9 +104,7 @@ async def _set_up(site: Site, key: str, console: Console) -> None:
 
 def invitation(settings: Settings, key: str) -> Text:
     """Where /setup is, for a browser here and for one elsewhere."""
-    host, port = settings.listen
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a name is looked up, none is bound
-    address = f"http://{f'[{here}]' if ':' in here else here}:{port}"
+    address = _here(settings)
     return Text.assemble(
         ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
         (f"    {address}/setup\n\n", "bold cyan"),
@@ -94,6 +112,13 @@ def invitation(settings: Settings, key: str) -> Text:
         f"    {settings.public_url or address}/setup?key={key}\n\n",
         ("Everything else starts by itself when that is done. Ctrl-C ends it.\n", "dim"),
     )
+
+
+def _here(settings: Settings) -> str:
+    """The address of the web role, from this machine."""
+    host, port = settings.listen
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a name is looked up, none is bound
+    return f"http://{f'[{here}]' if ':' in here else here}:{port}"
 
 
 def _nowhere(settings: Settings) -> Panel:
@@ -114,16 +139,22 @@ async def _fleet(settings: Settings, redis: Any, installation: Installation) -> 
         pools.setdefault(pool, Counter())[state] += 1
     fuses = await Fuses(redis).all(installation.id)
     table = Table(box=None, header_style="bold")
-    table.add_column("pool")
+    table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
     for state in COLUMNS:
         table.add_column(state, justify="right", style=COLOURS[state])
     table.add_column("fuse")
     for pool, counts in sorted(pools.items()):
         cells = [str(counts[state] or "") for state in COLUMNS]
         table.add_row(pool, *cells, fuses.get(pool, Fuse()).position.value)
-    cost = await _cost(redis, org)
+    cost = Text(await _cost(redis, org), "dim")
+    if survey.failing_since is not None:
+        since = timestamp(survey.failing_since)[11:19]
+        cost = Text(
+            f"no complete list since {since}: {survey.failure}; nobody is taken for lost by that", "bold yellow"
+        )
     news = await _news(redis, installation.id)
-    body = Group(table, Text(), Text(cost, "dim"), Text(), *news)
+    empty = [state for state in SPARED_FIRST if not any(counts[state] for counts in pools.values())]
+    body = Group(Fitted(table, empty), Text(), cost, Text(), *news)
     return survey.total, Panel(body, title=f"{org}: {survey.total} runners registered")
 
 
@@ -136,14 +167,12 @@ async def _cost(redis: Any, org: str) -> str:
     billable = counted.get(f'ghapp_sweep_billable_calls_total{{org="{org}"}}', 0)
     seconds = counted.get(f'ghapp_sweep_seconds_total{{org="{org}"}}', 0)
     mean = 1000 * seconds / sweeps if sweeps else 0
-    return f"{sweeps:.0f} sweeps, {calls:.0f} calls of them {billable:.0f} billable, {mean:.0f} ms a sweep"
+    return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms a sweep"
 
 
 async def _news(redis: Any, installation: int) -> list[Text]:
     rows = await Events(redis).latest(installation, EVENTS_SHOWN)
-    return [_line(msgspec.json.decode(row)) for _, row in rows] or [
-        Text(f"{timestamp(time.time())}  nothing has happened yet", "dim")
-    ]
+    return [_line(msgspec.json.decode(row)) for _, row in rows] or [Text("nothing has happened yet", "dim")]
 
 
 def _line(event: dict[str, Any]) -> Text:
@@ -153,19 +182,23 @@ def _line(event: dict[str, Any]) -> Text:
     return Text.assemble((f"{when}  ", "dim"), (f"{kind:<16}", colour), f"  {event['subject']}  ", (reason, "dim"))
 
 
-async def _hints(site: Site, redis: Any) -> Group:
+async def _hints(site: Site) -> Text:
     """What to try while the sandbox runs; the token ends with it."""
-    secret, _ = await Tokens(redis).create("sandbox", ("acme",), ("read",), time.time())
-    host, port = site.settings.listen
+    async with connect(site.settings.redis_url or "") as redis:
+        secret, _ = await Tokens(redis).create("sandbox", ("acme",), ("read",), time.time())
+    address, opened = _here(site.settings), f". {site.settings.state_dir}/env &&"
     lines = {
-        "ask it ": f"curl -H 'Authorization: Bearer {secret}' 'http://{host}:{port}/v1/orgs/acme/runners?limit=1'",
+        "ask it ": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
+        "API    ": f"{address}/docs",
         "checks ": f"{site.settings.web_url}/acme/.github/runs",
-        "gate   ": f". {site.settings.state_dir}/env && ghapp gate acme rollout pink",
-        "explain": f". {site.settings.state_dir}/env && ghapp runners --state invalidated",
+        "fleet  ": f"{opened} ghapp runners --state invalidated",
+        "gate   ": f"{opened} ghapp gate acme rollout pink",
     }
-    return Group(*(Text.assemble((f"{what}  ", "dim"), said, overflow="fold") for what, said in lines.items()))
+    intro = "A simulated GitHub, and 300 runners at work. In another terminal, or a browser:"
+    told = [Text.assemble((f"{what}  ", "dim"), said) for what, said in lines.items()]
+    return Text("\n").join([Text(intro, "bold"), *told, Text()])
 
 
-def _footer(lost: int) -> Text:
-    incident = f"Incident: {lost} registrations vanished in {INCIDENT_POOL}. " if lost else ""
-    return Text(f"{incident}Ctrl-C ends everything.", "bold" if lost else "dim")
+def _footer(lost: int, settings: Settings) -> Text:
+    incident = f"Incident: {lost} registrations vanished in {INCIDENT_POOL}.\n" if lost else ""
+    return Text.assemble((incident, "bold"), (f"Ctrl-C ends everything. Log: {settings.state_dir}/ghapp.log", "dim"))

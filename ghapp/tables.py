@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.fitted import Fitted
 from ghapp.health.cluster.clusterside import Unseen
 from ghapp.health.document import timestamp
 
@@ -31,21 +32,23 @@ def sweeps_table(accounts: Iterable[Any]) -> Table:
     """What each sweep found and cost."""
     table = _table("org", "runners", "suspects", "calls", "billable", "ms", "calls left", "next in", "flaw")
     for each in accounts:
-        cells = (each.runners, each.suspects, each.calls, each.billable, round(each.milliseconds), each.left)
+        seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # none were listed
+        cells = (*seen, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
     return table
 
 
-def runners_table(documents: Sequence[Mapping[str, Any]]) -> Table:
-    """The fleet, a line each."""
+def runners_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """The fleet, a line each; where there is little room, without what is the same in all lines, or told by a name."""
     table = _table("org", "pool", "runner", "id", "state", "reason", "seen")
     for each in documents:
         age = "never" if each["age_seconds"] is None else f"{each['age_seconds']:.0f} s ago"
         table.add_row(
             each["org"], each["pool"], each["name"], str(each["runner_id"]), _state(each), each["reason"], age
         )
-    table.caption = f"{len(documents)} runners"
-    return table
+    told_by_name = all(each["name"].startswith(str(each["pool"])) for each in documents)
+    spare = [*_same("org", documents), *(["pool"] if told_by_name else []), "id"]
+    return Group(Fitted(table, spare), _count(documents, "runner"))
 
 
 def explanation(document: Mapping[str, Any]) -> RenderableType:
@@ -94,9 +97,14 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]]) -> RenderableType:
     for each in phantoms:
         place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
         table.add_row(each["org"], Text(place), each["kind"], each["reason"], each["since"])
-    table.caption = f"{len(phantoms)} phantoms: counted as runners, and none"
+    count = Text.assemble(_count(phantoms, "phantom"), (": counted as runners, and none", "dim italic"))
     advice = {each["reason"]: each["advice"] for each in phantoms}
-    return Group(table, *(Text(f"{reason} → {what}") for reason, what in advice.items()))
+    return Group(
+        Text(),
+        Fitted(table, [*_same("org", phantoms), "kind"]),
+        count,
+        *(Text(f" {reason} → {what}") for reason, what in advice.items()),
+    )
 
 
 def unseen_line(unseen: Sequence[Unseen], now: float) -> Text:
@@ -104,14 +112,22 @@ def unseen_line(unseen: Sequence[Unseen], now: float) -> Text:
     times = [each.seen_at for each in unseen if each.seen_at is not None]
     seen = f"last seen {_ago(now - min(times))} ago" if times else "never seen"
     names = ", ".join(each.namespace for each in unseen)
-    return Text(f"the cluster was {seen} ({names}); start `ghapp watch`", no_wrap=True, overflow="ignore")
+    return Text(
+        f"the cluster was {seen} ({names}): see that `ghapp watch` runs, and `ghapp doctor`",
+        no_wrap=True,
+        overflow="ignore",
+    )
 
 
-def tokens_table(tokens: Iterable[Any]) -> Table:
+def tokens_table(tokens: Iterable[Any], now: float) -> Table:
     """All tokens, without their secrets."""
-    table = _table("id", "name", "orgs", "scopes")
+    table = _table("id", "name", "orgs", "scopes", "made", "expires")
     for each in tokens:
-        table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes))
+        made, expires = timestamp(each.created_at)[:10], Text("never" if each.expires_at is None else "")
+        if each.expires_at is not None:
+            over = each.expires_at <= now
+            expires.append(f"{timestamp(each.expires_at)[:10]}{', over' if over else ''}", "red" if over else "")
+        table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes), made, expires)
     return table
 
 
@@ -137,6 +153,15 @@ def letters_table(letters: Iterable[Any]) -> Table:
     for each in letters:
         table.add_row(timestamp(each.at), each.guid, each.event, Text(each.why))
     return table
+
+
+def _same(column: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The column, if it says the same in each line."""
+    return [column] if len({each[column] for each in documents}) == 1 else []
+
+
+def _count(things: Sequence[Any], name: str) -> Text:
+    return Text(f" {len(things)} {name}{'' if len(things) == 1 else 's'}", "dim italic")
 
 
 def _ago(seconds: float) -> str:

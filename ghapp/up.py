@@ -13,7 +13,6 @@ import os
 import secrets
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from ghapp.credentials import kept
-from ghapp.embedded import embedded_redis
+from ghapp.embedded import EmbeddedRedis, tended_redis
 from ghapp.errors import ConfigurationError, GhappError
+from ghapp.listening import require_free
 from ghapp.settings import Settings
 
 BEHIND = ("worker", "worker", "clock")
@@ -92,10 +92,14 @@ class Site:
     """
 
     def __init__(
-        self, environ: Mapping[str, str], sandbox: Sandbox | None, start: Callable[[str, Mapping[str, str]], _Role]
+        self,
+        environ: Mapping[str, str],
+        sandbox: Sandbox | None,
+        start: Callable[[str, Mapping[str, str]], _Role],
+        own_redis: EmbeddedRedis | None = None,
     ) -> None:
         """`start` starts a role and answers for its end."""
-        self._environ, self._start = environ, start
+        self._environ, self._start, self._own_redis = environ, start, own_redis
         self.settings, self.sandbox = Settings.read(environ), sandbox
         self.setup_key: str | None = None
         if self.settings.credentials is None:
@@ -107,6 +111,8 @@ class Site:
     def tend(self) -> None:
         """Start again what died, and the roles that waited for the App; to be called again and again."""
         _heed_interruption()
+        if self._own_redis is not None:
+            self._own_redis.revive()
         for role in self._roles:
             role.revive()
         if self.settings.credentials is None and kept(self.settings.state_dir) is not None:
@@ -149,7 +155,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
     with ExitStack() as stack:
         environ = dict(environ)
         settings = Settings.read(environ)
-        _require_free(*settings.listen)
+        require_free(*settings.listen)
         bench = None
         home = settings.state_dir
         if sandbox:
@@ -158,12 +164,14 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
             bench = stack.enter_context(_sandbox(home, f"http://{host}:{port}/webhook"))
             environ |= _sandbox_environment(bench.description, home)
         _make(home)
+        own = None
         if settings.redis_url is None:
-            environ["GHAPP_REDIS_URL"] = stack.enter_context(embedded_redis(home / "redis", durable=not sandbox))
+            own = stack.enter_context(tended_redis(home / "redis", durable=not sandbox))
+            environ["GHAPP_REDIS_URL"] = own.url
         if sandbox:
             _leave_word(home, environ)
         log_file = stack.enter_context(home.joinpath("ghapp.log").open("ab"))
-        show(Site(environ, bench, lambda name, environ: stack.enter_context(_role(name, environ, log_file))))
+        show(Site(environ, bench, lambda name, environ: stack.enter_context(_role(name, environ, log_file)), own))
 
 
 def _leave_word(home: Path, environ: Mapping[str, str]) -> None:
@@ -173,19 +181,6 @@ def _leave_word(home: Path, environ: Mapping[str, str]) -> None:
     file = home / "env"
     file.touch(mode=0o600)
     file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in ours.items()))
-
-
-def _require_free(host: str, port: int) -> None:
-    """Said here, at once: a web role that cannot listen would only be started again and again."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            raise ConfigurationError(
-                f"GHAPP_LISTEN: cannot listen at {host}:{port}: {error.strerror}; try another, like --port 8001"
-            ) from None
 
 
 def _make(state_dir: Path) -> None:
@@ -240,10 +235,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
     ready = folder / "sandbox.json"
-    with ready.open("wb") as out:
+    # Nothing but what is drawn there may come to the terminal.
+    with ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
             [sys.executable, "-m", "ghapp.sandbox", "--rollout", "--port", "0", "--webhook-url", webhook_url],
             stdout=out,
+            stderr=log_file,
             start_new_session=True,
         )
     try:

@@ -25,7 +25,7 @@ def take(site: Site) -> None:
     frame = asyncio.run(asyncio.wait_for(_healed(site), PATIENCE_SECONDS))
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True, color_system="truecolor")
-        console.print(Group(*frame.renderables[:-1]))  # without the lines to paste: they bear a token
+        console.print(frame)  # the lines to paste are not of it: they bear a token
     Path(sys.argv[1]).write_text(console.export_svg(title="ghapp up --sandbox"))
 
 

@@ -12,11 +12,13 @@ from click.exceptions import NoArgsIsHelpError
 
 from ghapp import log
 from ghapp.cli import deliveries, doctor, fleet, gate, remediation, roles, tokens
-from ghapp.cli.opening import FAILED, MISUSED, UnknownOrgError
+from ghapp.cli.opening import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
     GhappError,
     GitHubUnavailableError,
+    NotFoundError,
+    PermissionMissingError,
     StoreUnavailableError,
     UnauthorizedError,
 )
@@ -34,15 +36,18 @@ def in_one_line() -> Iterator[None]:
     except NoArgsIsHelpError:  # no mistake: whoever gives a group no command is shown them
         raise
     except click.UsageError as error:
-        usage = "" if error.ctx is None else f"; see `{error.ctx.command_path} --help`"
-        _give_up(error.format_message().rstrip(".") + usage, MISUSED)
-    except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError) as error:
+        usage = "" if error.ctx is None else f"see `{error.ctx.command_path} --help`"
+        said = error.format_message().rstrip(".")
+        _give_up(f"{said} {usage.capitalize()}" if said.endswith("?") else f"{said}; {usage}".rstrip("; "), MISUSED)
+    except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError, UnknownPoolError) as error:
         _give_up(str(error), MISUSED)
     except RedisError as error:
-        why = shorten(log.redact(str(error)), LONGEST_SHOWN, placeholder=" …")
+        why = shorten(log.redact(str(error)), LONGEST_SHOWN, placeholder=" …").rstrip(".")
         _give_up(f"Redis does not answer: {why}; check GHAPP_REDIS_URL", MISUSED)
     except GitHubUnavailableError as error:
         _give_up(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
+    except (NotFoundError, PermissionMissingError) as error:
+        _give_up(f"{error}; check GHAPP_GITHUB_API_URL, or see `ghapp doctor`", FAILED)
     except GhappError as error:
         _give_up(str(error), FAILED)
 
@@ -71,7 +76,10 @@ class Group(click.Group):
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="ghapp")
 def main() -> None:
-    """Watches the registrations of self-hosted GitHub Actions runners, and has the lost ones replaced."""
+    """Watches the registrations of self-hosted GitHub Actions runners, and has the lost ones replaced.
+
+    Example: ghapp up --sandbox
+    """
 
 
 for command in (

@@ -14,7 +14,10 @@ from ghapp.settings import Settings
 
 @click.group()
 def deliveries() -> None:
-    """Deliveries that were given up after three tries."""
+    """Deliveries that were given up after three tries.
+
+    Example: ghapp deliveries dead
+    """
 
 
 @deliveries.command("dead")
@@ -26,14 +29,19 @@ def dead_deliveries(*, as_json: bool) -> None:
     """
     letters = run(_dead_letters(settings_here()))
     if as_json:
-        click.echo(json.dumps([letter._asdict() for letter in letters]))
+        from ghapp.health.document import timestamp
+
+        click.echo(json.dumps([{**letter._asdict(), "at": timestamp(letter.at)} for letter in letters]))
+        return
+    if not letters:
+        click.echo("no delivery was given up")
         return
     from ghapp.tables import letters_table
 
     show(letters_table(letters))
 
 
-@deliveries.command("replay")
+@deliveries.command("replay", short_help="Let one, or all, take effect after all.")
 @click.argument("guid", required=False)
 @click.option("--all", "everything", is_flag=True, help="All that were given up.")
 def replay_deliveries(guid: str | None, *, everything: bool) -> None:

@@ -17,7 +17,7 @@ from ghapp.errors import GhappError
 from ghapp.settings import Settings
 
 
-@click.command()
+@click.command(short_help="Sweep now; print what was found and what it cost.")
 @click.option("--org", help="Only this organization.")
 @click.option("--dry-run", is_flag=True, help="Record what is seen, and do nothing about it.")
 def sweep(org: str | None, *, dry_run: bool) -> None:
@@ -45,7 +45,7 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
         await house.redis.ping()  # before GitHub is asked for what could not be kept
         await installations_module.discover_installations(house)
         for installation in await chosen(house.installations, org):
-            with Progress(transient=True) as bar:
+            with Progress(transient=True, disable=not sys.stdout.isatty()) as bar:
                 pages = partial(bar.update, bar.add_task(f"{installation.org}: pages", total=None))
                 account = await sweep_module.sweep_installation(
                     house, installation.id, act=act, progress=partial(_advance, pages)
@@ -60,7 +60,7 @@ def _advance(pages: Callable[..., None], done: int, of: int) -> None:
     pages(completed=done, total=of)
 
 
-@click.command()
+@click.command(short_help="The fleet as known now.")
 @click.option("--org", help="Only this organization.")
 @click.option("--state", help="Only runners in this state.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
@@ -96,7 +96,7 @@ def runners(org: str | None, state: str | None, *, as_json: bool) -> None:
         show(unseen_line(known.unseen, time.time()))
 
 
-@click.command()
+@click.command(short_help="One runner: its state, and the evidence for it.")
 @click.argument("org")
 @click.argument("name_or_id")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")

@@ -84,4 +84,4 @@ class Look:
         if not self._settings.namespaces:
             return None
         since = self._clock() - LOOP_SECONDS
-        return await Deaths(self._redis, self._clock).recent(installation, since, MOST_DEATHS)
+        return await Deaths(self._redis, self._clock).unclean(installation, since, MOST_DEATHS)

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.health.installation import Installation
@@ -24,6 +26,10 @@ PIPED_WIDTH = 250
 
 class UnknownOrgError(GhappError):
     """The command line names an organization where the App is not installed."""
+
+
+class UnknownPoolError(GhappError):
+    """The command line names a pool that the organization does not have."""
 
 
 def settings_here() -> Settings:
@@ -93,10 +99,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def show(renderable: Any) -> None:
-    """Print a table, as wide as it needs to be where nobody looks."""
+    """Print a table, as wide as it needs to be where nobody looks; no colours there, and no blanks at a line's end."""
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:  # for grep, nothing is cut off
-        console = Console(width=PIPED_WIDTH)
-    console.print(renderable)
+    if console.is_terminal:
+        console.print(renderable, crop=False)  # the terminal may wrap a line, but nothing of it is lost
+        return
+    console = Console(width=PIPED_WIDTH, color_system=None)
+    with console.capture() as captured:
+        console.print(renderable, crop=False)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

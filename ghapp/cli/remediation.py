@@ -5,10 +5,12 @@ from __future__ import annotations
 import getpass
 import os
 import time
+from typing import Any
 
 import click
 
-from ghapp.cli.opening import chosen, opened, run, settings_here
+from ghapp.cli.opening import UnknownPoolError, chosen, opened, run, settings_here
+from ghapp.health.installation import Installation
 from ghapp.settings import Settings
 
 
@@ -21,8 +23,9 @@ def pause(org: str, pool: str | None, why: str) -> None:
 
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance"
     """
-    run(_pause(settings_here(), org, pool, why))
-    click.echo(f"paused: {org}{'/' + pool if pool else ''}")
+    name = run(_pause(settings_here(), org, pool, why))
+    beside = f" --pool {pool}" if pool else ""
+    click.echo(f"paused: {name}{'/' + pool if pool else ''}, until `ghapp resume {name}{beside}`")
 
 
 @click.command()
@@ -39,13 +42,37 @@ def resume(org: str, pool: str | None) -> None:
         click.echo(line)
 
 
-async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> None:
+async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> str:
+    """Pause, and say how the org writes its name.
+
+    Raises:
+        UnknownPoolError: a name that was mistyped would stop nothing.
+    """
     from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
     from ghapp.store.installations import Installations
 
     async with opened(settings) as redis:
         (installation,) = await chosen(Installations(redis), org)
+        if pool is not None and pool not in (known := await _pools(settings, redis, installation)):
+            names = ", ".join(sorted(known)) or "none"
+            raise UnknownPoolError(f"--pool {pool}: {installation.org} has no such pool; it has {names}")
         await Fuses(redis).pause(installation.id, pool or WHOLE_ORG, Pause(_user(), why, time.time()))
+        return installation.org
+
+
+async def _pools(settings: Settings, redis: Any, installation: Installation) -> set[str]:
+    """The configured ones, those that runners are in, and those that have a fuse."""
+    from ghapp.health.pools import pool_of
+    from ghapp.store.fuses import Fuses
+    from ghapp.store.runners import Runners
+
+    rules = settings.pools_of(installation.org)
+    runners = (await Runners(redis).all(installation.id)).values()
+    return {
+        *(rule.name for rule in rules),
+        *(pool_of(each.labels, each.custom_labels, rules) for each in runners),
+        *await Fuses(redis).all(installation.id),
+    }
 
 
 async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:

@@ -37,10 +37,12 @@ def web() -> None:
 
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 GHAPP_LISTEN=0.0.0.0:8000 ghapp web
     """
+    from ghapp.listening import require_free
     from ghapp.web.app import serve
 
     settings = read()
     require_redis(settings)
+    require_free(*settings.listen)
     serve(settings)
 
 
@@ -62,7 +64,7 @@ def clock() -> None:
     asyncio.run(importlib.import_module("jobs.schedule").keep_time(read()))
 
 
-@click.command()
+@click.command(short_help="Watch runners' pods in Kubernetes.")
 def watch() -> None:
     """Watch runners' pods in Kubernetes: how each ends, and what is there. Two may run; one of them records.
 

@@ -15,7 +15,10 @@ from ghapp.errors import GhappError
 
 @click.group()
 def token() -> None:
-    """Bearer tokens of controllers."""
+    """Bearer tokens of controllers.
+
+    Example: ghapp token create --org acme --scope read --name arc-controller
+    """
 
 
 @token.command("create")
@@ -32,21 +35,36 @@ def create_token(
     Example: ghapp token create --org acme --scope read --name arc-controller
     """
     from ghapp.health.document import timestamp
+    from ghapp.store.installations import Installations
     from ghapp.store.tokens import Tokens
 
     settings, now = settings_here(), time.time()
     expires_at = now + expires_days * 86400 if expires_days else None
 
+    absent: list[str] = []
+
     async def create() -> Any:
         async with opened(settings) as redis:
+            installed = {each.org.lower() for each in await Installations(redis).all()}
+            absent.extend(org for org in orgs if org.lower() not in installed)
             return await Tokens(redis).create(name, orgs, scopes, now, expires_at)
 
     secret, made = run(create())
+    for org in absent:
+        click.echo(f"ghapp: note: {org}: the App is not installed there; the token opens it when it is", err=True)
     if not as_json:
         click.echo(secret)
         return
     shown = {"id": made.id, "token": secret, "name": name, "orgs": orgs, "scopes": scopes}
     click.echo(json.dumps({**shown, "expires_at": None if expires_at is None else timestamp(expires_at)}))
+
+
+def _document(token: Any) -> dict[str, Any]:
+    """What is shown of a token: its times as everywhere in our JSON."""
+    from ghapp.health.document import timestamp
+
+    expires_at = None if token.expires_at is None else timestamp(token.expires_at)
+    return {**asdict(token), "created_at": timestamp(token.created_at), "expires_at": expires_at}
 
 
 @token.command("list")
@@ -67,9 +85,9 @@ def list_tokens(*, as_json: bool) -> None:
 
     tokens = run(read())
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in tokens]))
+        click.echo(json.dumps([_document(each) for each in tokens]))
         return
-    show(tokens_table(tokens))
+    show(tokens_table(tokens, time.time()))
 
 
 @token.command("revoke")

@@ -17,6 +17,7 @@ from ghapp.sandbox.control import Control
 from ghapp.sandbox.control.http import routes as control_routes
 from ghapp.sandbox.pages.checkruns import CheckRunPages
 from ghapp.sandbox.pages.manifest import ManifestPages
+from ghapp.sandbox.pages.runners import RunnerPages
 from ghapp.sandbox.rest.answers import Refusal
 from ghapp.sandbox.rest.routes import routes as rest_routes
 from ghapp.sandbox.world import World
@@ -38,6 +39,7 @@ def application(
             *ManifestPages(world).routes(),
             *control_routes(control, describe),
             Route(controller.PATH, control.controller.__call__, methods=["POST"]),
+            *RunnerPages(world).routes(),
             *CheckRunPages(world).routes(),
         ],
         exception_handlers={HTTPException: _refuse},

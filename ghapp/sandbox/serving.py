@@ -18,6 +18,8 @@ from ghapp.sandbox.wire import BreakableProtocol
 BACKLOG = 2048
 START_SECONDS = 10
 STOP_SECONDS = 5
+GOODBYE_SECONDS = 0.01
+"""What connections have to say that they are closed."""
 
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
 Chores = Callable[[], list[Coroutine[Any, Any, None]]]
@@ -40,7 +42,7 @@ class Serving:
         self.url = f"http://{host}:{self._socket.getsockname()[1]}"
         self._ready = threading.Event()
         self._failures: list[Exception] = []
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     def serve(self, build: Callable[[Lifespan], Starlette], chores: Chores, *, keep_alive_seconds: int = 5) -> None:
@@ -59,7 +61,7 @@ class Serving:
                 outcomes = await asyncio.gather(*tasks, return_exceptions=True)
                 self._failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
 
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 build(living),
                 http=BreakableProtocol,
@@ -83,7 +85,7 @@ class Serving:
     def stop(self) -> None:
         """Ends at once; what is being answered is broken off. Raises what broke in the background meanwhile."""
         if self._server is not None:
-            self._server.should_exit = self._server.force_exit = True
+            self._server.end()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
         self._socket.close()
@@ -108,3 +110,37 @@ class Serving:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.stop)
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's, but it ends when it is told to. Theirs looks now and then, and tests start it a thousand times."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def end(self) -> None:
+        """Have it end; from any thread, and at any time."""
+        self.should_exit = self.force_exit = True
+        if self._told is not None:
+            loop, told = self._told
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
+                loop.call_soon_threadsafe(told.set)
+
+    async def main_loop(self) -> None:
+        """Serve until told to end; without a `Date` there is nothing to do meanwhile."""
+        told = asyncio.Event()
+        self._told = asyncio.get_running_loop(), told
+        if not await self.on_tick(0):  # after that: who told us before, could not be heard
+            await told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let go of everyone at once; and end the chores in order, not in the midst of a connection that they make."""
+        for server in self.servers:
+            server.close()
+        for each in sockets or []:
+            each.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(GOODBYE_SECONDS)
+        await self.lifespan.shutdown()

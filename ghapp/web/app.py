@@ -24,7 +24,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.inbox import Inbox
 from ghapp.store.tokens import Tokens
-from ghapp.web import openapi
+from ghapp.web import home, openapi
 from ghapp.web.auth import Gate
 from ghapp.web.claims import Claims
 from ghapp.web.deaths import PostMortems
@@ -78,6 +78,7 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
             *Events(redis, reads, gate, clock, stopping).routes(),
             *Status(settings, redis, reads, clock).routes(),
             *openapi.routes(),
+            *home.routes(lambda: bool(setup.webhook_secrets())),
         ],
         exception_handlers={
             HTTPException: _as_problem,

@@ -14,6 +14,9 @@ CONTENT_SECURITY_POLICY = frame.headers()
 LINKED = re.compile(r"`([^`]+)`|\[(\w+)\]")
 """Code, and the name of a document, in what the description says."""
 
+ENVIRONMENT = "export GHAPP=http://127.0.0.1:8000 TOKEN=$(ghapp token create --org acme --scope read)"
+"""What the lines to paste take from a shell's environment."""
+
 
 def page(description: dict[str, Any]) -> str:
     """The page, from an OpenAPI document."""
@@ -26,7 +29,8 @@ def page(description: dict[str, Any]) -> str:
     contents = [(f"{method} {path}", call["summary"]) for method, path, call in calls]
     body = (
         f"<p>{_marked(info['description'])} For machines: <a href='v1/openapi.json'>/v1/openapi.json</a></p>"
-        f"{_contents(contents)}{''.join(_operation(*call) for call in calls)}"
+        f"<pre><code>{escape(ENVIRONMENT)}</code></pre>{_contents(contents)}"
+        f"{''.join(_operation(*call) for call in calls)}"
         f"<h1>Documents</h1>{''.join(_schema(name, schema) for name, schema in schemas.items())}"
     )
     return frame.page("HTTP API", body, beside=f"version {info['version']}", wide=True)

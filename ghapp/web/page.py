@@ -46,7 +46,10 @@ input { display: block; width: 100%; font: inherit; color: inherit; background: 
   border-radius: .4rem; padding: .6rem 1.2rem; margin-top: 1rem; text-decoration: none; cursor: pointer; }
 .go:hover { filter: brightness(1.1); }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-@media (max-width: 30rem) { body { padding: 1rem .75rem; } main { padding: 1.5rem 1.25rem; }
+@media (max-width: 40rem) { .wide tr { display: block; border-top: 1px solid var(--line); padding: .45rem 0; }
+  .wide td, .wide td:first-child, .wide .contents td:first-child { display: block; width: auto; border: 0;
+  padding: 0; } }
+@media (max-width: 36rem) { body { padding: 1rem .75rem; } main { padding: 1.5rem 1.25rem; }
   .go { width: 100%; text-align: center; } }
 """
 _DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()

@@ -121,5 +121,15 @@ def test_it_fits_every_screen(setup, open_page, scheme, width):
     assert (brightness(ink) < brightness(paper)) is (scheme == "light")
 
 
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("width", [320, 390, 700])
+def test_so_does_the_description_and_its_links_can_be_reached_by_keyboard(setup, open_page, width):
+    page = open_page(viewport={"width": width, "height": 800})
+    page.goto(f"{setup.base}/docs")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "v1/openapi.json"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
 def brightness(colour):
     return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from datetime import UTC, datetime, timedelta
 
 import click
 import pytest
@@ -96,6 +97,13 @@ def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
         listed = ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert [each["id"] for each in json.loads(listed.stdout)] == [json.loads(made.stdout)["id"]]
         assert json.loads(made.stdout)["token"] not in listed.stdout
+        assert one_line(made, 0).startswith("ghapp: note: acme: the App is not installed there")
+        made_at = json.loads(listed.stdout)[0]["created_at"]
+        assert abs(datetime.fromisoformat(made_at) - datetime.now(UTC)) < timedelta(minutes=5)
+        table = ghapp("token", "list", GHAPP_STATE_DIR=str(tmp_path)).stdout
+        assert table.split()[:6] == ["id", "name", "orgs", "scopes", "made", "expires"]
+        assert not any(line.endswith(" ") for line in table.splitlines()), "nothing to strip for who reads it by line"
+        assert ghapp("deliveries", "dead", GHAPP_STATE_DIR=str(tmp_path)).stdout == "no delivery was given up\n"
         for words in (["runners", "--org", "nobody"], ["explain", "nobody", "x"], ["resume", "nobody"]):
             unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
             assert "nobody: the App is not installed there; installed are: none" in one_line(unknown, 2)
@@ -114,7 +122,8 @@ def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
         ours = {"GHAPP_APP_ID": str(sandbox.app_id), "GHAPP_PRIVATE_KEY": sandbox.private_key_pem}
         well = ghapp("sweep", **{**theirs, **ours})
         assert well.returncode == 0, well.stderr
-        assert "300" in well.stdout
+        head, found = well.stdout.splitlines()
+        assert (head.split()[:2], found.split()[:2]) == (["org", "runners"], ["acme", "300"])
         away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
         assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
         unknown = ghapp("sweep", "--org", "nobody", **{**theirs, **ours})
@@ -142,6 +151,11 @@ def test_wrong_usage_is_2_in_one_line(words):
     answer = ghapp(*words)
     one_line(answer, 2)
     assert len(answer.stderr.splitlines()) == 1
+
+
+def test_a_command_that_is_nearly_one_is_asked_after_in_good_order():
+    line = one_line(ghapp("check"), 2)
+    assert line == "ghapp: No such command 'check'. Did you mean 'clock'? See `ghapp --help`"
 
 
 def commands_of(group, *words):

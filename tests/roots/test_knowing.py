@@ -76,7 +76,7 @@ async def keep(known, *phantoms):
 async def test_phantoms_come_after_the_runners_with_what_to_do(known):
     await keep(known, GHOST, GHOST._replace(subject="other"))
     said = (await known.ask("runners", "--org", "acme")).stdout
-    runners, _, phantoms = said.partition("1 runners")
+    runners, _, phantoms = said.partition("1 runner\n")
     assert "linux-1" in runners
     assert "runners/ghost" in phantoms
     assert "object-without-pod" in phantoms
@@ -120,7 +120,9 @@ async def test_a_cluster_that_nobody_sees_is_one_line(known, age, said):
     if age is not None:
         await Pods(known.redis).replace_all("runners", [], [], known.now - age)
     lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
-    assert lines == ([] if said is None else [f"the cluster was {said} (runners); start `ghapp watch`"])
+    assert lines == (
+        [] if said is None else [f"the cluster was {said} (runners): see that `ghapp watch` runs, and `ghapp doctor`"]
+    )
     unseen = (await known.told("runners"))["unseen"]
     assert [each["namespace"] for each in unseen] == ([] if said is None else ["runners"])
     assert [each["seen_at"] is None for each in unseen] == ([] if said is None else [age is None])

@@ -22,7 +22,9 @@ def ghapp(redis_url, *arguments):
 async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     await Fuses(redis).save(7, "gpu", None, STOPPED)
-    assert ghapp(redis_url, "pause", "acme", "--why", "maintenance").returncode == 0
+    await Fuses(redis).save(7, "linux", None, Fuse())
+    paused = ghapp(redis_url, "pause", "acme", "--why", "maintenance")
+    assert (paused.returncode, paused.stdout) == (0, "paused: Acme, until `ghapp resume Acme`\n")
     assert ghapp(redis_url, "pause", "acme", "--pool", "linux", "--why", "new image").returncode == 0
     user = getpass.getuser()
 
@@ -33,13 +35,21 @@ async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis
     ]
     org = ghapp(redis_url, "resume", "acme")
     assert org.stdout.splitlines() == [f"resumed: Acme, paused by {user}: maintenance", "fuse proves anew: Acme/gpu"]
-    assert "resumed" in org.stderr
+    assert org.stderr == "", "what was done is said once"
     fuse = (await Fuses(redis).all(7))["gpu"]
     assert (fuse.position, fuse.by) == (Position.PROVING, user)
     with connect_sync(redis_url) as desk:
         assert Queue("sweep", connection=desk, serializer=JSONSerializer).job_ids == ["sweep-7"]
     again = ghapp(redis_url, "resume", "acme")
     assert (again.returncode, again.stdout) == (0, "nothing was paused or stopped\n")
+
+
+async def test_a_pool_whose_name_is_mistyped_is_one_clear_line_and_no_pause(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    await Fuses(redis).save(7, "gpu", None, Fuse())
+    done = ghapp(redis_url, "pause", "acme", "--pool", "gpus", "--why", "x")
+    assert (done.returncode, done.stderr) == (2, "ghapp: --pool gpus: Acme has no such pool; it has gpu\n")
+    assert await Fuses(redis).pauses(7) == {}
 
 
 async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):

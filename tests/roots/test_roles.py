@@ -11,6 +11,7 @@ import pytest
 from ghapp.screen import invitation
 from ghapp.settings import Settings
 from tests import commands
+from tests.keys import private_key
 from tests.stories.test_up import free_port
 
 
@@ -47,6 +48,18 @@ def test_an_address_that_is_taken_is_said_at_once(ghapp, tmp_path):
     assert said.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at 127.0.0.1:{port}: Address already in use; ")
     assert said.count("\n") == 1
     assert not (tmp_path / "state").exists()
+
+
+def test_the_web_role_says_so_too(ghapp, redis_url):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        theirs = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
+        code, said = ghapp("web", GHAPP_REDIS_URL=redis_url, GHAPP_LISTEN=address, **theirs)
+    assert code == 2
+    assert said.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at {address}: Address already in use; ")
+    assert said.count("\n") == 1
 
 
 def test_a_state_directory_that_cannot_be_made_is_said_so(ghapp, tmp_path):

@@ -25,6 +25,23 @@ def test_a_check_run_is_shown_where_its_html_url_says_and_cannot_write_html(post
         assert said in page.text
 
 
+def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, posted):
+    (lost,) = sandbox.control.lose("acme", count=1)
+    path = "/organizations/acme/settings/actions/runners"
+    known = next(iter(sandbox.world.orgs["acme"].fleet.roster.registered.values()))
+    text = f"| Runner |\n| --- |\n| [`lost`]({sandbox.url}{path}/{lost}) |\n\n[x](javascript:alert) <script>"
+    acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"output": {**OUTPUT, "text": text}})
+    page = httpx.get(posted["html_url"]).text
+    assert "<th>Runner</th>" in page
+    assert f'<a href="{sandbox.url}{path}/{lost}"><code>lost</code></a>' in page
+    assert "<script>" not in page
+    assert 'href="javascript' not in page
+    gone, there = httpx.get(f"{sandbox.url}{path}/{lost}"), httpx.get(f"{sandbox.url}{path}/{known.id}")
+    assert (gone.status_code, there.status_code) == (404, 200)
+    assert f"No runner {lost} is registered" in gone.text
+    assert known.name in there.text
+
+
 def test_its_button_tells_the_app_and_shows_the_page_again(sandbox, receiver, posted):
     with httpx.Client(base_url=sandbox.url, follow_redirects=True) as browser:
         shown = press(browser, browser.get(posted["html_url"]), "Resume")

@@ -101,6 +101,7 @@ async def create(browser, github):
 
 async def test_this_machines_own_browser_may(start):
     assert "Create the App" in (await start().get("/setup")).text
+    assert (await start().get("/")).headers["location"] == "setup", "and the address alone leads there"
 
 
 @pytest.mark.parametrize("base", ["http://localhost:8000", "http://[::1]:8000", "http://LOCALHOST", "http://127.0.0.2"])

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.fleet.jobs import Repository
 from ghapp.sandbox.organization import Organization
-from ghapp.sandbox.pages.html import form, form_fields, page
+from ghapp.sandbox.pages.html import form, form_fields, markdown, page
 from ghapp.sandbox.world import World
 
 PATH = "/{owner}/{repo}/runs/{check_run_id:int}"
@@ -42,7 +42,8 @@ class CheckRunPages:
             f'<li><a href="/{repository.full_name}/runs/{number}">{escape(_title(posted))}</a></li>'
             for number, posted in reversed(repository.check_runs.items())
         ]
-        return page(f"Checks of {repository.full_name}", f"<ul>{''.join(items)}</ul>")
+        listed = f"<ul>{''.join(items)}</ul>" if items else "<p>None yet.</p>"
+        return page(f"Checks of {repository.full_name}", listed)
 
     async def show(self, request: Request) -> Response:
         """What it says, and a button for each of its actions once it is completed."""
@@ -52,8 +53,10 @@ class CheckRunPages:
             return _nothing()
         output = posted.get("output") or {}
         state = posted.get("conclusion") or posted.get("status", "queued")
-        said = "".join(f"<pre>{escape(output[key])}</pre>" for key in ("summary", "text") if output.get(key))
-        return page(_title(posted), f"<p>{escape(state)}</p>{_buttons(request.url.path, posted)}{said}")
+        said = "".join(markdown(output[key]) for key in ("summary", "text") if output.get(key))
+        return page(
+            _title(posted), f"<p>Conclusion: <b>{escape(state)}</b></p>{_buttons(request.url.path, posted)}{said}"
+        )
 
     async def press(self, request: Request) -> Response:
         """A button was pressed, or, without an identifier, "Re-run": the App is told, and the page shown again."""

@@ -1,0 +1,65 @@
+"""Tables on terminals of any width."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from ghapp.tables import runners_table
+
+NAME = "linux-4vcpu-x7k2p"
+
+
+def document(**given):
+    return {
+        "org": "acme",
+        "pool": "linux-4vcpu",
+        "name": NAME,
+        "runner_id": 1234567,
+        "state": "invalidated",
+        "reason": "RegistrationInvalidated",
+        "age_seconds": 4.0,
+    } | given
+
+
+def drawn(width, *documents):
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(runners_table(documents), crop=False)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_where_there_is_room_everything_is_shown():
+    head, line, count = drawn(200, document())
+    assert head.split() == ["org", "pool", "runner", "id", "state", "reason", "seen"]
+    assert line.split() == [
+        "acme",
+        "linux-4vcpu",
+        NAME,
+        "1234567",
+        *["invalidated", "RegistrationInvalidated", "4", "s", "ago"],
+    ]
+    assert count.strip() == "1 runner"
+
+
+@pytest.mark.parametrize(
+    ("width", "left"),
+    [
+        (94, ["org", "pool", "runner", "id", "state", "reason", "seen"]),
+        (93, ["pool", "runner", "id", "state", "reason", "seen"]),
+        (80, ["runner", "id", "state", "reason", "seen"]),
+        (70, ["runner", "state", "reason", "seen"]),
+        (30, ["runner", "state", "reason", "seen"]),
+    ],
+)
+def test_what_is_told_anyhow_goes_first_and_no_name_is_ever_broken(width, left):
+    head, line, _ = drawn(width, document())
+    assert head.split() == left
+    assert f" {NAME} " in line
+    assert " RegistrationInvalidated " in line
+
+
+def test_what_differs_stays():
+    head, *_ = drawn(80, document(), document(org="globex", name="other"))
+    assert head.split()[:2] == ["org", "pool"]
