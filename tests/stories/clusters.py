@@ -12,17 +12,13 @@ from contextlib import ExitStack, contextmanager
 import httpx
 
 from ghapp.embedded import embedded_redis
-from ghapp.health.cadence import Purpose
 from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.tokens import Tokens
-from jobs.house import open_house
-from jobs.installations import discover_installations
 from tests.manifests.rendered import objects
-from tests.stories.processes import environment
+from tests.stories.processes import PATIENT, environment, installed_a_minute_ago
 from tests.stories.sites import HOME, NAMESPACE, Site
 from tests.stories.test_up import free_port
 
@@ -60,7 +56,7 @@ def cluster_of_the_manifests():
 
 
 @contextmanager
-def site(folder, *roles, **sizes):
+def site(folder, *roles, patience=PATIENT, **sizes):
     """Opens a site where these roles run. `sizes`: of the pools, by name; a pool that is left out is not there."""
     pools = tuple(PoolConfig(name=name, size=size) for name, size in sizes.items())
     port = free_port()
@@ -87,22 +83,14 @@ def site(folder, *roles, **sizes):
         web = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10))
         # What `stack` holds from here on ends first: roles before what they talk to.
         desk = stack.enter_context(connect_sync(url))
-        it = Site(github, api, redis, url, environ, folder, web, stack, desk)
-        asyncio.run(_has_been_installed_for_a_minute(it))
+        it = Site(github, api, redis, url, environ, folder, web, stack, desk, patience)
+        asyncio.run(installed_a_minute_ago(environ))
         it.begin(*roles)
         if "web" in roles:
             it.until(lambda: _listens(web))
             github.control.webhook(url=f"http://127.0.0.1:{port}/webhook")
         yield it
         assert it.refused() == []
-
-
-async def _has_been_installed_for_a_minute(it):
-    """A new token's 404s are not believed for a while; stories begin after that."""
-    async with open_house(Settings.read(it.environ), lambda: time.time() - 60) as house:
-        await discover_installations(house)
-        installation = await house.installations.one(it.installation)
-        await house.tenant(installation, Purpose.SWEEP)
 
 
 async def _token(url):

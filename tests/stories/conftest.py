@@ -140,7 +140,9 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
     """Opens a story: `async with story(runners=12) as it:`."""
 
     @asynccontextmanager
-    async def open_story(runners: int = 12, config: str = "", *, ephemeral: bool = True) -> AsyncIterator[Story]:
+    async def open_story(
+        runners: int = 12, config: str = "", *, ephemeral: bool = True, pool: str = ""
+    ) -> AsyncIterator[Story]:
         org = OrgConfig(pools=(PoolConfig(name=POOL, size=runners, ephemeral=ephemeral),))
         with SandboxServer(SandboxConfig(orgs=(org,), quiet=True, ticking=False)) as sandbox:
             policy = tmp_path / "ghapp.toml"
@@ -154,6 +156,7 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
                 replacer = "cloudevents"
                 url = "{sandbox.controller_url}"
                 secret_env = "CONTROLLER_SECRET"
+                {pool}
                 """
             )
             environ = environment(sandbox, redis_url, policy)

@@ -10,7 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+from ghapp.health.cadence import Purpose
+from ghapp.settings import Settings
+from jobs.house import open_house
+from jobs.installations import discover_installations
+from tests.stories import hurried
+
 PATIENCE_SECONDS = 30
+PATIENT, HURRIED = ("-m", "ghapp"), (hurried.__file__,)
+"""How a role is run: as always, or with little patience."""
 
 
 def environment(sandbox, redis_url, policy: Path):
@@ -26,16 +34,24 @@ def environment(sandbox, redis_url, policy: Path):
     }
 
 
+async def installed_a_minute_ago(environ):
+    """Find the App's installations, and take tokens: a new one's 404s are not believed for a while."""
+    async with open_house(Settings.read(environ), lambda: time.time() - 60) as house:
+        await discover_installations(house)
+        for each in await house.installations.all():
+            await house.tenant(each, Purpose.SWEEP)
+
+
 class Role:
     """`ghapp NAME`, until the block ends."""
 
-    def __init__(self, name, environ, folder: Path):
+    def __init__(self, name, environ, folder: Path, patience=PATIENT):
         self.name = name
         self._log = folder / f"{name}-{time.monotonic_ns()}.log"
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("GHAPP_")}
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ghapp", name],
+                [sys.executable, *patience, name],
                 env={**inherited, **environ, "GHAPP_LOG_FORMAT": "json"},
                 stdout=log,
                 stderr=log,

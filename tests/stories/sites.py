@@ -11,6 +11,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import httpx
 from redis import Redis
@@ -24,7 +25,7 @@ from ghapp.store.connect import connect
 from ghapp.work import QUEUES
 from jobs.house import open_house
 from jobs.remediate import remediate_runner
-from tests.stories.processes import Role, wait_for
+from tests.stories.processes import PATIENT, Role, wait_for
 
 HOME, NAMESPACE = "ghapp", "runners"
 WATCH, WORKER = (f"system:serviceaccount:{HOME}:ghapp-{role}" for role in ("watch", "worker"))
@@ -45,6 +46,7 @@ class Site:
     web: httpx.Client
     stack: ExitStack
     desk: Redis
+    patience: tuple[str, ...] = PATIENT
     began: list[Role] = field(default_factory=list)
     lived: set[str] = field(default_factory=set)
 
@@ -58,7 +60,9 @@ class Site:
 
     def begin(self, *names):
         """Starts roles, each with its own account in the cluster."""
-        self.began += [self.stack.enter_context(Role(name, self.environ_of(name), self.folder)) for name in names]
+        for name in names:
+            role = Role(name, self.environ_of(name), self.folder, self.patience)
+            self.began.append(self.stack.enter_context(role))
 
     def environ_of(self, role):
         """What a role is started with; without an account it knows of no cluster."""
@@ -68,14 +72,17 @@ class Site:
         return {**self.environ, "KUBECONFIG": str(self.api.kubeconfig(path, ACCOUNTS[role], HOME))}
 
     def remediate(self, runner_id, seconds_from_now):
-        """What a worker makes of one runner then; in this process, for no other's clock can be moved."""
+        """What a worker makes of one runner then, by its clock and the cluster's; in this process, for no other's clock
+        can be moved.
+        """
+        clock = lambda: time.time() + seconds_from_now  # noqa: E731
 
         async def then():
-            clock = lambda: time.time() + seconds_from_now  # noqa: E731
             async with open_house(Settings.read(self.environ_of("worker")), clock) as house:
                 return await remediate_runner(house, self.installation, runner_id)
 
-        return asyncio.run(then())
+        with mock.patch.object(self.api.cluster, "clock", clock):
+            return asyncio.run(then())
 
     def said(self, role=""):
         """All that the roles have logged, or those of one name."""

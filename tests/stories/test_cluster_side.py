@@ -22,13 +22,14 @@ from tests.manifests.rendered import objects
 from tests.manifests.test_access import granted
 from tests.running import running
 from tests.stories.clusters import ARC, JOBS, PODS, site
-from tests.stories.processes import wait_for
+from tests.stories.processes import HURRIED, wait_for
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
 from tests.stories.test_up import free_port
 
 ONE_FLEET = pytest.mark.xdist_group("cluster-side")
 """They share one fleet, and each takes a runner of its own out of it."""
 
+IN_THE_MIDST = 25
 CHANGING = ("create", "update", "patch", "delete")
 LAST_WORDS = ["[RUNNER INFO JobDispatcher] Running job: build"]
 CLEAN_WORDS = [
@@ -75,17 +76,17 @@ def told_of(it, name):
 
 @pytest.mark.xdist_group("cluster-leader")
 def test_a_leader_that_is_killed_in_the_midst_of_fifty_deaths_loses_none_and_none_is_told_twice(tmp_path):
-    with site(tmp_path, "worker", "worker", "clock", "watch", "watch", jobs=50) as it:
+    with site(tmp_path, "worker", "worker", "clock", "watch", "watch", patience=HURRIED, jobs=50) as it:
         names = it.stand(JOBS)
         it.knows(50)
         it.sees()
-        first, second = sorted((each for each in it.began if each.name == "watch"), key=it.leads, reverse=True)
-        it.control.delay(0.05)  # or it would be over before anyone could be killed
+        asks_for_a_log = it.control.hangs(users=[WATCH], resources=["pods/log"], names=[names[IN_THE_MIDST]])
         it.ends(*names[:40])
-        it.until(lambda: it.recorded() >= 20)
+        it.until(lambda: asks_for_a_log.struck)
+        first, second = sorted((each for each in it.began if each.name == "watch"), key=it.leads, reverse=True)
         first.kill_all()
         assert 20 <= it.recorded() < 38, "it was killed in the midst"
-        it.control.delay(0)
+        asks_for_a_log.end()
         for name in names[38:]:
             it.control.vanish(NAMESPACE, name)  # while nobody looks, and two of them had ended
         it.until(lambda: it.leads(second), LEASE_SECONDS + 5)
@@ -104,7 +105,7 @@ def test_a_leader_that_is_killed_in_the_midst_of_fifty_deaths_loses_none_and_non
 
 @pytest.mark.xdist_group("cluster-away")
 def test_while_the_api_server_is_away_nothing_is_taken_for_gone_and_afterwards_no_death_is_missing(tmp_path):
-    with site(tmp_path, "web", "worker", "clock", "watch", jobs=8, pods=2) as it:
+    with site(tmp_path, "web", "worker", "clock", "watch", patience=HURRIED, jobs=8, pods=2) as it:
         names = it.stand(JOBS)
         it.stand(PODS)
         it.knows(10)
@@ -359,7 +360,7 @@ def right_of(call):
 @pytest.mark.xdist_group("cluster-ends")
 @pytest.mark.parametrize("weather", ["fair", "a-hanging-cluster", "no-redis"])
 def test_asked_to_end_the_watch_does_within_ten_seconds_and_gives_the_lease_back(tmp_path, weather):
-    with site(tmp_path, "watch", jobs=1) as it:
+    with site(tmp_path, "watch", patience=HURRIED, jobs=1) as it:
         (watch,) = it.began
         it.stand(JOBS)
         it.until(lambda: it.leads(watch))

@@ -82,7 +82,7 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         for words in ("12 registrations vanished", "runner.replace"):
             assert wait_for(lambda words=words: words in terminal.text), terminal.text[-2000:]
 
-        words = re.search(r"explain +(\. \S+/env) && ghapp", terminal.text)
+        words = re.search(r"fleet +(\. \S+/env) && ghapp", terminal.text)
         told = subprocess.run(
             ["sh", "-c", f"{words[1]} && ghapp explain acme {rows[0]['name']}"],
             capture_output=True,
