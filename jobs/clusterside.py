@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ghapp.health.cluster.clusterside import ClusterSide, Unseen, bridged, folded, namespaces_of, unread_since, unseen
+from ghapp.health.cluster.hindrance import Hindrance, places_of
 from ghapp.health.cluster.mismatch import mismatches, placed
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.standing import DAY_SECONDS, LeakStanding, standing
@@ -11,6 +12,7 @@ from ghapp.store.deaths import Deaths
 from ghapp.store.leaks import Leaks
 from ghapp.store.places import Places
 from ghapp.store.pods import Pods
+from ghapp.store.troubles import Troubles
 from jobs.house import House
 
 EVERY_SECONDS = 15.0
@@ -51,6 +53,13 @@ async def not_seen(house: House, installation: Installation, now: float) -> list
     """The namespaces of an org's pools that nobody sees just now."""
     names, pods = namespaces_of(house.settings.pools_of(installation.org)), Pods(house.redis)
     return unseen({name: await pods.seen_at(name) for name in names}, now)
+
+
+async def in_the_way(house: House, installation: Installation) -> list[Hindrance]:
+    """What keeps the cluster side of an org's pools from being seen, and why."""
+    names = namespaces_of(house.settings.pools_of(installation.org))
+    places = places_of(names, has_log_store=bool(names) and house.settings.loki_url is not None)
+    return [Hindrance(*each) for each in (await Troubles(house.redis).of(places)).items()]
 
 
 async def leaks_of(house: House, installation: Installation, now: float) -> LeakStanding:

@@ -14,6 +14,7 @@ from ghapp.errors import (
     LogStoreUnavailableError,
     PermissionMissingError,
 )
+from ghapp.health.cluster.hindrance import LOG_STORE
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.postmortem import (
@@ -28,6 +29,7 @@ from ghapp.loki import LogStoreAwayError
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.postmortems import PostMortems
+from ghapp.store.troubles import Troubles
 from ghapp.work import Work
 from jobs.deaths.posting import Outcome, post
 from jobs.deaths.surroundings import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
@@ -99,16 +101,20 @@ async def _with_lines(house: House, installation: Installation, death: Death, lo
     """With what was logged around it; and whether the log store may have more and would not tell it."""
     if look > COMPLETE_AT_LOOK and death.host_log:
         return death, False
-    post_mortems, lacks = PostMortems(house.redis), False
+    post_mortems, troubles, lacks = PostMortems(house.redis), Troubles(house.redis), False
     for with_more in (with_runner_lines, with_host_lines):
         if await post_mortems.log_store_rests():
             return death, house.settings.loki_url is not None and wants_lines(death)
         try:
             death = await with_more(house, death)
+        except LogStoreAwayError as error:
+            lacks = True
+            await post_mortems.let_log_store_rest()
+            await troubles.say(LOG_STORE, "it gives no answer; `ghapp doctor` says why")
+            await _say_once(house, installation, error)
         except LogStoreUnavailableError as error:
             lacks = True
-            if isinstance(error, LogStoreAwayError):
-                await post_mortems.let_log_store_rest()
+            await troubles.say(LOG_STORE, "it does not take our questions; `ghapp doctor` says why")
             await _say_once(house, installation, error)
     return death, lacks
 

@@ -16,7 +16,7 @@ from ghapp.health.report import Fleet, Report, report_on
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
-from jobs.clusterside import leaks_of, look_at_cluster, not_seen
+from jobs.clusterside import in_the_way, leaks_of, look_at_cluster, not_seen
 from jobs.house import House, furnished, open_house
 
 log = logger(__name__)
@@ -126,6 +126,7 @@ async def _fleet(house: House, installation: Installation, side: ClusterSide | N
         phantoms=side.phantoms if side else (),
         deaths=side.deaths if side else (),
         unseen=await not_seen(house, installation, now),
+        hindrances=await in_the_way(house, installation),
         leaks=await leaks_of(house, installation, now),
     )
 

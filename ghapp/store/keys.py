@@ -157,6 +157,11 @@ def pods(namespace: str) -> str:
     return f"ghapp:pods:{namespace}"
 
 
+def trouble(place: str) -> str:
+    """string: what keeps us from seeing a place of the cluster side; expires after a day."""
+    return f"ghapp:trouble:{place}"
+
+
 def places(installation: int) -> str:
     """hash: pool/namespace → when something of the pool was seen there. One entry a namespace that a pool is given."""
     return f"ghapp:{installation}:places"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from redis import Redis as SyncRedis
@@ -16,7 +15,8 @@ from redis.asyncio import Redis
 
 from ghapp import work
 from ghapp.cluster.api import Cluster
-from ghapp.errors import ClusterError
+from ghapp.errors import ClusterError, ClusterForbiddenError
+from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import ORGANIZATION_LABEL, Pod, is_in
 from ghapp.health.deaths.death import Death, died, vanished
 from ghapp.health.deaths.unseen import has_worked
@@ -29,6 +29,7 @@ from ghapp.store.counters import Counters
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
+from ghapp.store.troubles import Troubles
 from ghapp.work import Work
 from jobs.tell import death_id
 
@@ -62,10 +63,22 @@ class Coroner:
         """A runner's container has ended; False when that was recorded before."""
         if pod.ended is None or pod.runner is None:
             return False
-        lines: tuple[str, ...] = ()
-        with suppress(ClusterError):
-            lines = tuple(map(redact, await self.cluster.log(pod, previous=pod.runner.ended is None)))
+        lines = await self._last_lines(pod, previous=pod.runner.ended is None)
         return await self._record(pod, died(pod, lines, self.clock()), *await self._whose(pod))
+
+    async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
+        """What its runner said last; a death is recorded without it, too."""
+        troubles, place = Troubles(self.redis), logs_in(pod.namespace)
+        try:
+            lines = await self.cluster.log(pod, previous=previous)
+        except ClusterForbiddenError as error:
+            await troubles.say(place, redact(str(error)))
+        except ClusterError:  # the pod, or its node, may be gone by now
+            pass
+        else:
+            await troubles.over(place)
+            return tuple(map(redact, lines))
+        return ()
 
     async def record_vanished(self, pod: Pod) -> bool:
         """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from ghapp.errors import PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.health.cadence import Purpose
+from ghapp.health.cluster.hindrance import LOG_STORE
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death, joined, retold
 from ghapp.health.deaths.postmortem import JobFacts, job_at_death, wants_lines
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
 from ghapp.loki import LogStore
+from ghapp.store.troubles import Troubles
 from jobs.house import House
 
 
@@ -45,6 +47,7 @@ async def with_runner_lines(house: House, death: Death) -> Death:
         return death
     async with LogStore.open(url) as logs:
         lines = await logs.runner_lines(death.namespace, death.pod, death.at)
+    await Troubles(house.redis).over(LOG_STORE)
     return retold(death, lines) if len(lines) >= len(death.runner_log) else death
 
 
@@ -59,6 +62,7 @@ async def with_host_lines(house: House, death: Death) -> Death:
         return death
     async with LogStore.open(url) as logs:
         lines = await logs.host_lines(death.node, death.at)
+    await Troubles(house.redis).over(LOG_STORE)
     return joined(death, death.job, lines or death.host_log)
 
 

@@ -20,6 +20,7 @@ from ghapp.cluster.sight import Change, Listed, Sight
 from ghapp.cluster.sight import Trouble as Unseen
 from ghapp.cluster.watch import follow_objects
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
+from ghapp.health.cluster.hindrance import objects_in
 from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.settings import Settings
 from ghapp.store.pods import Pods
@@ -49,7 +50,7 @@ class ObjectView:
         self._namespace, self._cluster, self._leads, self._clock = namespace, cluster, leads, clock
         self._replacers = {pool.replacer for pool in settings.pools if pool.namespace == namespace}
         self._store = Pods(redis)
-        self._cluster_clock, self._trouble = ClusterClock(clock), Trouble(namespace)
+        self._cluster_clock, self._trouble = ClusterClock(clock), Trouble(namespace, objects_in(namespace), redis)
 
     async def keep(self) -> None:
         """For ever: follow the objects while we lead."""
@@ -59,7 +60,7 @@ class ObjectView:
                 try:
                     await self.attend()
                 except (RedisError, OSError) as error:
-                    self._trouble.say("watch waits for Redis", str(error))
+                    self._trouble.log("watch waits for Redis", str(error))
                     pause = WAIT_SECONDS
             await asyncio.sleep(pause)
 
@@ -85,11 +86,12 @@ class ObjectView:
             case Change(found=EphemeralRunner() as found):
                 await self._store.put(self._namespace, found)
             case Unseen(error):
-                if not self._has_none(error):
-                    self._trouble.say("watch sees nothing", str(error))
+                if self._has_none(error):
+                    await self._see_all([])
+                if self._is_missed(error):
+                    await self._trouble.tell(error)
                     return
-                await self._see_all([])
-        self._trouble.over()
+        await self._trouble.over()
 
     async def _see_all(self, objects: list[EphemeralRunner]) -> None:
         ahead = self._cluster_clock.ahead()
@@ -100,3 +102,7 @@ class ObjectView:
         if isinstance(error, ClusterForbiddenError):
             return error.verb == "list" and "arc" not in self._replacers
         return isinstance(error, ResourceMissingError)
+
+    def _is_missed(self, error: ClusterError) -> bool:
+        """Whether a person should know: a pool that has them replaced needs the CRD, too."""
+        return "arc" in self._replacers or not self._has_none(error)

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 from ghapp.cluster.sight import Change, Listed, Sight
 from ghapp.cluster.sight import Trouble as Unseen
 from ghapp.cluster.watch import follow
+from ghapp.health.cluster.hindrance import pods_in
 from ghapp.health.cluster.pod import Pod
 from ghapp.store.pods import Pods
 from jobs.deaths.coroner import Coroner
@@ -36,7 +37,7 @@ class PodView:
     def __init__(self, namespace: str, coroner: Coroner, leads: Callable[[], bool], clock: Clock = time.time) -> None:
         self._namespace, self._coroner, self._leads, self._clock = namespace, coroner, leads, clock
         self._cluster, self._pods = coroner.cluster, Pods(coroner.redis)
-        self._cluster_clock, self._trouble = ClusterClock(clock), Trouble(namespace)
+        self._cluster_clock, self._trouble = ClusterClock(clock), Trouble(namespace, pods_in(namespace), coroner.redis)
         self._known: dict[str, Pod] = {}
 
     async def keep(self) -> None:
@@ -47,7 +48,7 @@ class PodView:
                 try:
                     await self.attend()
                 except (RedisError, OSError) as error:
-                    self._trouble.say("watch waits for Redis", str(error))
+                    self._trouble.log("watch waits for Redis", str(error))
                     pause = WAIT_SECONDS
             await asyncio.sleep(pause)
 
@@ -73,9 +74,9 @@ class PodView:
             case Change(found=Pod() as pod) if pod.is_runners:
                 await self._see_one(pod)
             case Unseen(error):
-                self._trouble.say("watch sees nothing", str(error))
+                await self._trouble.tell(error)
                 return
-        self._trouble.over()
+        await self._trouble.over()
 
     async def _see_all(self, pods: list[Pod]) -> None:
         listed = {each.uid for each in pods}

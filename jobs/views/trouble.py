@@ -1,24 +1,49 @@
-"""What keeps a view from being seen: said once, until it is over or something else is in the way."""
+"""What keeps a view from being seen: logged once until it is over, and kept for the report if a person must mend it."""
 
 from __future__ import annotations
 
-from ghapp.log import logger
+from redis.asyncio import Redis
+
+from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
+from ghapp.log import logger, redact
+from ghapp.store.troubles import Troubles
 
 log = logger(__name__)
 
 
 class Trouble:
-    """Of one view of a namespace."""
+    """Of one view of a namespace.
 
-    def __init__(self, namespace: str) -> None:
-        self._namespace, self._why = namespace, ""
+    Args:
+        namespace: which.
+        place: the view's name in the report.
+        redis: where that is kept.
+    """
 
-    def say(self, what: str, why: str) -> None:
+    def __init__(self, namespace: str, place: str, redis: Redis) -> None:
+        self._namespace, self._place, self._troubles = namespace, place, Troubles(redis)
+        self._why, self._may_be_kept = "", True
+
+    def log(self, what: str, why: str) -> None:
         """Something is in the way."""
         if self._why != why:
             log.warning(what, namespace=self._namespace, why=why)
         self._why = why
 
-    def over(self) -> None:
-        """Nothing is, any more."""
+    async def tell(self, error: ClusterError) -> None:
+        """The cluster is in the way. Of one that is away for a moment the report says nothing but how old the view is.
+
+        Raises:
+            RedisError: only the log has it.
+        """
+        self.log("watch sees nothing", str(error))
+        if isinstance(error, ClusterForbiddenError | ResourceMissingError):
+            self._may_be_kept = True
+            await self._troubles.say(self._place, redact(str(error)))
+
+    async def over(self) -> None:
+        """Nothing is, any more. Raises: RedisError: nobody was told."""
         self._why = ""
+        if self._may_be_kept:  # by whoever led before us, if not by us
+            await self._troubles.over(self._place)
+            self._may_be_kept = False

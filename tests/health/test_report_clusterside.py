@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.cluster.hindrance import Hindrance
 from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom
 from ghapp.health.deaths.cause import Cause, Stand, advice_for
 from ghapp.health.document import timestamp
 from ghapp.health.leaks.standing import LeakStanding
+from ghapp.health.markdown import code
 from ghapp.health.report import LONGEST, Conclusion, report_on
 from ghapp.health.report.clusterside import rough
 from tests.health.builders import NOW, online
@@ -121,6 +123,11 @@ def test_what_nobody_sees_is_said_with_a_time_and_no_age(seen_at, said):
     reports = [report_on(fleet(unseen=[Unseen("runners", seen_at)]), NOW + age) for age in (0, 59)]
     assert line in reports[0].text.splitlines()
     assert reports[0].digest == reports[1].digest
+
+
+def test_what_cannot_be_seen_is_named_with_what_is_in_the_way_and_foreign_words_are_no_markdown():
+    hindrance = Hindrance("ephemeralrunners in runners", "install its CRD | **now**")
+    assert f"- Not seen: ephemeralrunners in runners. {code(hindrance.why)}" in text(hindrances=[hindrance])
 
 
 def test_the_order_in_which_phantoms_are_found_changes_nothing():

@@ -11,10 +11,12 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from ghapp.errors import GitHubUnavailableError
+from ghapp.health.cluster.hindrance import LOG_STORE
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import NEEDED
 from ghapp.store import keys
 from ghapp.store.deaths import Deaths, identity
+from ghapp.store.troubles import Troubles
 from ghapp.work import QUEUE_OF, Work
 from jobs.house import furnish
 from jobs.installations import discover_installations
@@ -228,6 +230,11 @@ async def test_a_job_in_a_repository_that_nobody_told_of_is_known_by_its_id_alon
         assert (await kept(it, job)).job[:2] == (job.id, "")
 
 
+async def in_the_way(it):
+    """What the report says cannot be seen."""
+    return [*await Troubles(it.house.redis).of([LOG_STORE])]
+
+
 @pytest.mark.parametrize("status", [500, 200], ids=["an error", "no Loki"])
 async def test_a_log_store_in_trouble_is_said_once_and_holds_nothing_up(story, status):
     with Loki(status=status, body=b"<html>") as loki:
@@ -241,6 +248,7 @@ async def test_a_log_store_in_trouble_is_said_once_and_holds_nothing_up(story, s
                 assert await look(it, job) is Outcome.WAITS
             assert events(lines) == ["post-mortem lacks something", "post-mortem posted"]
             assert lines[0]["why"].startswith(f"the log store at {loki.address} ")
+            assert await in_the_way(it) == [LOG_STORE]
             assert (await kept(it, job)).runner_log == death.runner_log
             assert [list(args)[-1] for args, _ in waiting(it)] == [1], "its lines may come yet"
 
@@ -281,6 +289,7 @@ async def test_a_log_store_that_gives_no_answer_rests_for_all_and_is_asked_again
         it.clock.pass_(90)
         assert await look(it, job, 1) is Outcome.CREATED
         assert await it.house.redis.ttl(keys.LOG_STORE_RESTS) > 0
+        assert await in_the_way(it) == [LOG_STORE]
         assert [list(args) for args, _ in waiting(it)] == [[it.installation, identity(death), 2]], "its lines may come"
         with Loki() as loki:
             ask_logs_of(it, loki.url)
@@ -290,6 +299,7 @@ async def test_a_log_store_that_gives_no_answer_rests_for_all_and_is_asked_again
             await it.house.redis.delete(keys.LOG_STORE_RESTS)  # a minute later
             await look(it, job, 2)
             assert OOM in (await kept(it, job)).host_log[-1]
+            assert await in_the_way(it) == []
             asked = len(loki.asked)
             await look(it, job, 3)
             assert len(loki.asked) == asked, "all is there"

@@ -20,6 +20,7 @@ from ghapp.sandbox.cluster.rbac import Rule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.pods import Pods
+from ghapp.store.troubles import Troubles
 from jobs.views.clock import ClusterClock
 from jobs.views.objects import ObjectView
 
@@ -151,17 +152,18 @@ ELSEWHERE = PoolSettings("acme", "gpu", replacer="pods", namespace=NS)
 
 
 @pytest.mark.parametrize(
-    ("error", "pool", "has_none"),
+    ("error", "pool", "has_none", "is_missed"),
     [
-        (FORBIDDEN["list"], ARC, False),
-        (FORBIDDEN["list"], ELSEWHERE, True),
-        (FORBIDDEN["watch"], ELSEWHERE, False),
-        (AWAY, ELSEWHERE, False),
-        (NO_CRD, ARC, True),
+        (FORBIDDEN["list"], ARC, False, True),
+        (FORBIDDEN["list"], ELSEWHERE, True, False),
+        (FORBIDDEN["watch"], ELSEWHERE, False, True),
+        (AWAY, ELSEWHERE, False, True),
+        (NO_CRD, ARC, True, True),
+        (NO_CRD, ELSEWHERE, True, False),
     ],
-    ids=["not listed beside arc", "not listed where nobody asks", "not watched", "away", "no CRD"],
+    ids=["not listed beside arc", "not listed where nobody asks", "not watched", "away", "no CRD", "no ARC"],
 )
-async def test_what_cannot_be_seen_ages_and_is_not_taken_for_gone(redis, error, pool, has_none):
+async def test_what_cannot_be_seen_ages_and_is_not_taken_for_gone(redis, error, pool, has_none, is_missed):
     arc_elsewhere = PoolSettings("acme", "arc", replacer="arc", namespace="elsewhere")
     view = view_of(None, redis, pool, arc_elsewhere, clock=lambda: NOW)
     await Pods(redis).replace_pods(NS, [], NOW)
@@ -169,7 +171,7 @@ async def test_what_cannot_be_seen_ages_and_is_not_taken_for_gone(redis, error, 
         for _ in range(3):
             await view.see(Trouble(error))
     assert (await Pods(redis).seen_at(NS) is not None) is has_none
-    assert [each["event"] for each in logs] == ([] if has_none else ["watch sees nothing"]), "once, until it is over"
+    assert [each["event"] for each in logs] == (["watch sees nothing"] if is_missed else []), "once, until it is over"
 
 
 async def test_a_bookmark_says_that_all_is_as_it_was_and_that_trouble_is_over(redis):
@@ -228,3 +230,31 @@ def test_the_clusters_clock_goes_on_by_itself_however_ours_jumps():
     assert clock.ahead() == -3900.0
     clock.hear(None)
     assert clock.ahead() == 0.0
+
+
+class TestWhatAPersonMustMendIsKeptForTheReport:
+    PLACE = "ephemeralrunners in runners"
+
+    async def kept(self, redis):
+        return await Troubles(redis).of([self.PLACE])
+
+    async def test_a_crd_that_is_not_installed_where_a_pool_needs_it(self, cluster, redis):
+        missing = Trouble(ResourceMissingError("install its CRD"))
+        await view_of(cluster, redis).see(missing)
+        assert await self.kept(redis) == {self.PLACE: "install its CRD"}
+
+    async def test_nobody_else_misses_it(self, cluster, redis):
+        missing = Trouble(ResourceMissingError("install its CRD"))
+        await view_of(cluster, redis, PoolSettings("acme", "linux", replacer="pods", namespace=NS)).see(missing)
+        assert await self.kept(redis) == {}
+
+    async def test_a_cluster_that_is_away_is_told_by_the_age_of_the_view(self, cluster, redis):
+        await view_of(cluster, redis).see(Trouble(ClusterUnavailableError("503")))
+        assert await self.kept(redis) == {}
+
+    async def test_it_is_over_with_the_first_sight_even_of_another_leader(self, cluster, redis):
+        lacks = ClusterForbiddenError("RBAC lacks list", verb="list", resource="ephemeralrunners")
+        await view_of(cluster, redis).see(Trouble(lacks))
+        assert await self.kept(redis) == {self.PLACE: "RBAC lacks list"}
+        await view_of(cluster, redis).see(Change("bookmark", None, "1"))
+        assert await self.kept(redis) == {}

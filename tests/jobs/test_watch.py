@@ -17,6 +17,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
 from ghapp.cluster.sight import Trouble
 from ghapp.errors import ClusterUnavailableError
+from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import Container, Ended, Pod
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.evidence import Evidence, Registration, job_started, registration_seen
@@ -29,6 +30,7 @@ from ghapp.store.deaths import Deaths, identity
 from ghapp.store.installations import Installations
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
+from ghapp.store.troubles import Troubles
 from ghapp.work import Work
 from jobs.deaths.coroner import Coroner
 from jobs.tell import death_id
@@ -394,6 +396,22 @@ async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api,
         await seen(coroner, api)
     log = (await death_of(coroner, "a")).runner_log
     assert log == ("+ ./config.sh --token [redacted] --url x", "[redacted]", "bye")
+
+
+async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_says_which_right_is_missing(
+    coroner, api, asked
+):
+    place = logs_in(NS)
+    for name in ("a", "b"):
+        api.control.pod(NS, name)
+    async with watching(coroner):
+        with api.control.fails(403, resources=["pods/log"]):
+            api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+            assert (await death_of(coroner, "a")).runner_log == ()
+            assert "pods/log" in (await Troubles(coroner.redis).of([place]))[place]
+        api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
+        assert (await death_of(coroner, "b")).runner_log == ("bye",)
+        assert await Troubles(coroner.redis).of([place]) == {}
 
 
 async def test_trouble_is_said_once_until_it_is_over(coroner):

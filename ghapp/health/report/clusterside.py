@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.cluster.hindrance import Hindrance
 from ghapp.health.cluster.misfit import ADVICE, Because, Phantom
 from ghapp.health.deaths.cause import Cause, advice_for
 from ghapp.health.leaks.standing import LeakStanding
@@ -27,7 +28,8 @@ MOST_CHARACTERS = 12_000
 
 def cluster_text(fleet: Fleet) -> str:
     """Everything of the cluster side; empty where there is nothing to say."""
-    parts = (_unseen(fleet.unseen), _phantoms(fleet.phantoms), _leaks(fleet.leaks), _deaths(fleet.deaths))
+    blind = "\n".join(each for each in (_unseen(fleet.unseen), _hindrances(fleet.hindrances)) if each)
+    parts = (blind, _phantoms(fleet.phantoms), _leaks(fleet.leaks), _deaths(fleet.deaths))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -39,6 +41,11 @@ def _unseen(namespaces: Sequence[Unseen]) -> str:
         for each in namespaces
     ]
     return cut(said[0], said[1:], len(said) - 1, MOST_CHARACTERS, "namespaces") if said else ""
+
+
+def _hindrances(found: Sequence[Hindrance]) -> str:
+    said = [f"- Not seen: {each.place}. {code(each.why)}" for each in found]
+    return cut(said[0], said[1:], len(said) - 1, MOST_CHARACTERS, "places") if said else ""
 
 
 def _phantoms(found: Sequence[Phantom]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ghapp.health.cluster.clusterside import Passing, Unseen
+from ghapp.health.cluster.hindrance import Hindrance
 from ghapp.health.cluster.misfit import Phantom
 from ghapp.health.cluster.obstacle import Because
 from ghapp.health.evidence import Evidence, Survey
@@ -63,6 +64,7 @@ class Fleet:
         phantoms: what is counted as a runner and is none, and lasts.
         deaths: of the last day, latest first; clean exits left out.
         unseen: namespaces of its pools that nobody sees.
+        hindrances: what keeps its cluster side from being seen, and why.
         leaks: what the reaper of stamped pods did, and what waits.
     """
 
@@ -79,6 +81,7 @@ class Fleet:
     phantoms: Sequence[Phantom] = ()
     deaths: Sequence[Passing] = ()
     unseen: Sequence[Unseen] = ()
+    hindrances: Sequence[Hindrance] = ()
     leaks: LeakStanding = field(default_factory=LeakStanding)
 
 
