@@ -79,7 +79,7 @@ async def begin_again(house: House, installation: Installation, repository: str,
     gates, found = Gates(house.redis), False
     async with house.claims.hold("gate", installation.id, OUTLIVING_SECONDS) as mine:
         for place, begun in (await gates.rounds(installation.id) if mine else {}).items():
-            is_there = begun.sha == sha and begun.repository.lower() == repository.lower()
+            is_there = begun.sha == sha and installation.at_github(begun.repository).lower() == repository.lower()
             is_meant = begun.check_run == check_run if check_run else is_there  # a repository may be renamed
             if is_meant and begun.check_run is not None:
                 await gates.keep(installation.id, place, begun_again(begun, house.clock()))

@@ -62,7 +62,8 @@ async def checks_of(house: House, installation: Installation, begun: Round, plac
     if not installation.may("checks", "write"):
         raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
     tenant = await house.tenant(installation, Purpose.REPORT)
-    return Checks(tenant, begun.repository, house.settings.public_url, name=name, subject=subject_of(place, begun))
+    repository = tenant.installation.at_github(begun.repository)
+    return Checks(tenant, repository, house.settings.public_url, name=name, subject=subject_of(place, begun))
 
 
 def outcome_of(error: GitHubError) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis
@@ -64,8 +64,12 @@ class House:
     """The cluster where runners live, opened when it is first asked for: most jobs never need it."""
 
     async def tenant(self, installation: Installation, purpose: Purpose) -> Tenant:
-        """GitHub as an installation sees it, up to what its budget allows for that purpose."""
-        return await self.github.tenant(installation, ceiling(purpose, self.settings.of(installation.org).budget))
+        """GitHub as an installation sees it, up to what its budget allows for that purpose.
+
+        It is asked under the account's own login, by whatever name it goes here.
+        """
+        most = ceiling(purpose, self.settings.of(installation.org).budget)
+        return await self.github.tenant(replace(installation, org=installation.called, login=""), most)
 
     def ask(self, what: work.Work, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
         """Ask for more work; see `work.ask`."""
@@ -95,7 +99,7 @@ async def open_house(settings: Settings, clock: Clock = time.time) -> AsyncItera
                 redis=redis,
                 desk=desk,
                 github=github,
-                installations=Installations(redis),
+                installations=Installations(redis, settings.named),
                 runners=Runners(redis),
                 pages=Pages(redis),
                 fuses=Fuses(redis),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ghapp.github.deliveries import Delivery
 from ghapp.health.absence import failed
-from ghapp.health.installation import Installation
+from ghapp.health.installation import Installation, misnomer
 from ghapp.health.verdict import Reason
 from ghapp.log import logger
 from jobs.house import House, furnished, open_house
@@ -26,10 +26,11 @@ async def discover_installations(house: House) -> int:
 
     First sweeps are staggered over the interval by the installation's id, so that a restart asks GitHub evenly.
     """
-    found = await house.github.installations()
+    told = await house.github.installations()
     before = {each.id for each in await house.installations.all()}
-    await house.installations.replace_all(found)
+    found = await house.installations.replace_all(told)
     for installation in found:
+        warn_of_name(house, installation)
         interval = house.settings.of(installation.org).sweep.interval_seconds
         offset = installation.id % max(1, int(interval)) if len(found) > 1 else 0
         await _enrol(house, installation, offset)
@@ -51,10 +52,25 @@ async def installation_changed(house: House, delivery: Delivery) -> None:
         installation = Installation(
             told.id, told.account.login, told.account.id, told.permissions, suspended=action == "suspend"
         )
-        await house.installations.put(installation)
-        await _enrol(house, installation)
+        known = await house.installations.put(installation)
+        warn_of_name(house, known)
+        await _enrol(house, known)
     await house.reports.try_again(told.id)
     log.info("installation changed", installation=told.id, action=action)
+
+
+def warn_of_name(house: House, installation: Installation) -> None:
+    """Log that an organization was renamed, and what to change, until the configuration has followed."""
+    wrong = misnomer(installation, house.settings.named)
+    if wrong is not None:
+        log.warning(
+            "the organization has another name",
+            installation=installation.id,
+            org=installation.org,
+            login=installation.called,
+            why=wrong.said,
+            fix=wrong.fix,
+        )
 
 
 async def _enrol(house: House, installation: Installation, offset_seconds: float = 0.0) -> None:

@@ -73,7 +73,8 @@ def ask_for_report(house: House, installation: Installation) -> None:
 
 def repository_for(house: House, installation: Installation) -> str | None:
     """Where an org's check run is posted; None for no report."""
-    return repository_of(house.settings.of(installation.org).report.repository, installation.org)
+    repository = repository_of(house.settings.of(installation.org).report.repository, installation.org)
+    return None if repository is None else installation.at_github(repository)
 
 
 async def report(installation_id: int) -> None:

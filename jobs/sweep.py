@@ -27,6 +27,7 @@ from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.work import Work
 from jobs.decide import decide
 from jobs.house import House, furnished, open_house
+from jobs.installations import warn_of_name
 from jobs.observe import Observation, Progress, ask_each, observe
 
 log = logger(__name__)
@@ -123,8 +124,9 @@ async def _reason(house: House, installation: Installation, error: GitHubError) 
         now = await house.github.installation(installation.id)
     except GitHubError as why:
         return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
-    await house.installations.put(now)  # the next sweep asks under its new name
-    if now.org != installation.org:
+    now = await house.installations.put(now)  # the next sweep asks under its new name
+    if now.called != installation.called:
+        warn_of_name(house, now)
         return Reason.ORGANIZATION_RENAMED
     return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
 

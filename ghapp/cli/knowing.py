@@ -76,7 +76,7 @@ async def fleet(settings: Settings, org: str | None) -> Fleet:
     phantoms: list[dict[str, Any]] = []
     now = time.time()
     async with opened(settings) as redis:
-        installations = await chosen(Installations(redis), org)
+        installations = await chosen(Installations(redis, settings.named), org)
         for installation in installations:
             of = await _org(settings, redis, installation)
             known = (await Runners(redis).all(installation.id)).values()
@@ -104,7 +104,7 @@ async def one(settings: Settings, org: str, name_or_id: str) -> dict[str, Any]:
     from ghapp.store.runners import Runners
 
     async with opened(settings) as redis:
-        (installation,) = await chosen(Installations(redis), org)
+        (installation,) = await chosen(Installations(redis, settings.named), org)
         known = (await Runners(redis).all(installation.id)).values()
         found = [each for each in known if each.name == name_or_id or str(each.id) == name_or_id]
         evidence = max(found, key=lambda each: each.id, default=None)

@@ -53,7 +53,7 @@ class Look:
         from ghapp.store.runners import Runners
         from ghapp.store.shards import Shards
 
-        (installation,) = await chosen(Installations(self._redis), self._org)
+        (installation,) = await chosen(Installations(self._redis, self._settings.named), self._org)
         answer = await self._ask()
         runners = Runners(self._redis)
         survey = await runners.survey(installation.id)  # first: what is read after it is no older

@@ -62,7 +62,7 @@ async def chosen(installations: Any, org: str | None) -> list[Installation]:
         UnknownOrgError: the App is not installed there.
     """
     known: list[Installation] = await installations.all()
-    found = [each for each in known if org is None or each.org.lower() == org.lower()]
+    found = [each for each in known if org is None or each.answers_to(org)]
     if org is not None and not found:
         names = ", ".join(each.org for each in known) or "none"
         raise UnknownOrgError(f"{org}: the App is not installed there; installed are: {names}")

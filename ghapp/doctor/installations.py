@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from redis.asyncio import Redis
 
@@ -13,7 +13,7 @@ from ghapp.health.cadence import left
 from ghapp.health.document import timestamp
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, Position
-from ghapp.health.installation import Installation
+from ghapp.health.installation import Installation, known_as, misnomer
 from ghapp.health.posting import Setback, repository_of
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
@@ -44,8 +44,8 @@ async def look(settings: Settings, url: str | None, told: Sequence[Installation]
         if url is None:
             return []
         async with connected(url) as redis:
-            if known is None:
-                known = await Installations(redis).all()
+            records = await Installations(redis, settings.named).all()
+            known = records if known is None else [known_as(each, records, settings.named) for each in known]
             return [each for installation in known for each in await _recall(settings, redis, installation)]
 
     recalled = await looked(GROUP, "records", recall, BROKE_OFF)
@@ -54,28 +54,36 @@ async def look(settings: Settings, url: str | None, told: Sequence[Installation]
     found = [] if known else [warning(GROUP, "installed", "nowhere yet", "install the App on an organization")]
     for installation in known:
         has_pool = bool(settings.pools_of(installation.org))
+        found += of_name(installation, settings.named)
         found += of_installation(installation, settings.web_url, has_pool=has_pool)
-    return [*found, *recalled, *of_unknown_orgs(settings, [each.org for each in known])]
+    return [*found, *recalled, *of_unknown_orgs(settings, [name for each in known for name in each.own])]
 
 
 async def _recall(settings: Settings, redis: Redis, installation: Installation) -> list[Finding]:
     now, policy, org = time.time(), settings.of(installation.org), installation.org
     survey = await Runners(redis).survey(installation.id)
     allowance = await Budget(redis).left(installation.id, now)
+    repository = repository_of(policy.report.repository, org)
     fuses, pauses = Fuses(redis), await Fuses(redis).pauses(installation.id)
     setback = (await Reports(redis).standing(installation.id)).setback
     return [
         *of_sweeps(org, survey, policy.sweep.interval_seconds, now),
         *of_budget(org, left(allowance, policy.budget)),
         *of_remediation(org, await fuses.all(installation.id), pauses),
-        *of_report(org, repository_of(policy.report.repository, org), setback),
+        *of_report(org, installation.at_github(repository) if repository else None, setback),
     ]
+
+
+def of_name(installation: Installation, named: Collection[str]) -> list[Finding]:
+    """Whether it was renamed, and the configuration has not followed."""
+    found = misnomer(installation, named)
+    return [] if found is None else [warning(GROUP, "name", found.said, found.fix, installation.org)]
 
 
 def of_installation(installation: Installation, web_url: str, *, has_pool: bool) -> list[Finding]:
     """What an organization lets the App do."""
     org = installation.org
-    page = f"{web_url}/organizations/{org}/settings/installations/{installation.id}"
+    page = f"{web_url}/organizations/{installation.called}/settings/installations/{installation.id}"
     if installation.suspended:
         return [wrong(GROUP, "suspended", "the organization suspended the App", f"unsuspend it at {page}", org)]
     if missing := installation.missing():
@@ -144,5 +152,5 @@ def of_unknown_orgs(settings: Settings, installed: Iterable[str]) -> list[Findin
     named = {pool.org.lower(): pool.org for pool in settings.pools} | {org: org for org in settings.org_policies}
     there = {org.lower() for org in installed}
     said = "the configuration names it, and the App is not installed there"
-    fix = "install the App there, or mend the name: a renamed organization needs its new one"
+    fix = "install the App there, or mend the name: it may have been renamed before the App was installed there"
     return [wrong(GROUP, "installed", said, fix, org) for login, org in sorted(named.items()) if login not in there]

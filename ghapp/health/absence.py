@@ -152,7 +152,7 @@ def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Li
 
 def is_sane(known: Installation, now: Installation) -> bool:
     """Whether a 404 can be believed: the same account under the same name, not suspended, and still permitted."""
-    same = now.account_id == known.account_id and now.org == known.org
+    same = now.account_id == known.account_id and now.called == known.called
     return same and not now.suspended and now.may("organization_self_hosted_runners", "read")
 
 

@@ -109,6 +109,12 @@ class Settings:
         return tuple(pool for pool in self.pools if pool.org.lower() == org.lower())
 
     @property
+    def named(self) -> Mapping[str, int]:
+        """The orgs that have tables or pools, in lower case: 1 for pools alone, 2 for tables alone, 3 for both."""
+        with_pools = dict.fromkeys((pool.org.lower() for pool in self.pools), 1)
+        return with_pools | {org: 2 + with_pools.get(org, 0) for org in self.org_policies}
+
+    @property
     def namespaces(self) -> tuple[str, ...]:
         """Where the pools' pods are, each once; empty when no pool has any."""
         return tuple(sorted({pool.namespace for pool in self.pools if pool.namespace}))

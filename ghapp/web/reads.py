@@ -77,7 +77,8 @@ class Reads:
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
         self._settings = settings
-        self._installations, self._runners, self._fuses = Installations(redis), Runners(redis), Fuses(redis)
+        self._installations = Installations(redis, settings.named)
+        self._runners, self._fuses = Runners(redis), Fuses(redis)
         self._demand, self._pods, self._pod_claims = Demand(redis), Pods(redis), PodClaims(redis)
         self._orgs: Cache[str, Org] = Cache(MOST_ORGS, MOST_ORGS)
         self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
@@ -160,7 +161,7 @@ class Reads:
         self._orgs.forget(org.lower())
 
     async def org(self, org: str) -> Org | None:
-        """An org by its login, whatever its case; None where the App is not installed."""
+        """An org by any of its names, whatever its case; None where the App is not installed."""
 
         async def load() -> Org | None:
             installation = await self._installations.of(org)

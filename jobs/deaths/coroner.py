@@ -132,7 +132,7 @@ class Coroner:
         nobody's: its last lines are not for others to read.
         """
         label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), Runners(self.redis)
-        tenants = [each for each in await self._tenants(pod.namespace) if is_in(each.org, label)]
+        tenants = [each for each in await self._tenants(pod.namespace) if any(is_in(name, label) for name in each.own)]
         known: list[tuple[Installation, Evidence | None]] = []
         for installation in tenants:
             runner_id = (await runners.ids_of(installation.id, [pod.name])).get(pod.name)

@@ -40,7 +40,8 @@ async def test_who_has_another_name_is_known_by_it(story):
     async with story() as it:
         it.sandbox.control.rename("acme", "acme-two")
         await discover_installations(it.house)
-        assert (await it.house.installations.one(it.installation)).org == "acme-two"
+        known = await it.house.installations.one(it.installation)
+        assert (known.org, known.called) == ("acme", "acme-two"), "here it goes by the name of the configuration"
 
 
 async def test_the_only_one_is_swept_at_once(story):

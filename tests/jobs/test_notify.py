@@ -11,6 +11,8 @@ import pytest
 
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.health.evidence import Registration, registration_seen
+from jobs.house import open_house
+from jobs.installations import discover_installations
 from jobs.notify import GIVEN_UP_SECONDS, REPLACE, notify_pool
 
 
@@ -75,34 +77,47 @@ async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
         assert await it.house.events.unsent() == []
 
 
-async def test_an_event_of_an_org_that_bears_another_name_for_a_while_is_kept(story):
+async def test_an_event_of_an_org_that_was_renamed_goes_to_its_url_once(story):
     async with story() as it:
         lost, event_id = await granted(it)
         it.sandbox.control.fail_controller(seconds=0)
         it.sandbox.control.rename("acme", "acme-two")
         await it.live_through_an_interval()
-        assert (await it.house.installations.one(it.installation)).org == "acme-two"
-        await notify_pool(it.house, event_id)
-        assert await it.house.events.unsent() == [event_id]
-        it.sandbox.control.rename("acme-two", "acme")
         await it.live_through_an_interval()
+        assert (await it.house.installations.one(it.installation)).called == "acme-two"
         assert await it.house.events.unsent() == []
         sent = [each for each in it.sandbox.control.controller_events() if each["type"] == REPLACE]
         assert [(each["id"], each["data"]["runner_id"]) for each in sent] == [(event_id, lost)]
 
 
+def configured_as(it, org):
+    """The settings of a configuration that calls the org by another name than GitHub does yet."""
+    return replace(it.settings, pools=tuple(replace(pool, org=org) for pool in it.settings.pools))
+
+
+async def test_an_event_of_an_org_whose_next_name_the_configuration_bears_already_is_kept(story):
+    async with story() as it:
+        _, event_id = await granted(it)
+        it.sandbox.control.fail_controller(seconds=0)
+        async with open_house(configured_as(it, "acme-two"), it.clock) as house:
+            await notify_pool(house, event_id)
+            assert await house.events.unsent() == [event_id]
+            it.sandbox.control.rename("acme", "acme-two")
+            await discover_installations(house)
+            await notify_pool(house, event_id)
+            assert await house.events.unsent() == []
+
+
 @pytest.mark.parametrize(("seconds", "kept"), [(GIVEN_UP_SECONDS, True), (GIVEN_UP_SECONDS + 1, False)])
-@pytest.mark.parametrize("renamed", [False, True], ids=["the url is away", "the org bears another name"])
-async def test_what_nobody_took_for_a_week_is_given_up(story, seconds, kept, renamed):
+@pytest.mark.parametrize("org", ["acme", "acme-two"], ids=["the url is away", "the org bears another name"])
+async def test_what_nobody_took_for_a_week_is_given_up(story, seconds, kept, org):
     async with story() as it:
         _, event_id = await granted(it)
         body = (await it.house.events.outgoing(event_id)).event
         it.clock.now = datetime.fromisoformat(json.loads(body)["time"]).timestamp() + seconds
-        if renamed:
-            known = await it.house.installations.one(it.installation)
-            await it.house.installations.put(replace(known, org="acme-two"))
-        with suppress(ReplacerUnavailableError):
-            await notify_pool(it.house, event_id)
+        async with open_house(configured_as(it, org), it.clock) as house:
+            with suppress(ReplacerUnavailableError):
+                await notify_pool(house, event_id)
         assert await it.house.events.unsent() == ([event_id] if kept else [])
 
 

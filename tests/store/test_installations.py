@@ -1,0 +1,81 @@
+"""Installations and their names, as they are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from ghapp.health.installation import Installation
+from ghapp.store import keys
+from ghapp.store.connect import connect
+from ghapp.store.installations import Installations
+
+ACME = Installation(7, "acme", 70)
+RENAMED = Installation(7, "acme-two", 70)
+BY_ACME = {"acme": 1}
+TAKER = Installation(9, "acme", 90)
+
+
+@pytest.mark.parametrize("of_a_list", [False, True], ids=["put", "replace_all"])
+async def test_a_former_name_is_remembered_and_still_answers(redis, of_a_list):
+    installations = Installations(redis, BY_ACME)
+    await installations.put(ACME)
+    if of_a_list:
+        (known,) = await installations.replace_all([RENAMED])
+    else:
+        known = await installations.put(RENAMED)
+    assert (known.org, known.called) == ("acme", "acme-two")
+    assert known == await installations.one(7) == await installations.of("Acme") == await installations.of("ACME-two")
+
+
+async def test_each_reader_goes_by_its_own_configuration_and_without_one_by_what_was_recorded(redis):
+    await Installations(redis, BY_ACME).put(ACME)
+    await Installations(redis, BY_ACME).put(RENAMED)
+    for named, org in [({"acme-two": 1}, "acme-two"), (BY_ACME, "acme"), (None, "acme")]:
+        assert (await Installations(redis, named).one(7)).org == org
+        assert [each.org for each in await Installations(redis, named).all()] == [org]
+
+
+async def test_who_takes_a_former_name_is_not_found_by_it(redis):
+    installations = Installations(redis, BY_ACME)
+    await installations.put(ACME)
+    known = await installations.replace_all([TAKER, RENAMED])
+    assert [(each.org, each.called) for each in known] == [("acme.9", "acme"), ("acme", "acme-two")]
+    assert (await installations.of("acme")).id == 7
+    assert (await installations.of("acme.9")).id == 9
+
+
+async def test_the_name_of_one_that_a_list_lacks_is_not_free_yet(redis):
+    installations = Installations(redis, BY_ACME)
+    await installations.put(ACME)
+    (known,) = await installations.replace_all([TAKER])
+    assert known.org == "acme.9"
+
+
+async def test_a_record_of_an_earlier_version_is_read(redis):
+    old = {"id": 7, "org": "acme", "account_id": 70, "permissions": {}, "suspended": False}
+    await redis.hset(keys.INSTALLATIONS, "7", msgspec.msgpack.encode(old))
+    installations = Installations(redis, BY_ACME)
+    assert await installations.all() == [ACME]
+    assert (await installations.put(RENAMED)).org == "acme"
+
+
+async def test_of_many_who_take_a_name_at_once_one_gets_it_and_none_is_lost(redis, redis_url):
+    many = [Installation(each, "acme", each * 10) for each in range(1, 13)]
+    theirs = [connect(redis_url) for _ in many]
+    known = await asyncio.gather(*(Installations(it, BY_ACME).put(each) for it, each in zip(theirs, many, strict=True)))
+    assert sorted(each.org for each in known).count("acme") == 1
+    assert [each.id for each in await Installations(redis).all()] == [each.id for each in many]
+    for it in theirs:
+        await it.aclose()
+
+
+async def test_what_is_read_and_written_again_keeps_its_names(redis):
+    installations = Installations(redis, BY_ACME)
+    await installations.put(ACME)
+    known = await installations.put(RENAMED)
+    await installations.put(replace(known, suspended=True))
+    assert await installations.one(7) == replace(known, suspended=True)

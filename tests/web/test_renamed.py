@@ -1,0 +1,48 @@
+"""The API after an organization was renamed: by which names it answers, and to whose tokens."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.installation import Installation
+from ghapp.settings.tables import PoolSettings
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.tokens import Tokens
+from tests.web.conftest import INSTALLATION, NOW, healthy
+
+STRANGER = Installation(9, "acme", 90)
+
+
+@pytest.fixture
+def pools():
+    return (PoolSettings("acme", "linux", ("linux-4vcpu",)),)
+
+
+async def asked(http, redis, org, path_org, runner_id=1):
+    """What a token that was made for one org is answered of another."""
+    secret, _ = await Tokens(redis).create("t", (org,), ("read",), NOW)
+    path = f"/v1/orgs/{path_org}/runners/{runner_id}/health"
+    return await http.get(path, headers={"authorization": f"Bearer {secret}"})
+
+
+async def rename(redis):
+    installations = Installations(redis, {"acme": 1})
+    known = await installations.one(INSTALLATION)
+    await installations.put(Installation(INSTALLATION, "acme-two", known.account_id))
+    await installations.put(STRANGER)
+    await Runners(redis).revise(STRANGER.id, {77: lambda _: healthy(77, "theirs")})
+
+
+@pytest.mark.parametrize("name", ["acme", "acme-two", "ACME-two"])
+async def test_both_names_answer_and_the_pools_are_the_configured_ones(http, redis, name):
+    await rename(redis)
+    document = (await asked(http, redis, name, name)).json()
+    assert (document["org"], document["pool"], document["state"]) == ("acme", "linux", "healthy")
+
+
+async def test_a_token_of_the_old_name_does_not_open_who_took_it(http, redis):
+    await rename(redis)
+    assert (await asked(http, redis, "acme", "acme", 77)).json()["reason"] == "NeverObserved"
+    assert (await asked(http, redis, "acme", "acme.9", 77)).status_code == 403
+    assert (await asked(http, redis, "acme.9", "acme.9", 77)).json()["name"] == "theirs"
