@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -38,6 +39,10 @@ INCIDENT_AFTER_SECONDS = 15.0
 INCIDENT_RUNNERS = 12
 INCIDENT_POOL = "linux-4vcpu"
 EVENTS_SHOWN = 8
+EVENTS_LOOKED_AT = 200
+STAYS_SECONDS = 20.0
+"""The last event of each kind does, however many of others follow: between two pictures there may be dozens."""
+
 REPLACED = "replaced"
 """Lost, and no longer missed."""
 
@@ -171,8 +176,22 @@ async def _cost(redis: Any, org: str) -> str:
 
 
 async def _news(redis: Any, installation: int) -> list[Text]:
-    rows = await Events(redis).latest(installation, EVENTS_SHOWN)
-    return [_line(msgspec.json.decode(row)) for _, row in rows] or [Text("nothing has happened yet", "dim")]
+    rows = await Events(redis).latest(installation, EVENTS_LOOKED_AT)
+    events = [msgspec.json.decode(row) for _, row in rows]
+    return [_line(each) for each in worth_a_line(events, time.time())] or [Text("nothing has happened yet", "dim")]
+
+
+def worth_a_line(events: Sequence[dict[str, Any]], now: float) -> list[dict[str, Any]]:
+    """Of CloudEvents, oldest first, those that are shown: the last of each kind for a while, and the last of all."""
+    lasts = {event["type"]: number for number, event in enumerate(events)}
+    stay = [each for each in lasts.values() if now - _told_at(events[each]) < STAYS_SECONDS]
+    others = [each for each in range(len(events)) if each not in stay]
+    chosen = (sorted(stay, reverse=True) + others[::-1])[:EVENTS_SHOWN]
+    return [events[each] for each in sorted(chosen)]
+
+
+def _told_at(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["time"]).timestamp()
 
 
 def _line(event: dict[str, Any]) -> Text:

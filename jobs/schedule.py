@@ -29,6 +29,7 @@ from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
 from ghapp.store.shards import Shards
 from ghapp.work import Work
+from jobs.forsaken import forsaken, take_up
 
 log = logger(__name__)
 
@@ -88,6 +89,7 @@ class Clock:
             (TICK_SECONDS, self._promote),
             (NEGLECTED_SECONDS, self._beat),
             (NEGLECTED_SECONDS, self._drain),
+            (NEGLECTED_SECONDS, self._take_up),
             (REPORT_SECONDS, self._report),
             (ACTIVE_SECONDS, self._ask_shards),
             *([(GATE_SECONDS, self._gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
@@ -97,6 +99,7 @@ class Clock:
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
         self._due = [0.0] * len(self._chores)
+        self._missed: set[str] = set()
 
     async def begin(self) -> None:
         """Raises: RedisError: at the start, a Redis that is not there is a mistake, and said at once."""
@@ -134,6 +137,14 @@ class Clock:
         """Deliveries that nobody was asked to drain, or whose drain died."""
         if await self._inbox.lag():
             work.ask(self._desk, Work.INBOX, key="inbox-neglected", retry=False)
+
+    async def _take_up(self) -> None:
+        """Work whose worker was killed in the moment in which it took it: what is missed twice has nobody."""
+        missed = forsaken(self._desk)
+        for job_id in sorted(missed & self._missed):
+            if take_up(self._desk, job_id):
+                log.warning("work was forsaken", job=job_id)
+        self._missed = missed
 
     async def _report(self) -> None:
         for installation in await reporting(self._settings, self._installations):

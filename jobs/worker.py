@@ -39,6 +39,9 @@ from jobs.house import furnish
 log = logger(__name__)
 
 MAINTENANCE_SECONDS = 5
+LOCKED_SECONDS = 10
+"""For one who looks for dead workers, and may die of it."""
+
 WORKER_TTL_SECONDS = 20
 MONITORING_SECONDS = 5
 HEARTBEAT_SECONDS = 12
@@ -47,6 +50,14 @@ FINISH_SECONDS = 7.0
 """Orchestrators send SIGKILL ten seconds after SIGTERM, or later."""
 
 PAUSE_SECONDS = 1.0
+
+
+class BrieflyLockedQueue(Queue):
+    """RQ's queue; a worker that is killed while it looks for dead ones keeps the others from it for seconds only."""
+
+    def acquire_maintenance_lock(self) -> bool:
+        """Whether we are to look; RQ's own lock would outlive its holder by a quarter of an hour."""
+        return bool(self.connection.set(self.registry_cleaning_key, 1, nx=True, ex=LOCKED_SECONDS))
 
 
 class AttentiveWorker(Worker):
@@ -101,7 +112,7 @@ def _worked_until_asked_to_stop(connection: Redis) -> bool:
 
 def _worker(connection: Redis) -> AttentiveWorker:
     return AttentiveWorker(
-        [Queue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES],
+        [BrieflyLockedQueue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES],
         connection=connection,
         serializer=JSONSerializer,
         worker_ttl=WORKER_TTL_SECONDS,

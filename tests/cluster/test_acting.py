@@ -134,6 +134,26 @@ async def test_one_finalizer_is_freed_and_the_other_stays(api, cluster, stuck):
     assert finalizers(api) == [ARC_S]
 
 
+async def test_a_finalizer_is_taken_by_a_json_patch_that_tests_whose_and_which_it_is(cluster, stuck):
+    send, sent = cluster.transport.send, []
+
+    async def told(call, **how):
+        sent.append((call.verb, call.rbac_resource, how))
+        return await send(call, **how)
+
+    cluster.transport.send = told
+    await cluster.free_finalizer(stuck, OURS)
+    ((verb, resource, how),) = sent
+    assert (verb, resource) == ("patch", "ephemeralrunners.actions.github.com"), "never its status"
+    assert how["content_type"] == "application/json-patch+json"
+    assert how["json"] == [
+        {"op": "test", "path": "/metadata/uid", "value": stuck.uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": stuck.version},
+        {"op": "test", "path": "/metadata/finalizers/1", "value": OURS},
+        {"op": "remove", "path": "/metadata/finalizers/1"},
+    ]
+
+
 async def test_the_last_one_lets_it_go(api, cluster, stuck):
     api.control.release("ephemeralrunners", "runners", "linux-0", ARC_S)
     assert await cluster.free_finalizer(await cluster.ephemeral_runner("runners", "linux-0"), OURS) is True

@@ -17,6 +17,7 @@ from ghapp.errors import (
     ConflictError,
     ResourceMissingError,
 )
+from ghapp.github.tenant import Removal, Tenant
 from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
 from ghapp.health.demand import Job
 from ghapp.health.evidence import job_started
@@ -417,6 +418,21 @@ async def test_an_offline_pod_keeps_its_registration_where_its_deletion_would_be
         it.cluster.lacks = ()
         assert await it.remediate() == "replaced"
         assert it.deletes() == tries + 1
+
+
+async def test_a_pod_whose_runner_github_calls_busy_at_its_removal_is_left_alone(story, monkeypatch):
+    async with fleet(story, "pods") as it:
+        await offline_for_too_long(it)
+        it.cluster.found_pods[it.name] = standing("pods", it.name, it.it.clock())[0]
+
+        async def busy_after_all(_tenant, _runner_id):
+            return Removal.BUSY
+
+        monkeypatch.setattr(Tenant, "remove_runner", busy_after_all)
+        assert await it.remediate() == "busy"
+        assert it.cluster.done == []
+        evidence = await it.evidence()
+        assert (evidence.granted_at, evidence.removed_at, evidence.busy) == (None, None, True)
 
 
 async def test_the_finalizer_of_an_offline_runner_waits_for_two_404s_of_its_own(story):

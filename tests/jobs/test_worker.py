@@ -77,7 +77,7 @@ async def test_what_was_to_be_expected_is_told_without_a_traceback_and_tried_aga
             assert line["error"] == "GitHubUnavailableError"
             assert "exception" not in line
             job = Job.fetch("installations", connection=desk, serializer=JSONSerializer)
-            assert job.get_status() == "scheduled"
+            assert await until(lambda: job.get_status() == "scheduled"), "said first, and done then"
 
 
 async def test_what_matters_most_is_done_first_however_late_it_came(story, tmp_path):

@@ -128,6 +128,20 @@ async def test_a_job_that_begins_between_the_look_and_the_deletion_is_a_conflict
     assert cluster.done == []
 
 
+async def test_the_object_is_read_last_and_what_it_says_then_counts():
+    cluster = FakeCluster(runner_object(), pod_of_object())
+    read = cluster.pod
+
+    async def takes_a_job_meanwhile(*args):
+        pod = await read(*args)
+        cluster.objects["linux-1"] = runner_object(job_id="8f", version="72")
+        return pod
+
+    cluster.pod = takes_a_job_meanwhile
+    finding = await look(cluster)
+    assert (finding.ruling, finding.because, finding.object.version) == (Ruling.REFUSE, Because.JOB_UNKNOWN, "72")
+
+
 async def test_a_stuck_finalizer_goes_alone():
     stuck = runner_object(deleting_since=NOW - 120)
     evidence = lost(deletion=Deletion(uid="object-1", found_at=NOW - 120, accepted_at=NOW - 120))

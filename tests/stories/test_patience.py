@@ -1,0 +1,91 @@
+"""The waits of a role fit into each other, and into what is promised; stories shorten them, and keep their order."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from ghapp.cluster import lease, transport
+from ghapp.store import claims
+from ghapp.store.connect import connect_sync
+from jobs import worker
+from tests.stories import hurried
+
+TAKEN_OVER_SECONDS = 20
+ENDED_SECONDS = 10
+"""Orchestrators wait for so long, or longer, until they kill."""
+
+BEGUN_SECONDS = 2
+"""A generous time for a job to begin when it is in its queue again."""
+
+
+@pytest.fixture(params=["as always", "in a hurry"])
+def patience(request, monkeypatch):
+    if request.param == "in a hurry":
+        for waits in hurried.WAITS.values():
+            for module, changed in waits.items():
+                for name, seconds in changed.items():
+                    monkeypatch.setattr(import_module(module), name, seconds)
+        assert claims.LEASE_SECONDS == hurried.CLAIM_SECONDS
+        assert transport.CALL_SECONDS == hurried.CALL_SECONDS
+    return request.param
+
+
+def looks_every(redis_url):
+    """How often a worker looks for dead colleagues, in seconds: between two waits for work, when that is due."""
+    with connect_sync(redis_url) as redis:
+        idle = worker._worker(redis)
+        return max(idle.dequeue_timeout, idle.maintenance_interval)
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_job_whose_worker_and_horse_died_is_taken_over_within_twenty_seconds(redis_url):
+    assert worker.HEARTBEAT_SECONDS + looks_every(redis_url) + BEGUN_SECONDS <= TAKEN_OVER_SECONDS
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_job_that_lives_is_not_taken_for_dead():
+    assert 2 * worker.MONITORING_SECONDS < worker.HEARTBEAT_SECONDS
+
+
+@pytest.mark.usefixtures("patience")
+def test_whoever_takes_over_finds_the_claim_of_the_dead_run_out_or_outlasts_it():
+    assert claims.LEASE_SECONDS < worker.HEARTBEAT_SECONDS
+    assert claims.LEASE_SECONDS < claims.OUTLIVING_SECONDS
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_worker_that_is_asked_to_end_ends_before_it_is_killed():
+    assert worker.FINISH_SECONDS + BEGUN_SECONDS < ENDED_SECONDS
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_leader_stops_before_another_begins_and_may_miss_a_turn():
+    assert lease.RENEW_WITHIN_SECONDS < lease.LEASE_SECONDS
+    assert 2 * lease.ANSWER_SECONDS <= lease.RENEW_WITHIN_SECONDS
+    assert 2 * lease.TURN_SECONDS < lease.RENEW_WITHIN_SECONDS
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_watch_that_is_asked_to_end_gives_the_lease_back_or_gives_up_before_it_is_killed():
+    assert lease.ANSWER_SECONDS + BEGUN_SECONDS < ENDED_SECONDS
+
+
+def test_stories_wait_for_less_and_never_for_more():
+    real = {
+        (module, name): getattr(import_module(module), name)
+        for waits in hurried.WAITS.values()
+        for module, changed in waits.items()
+        for name in changed
+    }
+    short = {(m, name): each for w in hurried.WAITS.values() for m, c in w.items() for name, each in c.items()}
+    assert {where: each for where, each in short.items() if not 0 < each < real[where]} == {}
+
+
+@pytest.mark.parametrize("role", hurried.DEFAULTS)
+def test_a_class_takes_one_wait_when_it_is_not_told_and_that_is_what_is_shortened(role):
+    module, name, seconds = hurried.DEFAULTS[role]
+    taken = getattr(import_module(module), name).__init__.__defaults__
+    assert taken in ((claims.LEASE_SECONDS,), (transport.CALL_SECONDS,))
+    assert seconds < taken[0]
