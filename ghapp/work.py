@@ -56,7 +56,7 @@ QUEUE_OF = {
 }
 
 TIMEOUT_SECONDS = 100
-"""Under `evidence.OVERTAKING_SECONDS`: no observation outlives the job that made it."""
+"""Under `seen.OVERTAKING_SECONDS`: no observation outlives the job that made it."""
 
 BACKOFF_SECONDS = (1, 5, 15, 60, 300, 900, 3600)
 AT_ONCE = (0, 0)

@@ -7,8 +7,7 @@ from functools import partial
 
 from ghapp.errors import GitHubError
 from ghapp.github.tenant import Tenant
-from ghapp.health import absence
-from ghapp.health import evidence as seen
+from ghapp.health import absence, seen
 from ghapp.health.absence import Look, Told
 from ghapp.health.cadence import Purpose
 from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from functools import partial
 
-from ghapp.health import evidence as seen
+from ghapp.health import seen
 from ghapp.health.cluster.deletion import is_deferred
 from ghapp.health.cluster.podclaim import by_name
 from ghapp.health.decision import Decision, Turn, by_pool, is_as_planned

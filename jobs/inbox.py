@@ -12,7 +12,7 @@ from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
-from ghapp.health import evidence as seen
+from ghapp.health import seen
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence, Fold
 from ghapp.log import logger

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ghapp.errors import ReplacerUnavailableError
-from ghapp.health import evidence as seen
+from ghapp.health import seen
 from ghapp.health.evidence import Evidence
 from ghapp.log import logger
 from ghapp.replace.cloudevents import post

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ghapp.github.tenant import Removal
-from ghapp.health import absence
-from ghapp.health import evidence as seen
+from ghapp.health import absence, seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.podclaim import by_name, claim_on
 from ghapp.health.evidence import Evidence, Fold

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from ghapp.health import evidence as seen
+from ghapp.health import seen
 from ghapp.health.evidence import Evidence, Fold, Registration, Survey
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.installation import Installation

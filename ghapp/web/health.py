@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.demand import assigned_by_pool
-from ghapp.health.evidence import Evidence, replaced, retired_by_controller
+from ghapp.health.evidence import Evidence
+from ghapp.health.seen import replaced, retired_by_controller
 from ghapp.health.verdict import State
 from ghapp.log import logger
 from ghapp.settings import Settings

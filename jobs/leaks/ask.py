@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ghapp.errors import GitHubError, NotFoundError
 from ghapp.github.tenant import Tenant
-from ghapp.health import evidence as seen
+from ghapp.health import seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.cluster.podclaim import claim_on

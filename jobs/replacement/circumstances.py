@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ghapp.errors import GitHubError
-from ghapp.health import evidence as seen
+from ghapp.health import seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.finding import Circumstances, Finding
 from ghapp.health.cluster.podclaim import by_name

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
-from ghapp.health import absence
-from ghapp.health import evidence as seen
+from ghapp.health import absence, seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster import deletion
 from ghapp.health.cluster.finding import Circumstances, Finding, Ruling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ghapp.health import evidence as seen
+from ghapp.health import seen
 from ghapp.health.cluster import deletion
 from ghapp.health.cluster.deletable import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS
 from ghapp.health.cluster.deletion import Deletion

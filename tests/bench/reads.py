@@ -11,8 +11,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from ghapp.embedded import embedded_redis
-from ghapp.health.evidence import Registration, Survey, registration_seen
+from ghapp.health.evidence import Registration, Survey
 from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.seen import registration_seen
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners

@@ -6,8 +6,9 @@ import pytest
 
 from ghapp.doctor import places
 from ghapp.doctor.finding import Status
-from ghapp.health.evidence import Registration, registration_seen
+from ghapp.health.evidence import Registration
 from ghapp.health.installation import Installation
+from ghapp.health.seen import registration_seen
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.places import Places

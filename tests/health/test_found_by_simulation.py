@@ -4,9 +4,9 @@ import pytest
 
 from ghapp.health.absence import Look, answered, folds
 from ghapp.health.decision import decide
-from ghapp.health.evidence import LIST_LAG_SECONDS, job_ended, job_started, registration_seen
 from ghapp.health.fuse import FuseLimits, FuseReason, Position, tally
 from ghapp.health.plan import RemediationLimits
+from ghapp.health.seen import LIST_LAG_SECONDS, job_ended, job_started, registration_seen
 from ghapp.health.verdict import Limits, State, judge
 from tests.health.builders import NOW, lost, online, present, proving, registration, survey
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghapp.health.evidence import registration_seen
 from ghapp.health.fuse import Fuse, FuseLimits, FuseReason, Position, Tally, resume, room, tally, threshold, turn
 from ghapp.health.plan import Candidate, PoolLeave, RemediationLimits, plan
+from ghapp.health.seen import registration_seen
 from ghapp.health.verdict import Limits, State, judge
 
 from .builders import LONG_AGO, MICROSECOND, NOW, lost, mass_loss, online, proving, registration, survey, suspect

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.evidence import Survey, first_sight, get_missed, job_started, retired_by_controller, unlisted
+from ghapp.health.evidence import Survey
+from ghapp.health.seen import first_sight, get_missed, job_started, retired_by_controller, unlisted
 from ghapp.health.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
 
 from .builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey, suspect

@@ -10,7 +10,8 @@ from datetime import datetime
 import pytest
 
 from ghapp.errors import ReplacerUnavailableError
-from ghapp.health.evidence import Registration, registration_seen
+from ghapp.health.evidence import Registration
+from ghapp.health.seen import registration_seen
 from jobs.house import open_house
 from jobs.installations import discover_installations
 from jobs.notify import GIVEN_UP_SECONDS, REPLACE, notify_pool

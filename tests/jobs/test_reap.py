@@ -11,9 +11,10 @@ from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterForbiddenError
 from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.demand import Job
-from ghapp.health.evidence import Evidence, job_ended, job_started
+from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.standing import LeakStanding
+from ghapp.health.seen import job_ended, job_started
 from ghapp.store import keys
 from ghapp.store import leaks as store
 from ghapp.store.events import Events

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from ghapp.health.evidence import removed
 from ghapp.health.plan import Deferral
+from ghapp.health.seen import removed
 from jobs.confirm import confirm_installation
 from jobs.decide import decide
 from jobs.remediate import remediate_runner

@@ -20,7 +20,7 @@ from ghapp.errors import (
 from ghapp.github.tenant import Removal, Tenant
 from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
 from ghapp.health.demand import Job
-from ghapp.health.evidence import job_started
+from ghapp.health.seen import job_started
 from ghapp.health.verdict import State
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings

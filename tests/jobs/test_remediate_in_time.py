@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ghapp.health.cluster.pod import Pod
-from ghapp.health.evidence import Registration, registration_seen
+from ghapp.health.evidence import Registration
 from ghapp.health.fuse import Fuse, Position
 from ghapp.health.installation import Installation
+from ghapp.health.seen import registration_seen
 from ghapp.settings import PoolSettings
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.places import Places

@@ -20,8 +20,9 @@ from ghapp.errors import ClusterUnavailableError
 from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import Container, Ended, Pod
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.evidence import Evidence, Registration, job_started, registration_seen
+from ghapp.health.evidence import Evidence, Registration
 from ghapp.health.installation import Installation
+from ghapp.health.seen import job_started, registration_seen
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import connect_sync

@@ -13,10 +13,11 @@ from threading import Thread
 
 import pytest
 
-from ghapp.health.evidence import Registration, Survey, job_started, registration_seen
+from ghapp.health.evidence import Registration, Survey
 from ghapp.health.installation import Installation
 from ghapp.health.rollout.active import Deploy, Role
 from ghapp.health.rollout.provision import LARGEST_BYTES
+from ghapp.health.seen import job_started, registration_seen
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards

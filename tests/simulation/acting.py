@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ghapp.health import absence, decision, remediation
-from ghapp.health import evidence as seen
+from ghapp.health import absence, decision, remediation, seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.podclaim import claim_on
 from ghapp.health.evidence import Evidence, Fold

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health import absence, cadence, fuse
-from ghapp.health import evidence as seen
+from ghapp.health import absence, cadence, fuse, seen
 from ghapp.health.absence import Look, Told
 from ghapp.health.cadence import Purpose
 from ghapp.health.evidence import Evidence, Fold, Survey

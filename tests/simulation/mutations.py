@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from ghapp.health import absence, cadence, decision, evidence, fuse, remediation, verdict
+from ghapp.health import absence, cadence, decision, evidence, fuse, remediation, seen, verdict
 from ghapp.health.remediation import Step
 from tests.simulation import acting, calls, driver, store
 
@@ -23,7 +23,7 @@ class Patch(NamedTuple):
 
 Mutation = tuple[Patch, ...]
 
-_unlisted, _get_missed, _tally, _prove = evidence.unlisted, evidence.get_missed, fuse.tally, fuse._prove
+_unlisted, _get_missed, _tally, _prove = seen.unlisted, seen.get_missed, fuse.tally, fuse._prove
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _decide, _may_act = decision.decide, remediation.may_act
 
@@ -70,8 +70,8 @@ def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
 
 
 MUTATIONS: Mapping[str, Mutation] = {
-    "one 404 suffices": (Patch(evidence, "get_missed", _confirmed_at_once),),
-    "a list that lacks it suffices": (Patch(evidence, "unlisted", _gone_by_the_list),),
+    "one 404 suffices": (Patch(seen, "get_missed", _confirmed_at_once),),
+    "a list that lacks it suffices": (Patch(seen, "unlisted", _gone_by_the_list),),
     "confirm_seconds do not pass": (
         Patch(
             absence,
@@ -110,7 +110,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "an ephemeral job's end does not count": _everywhere("is_spent", lambda _evidence: False, verdict, fuse),
     "a new registration of the name does not count": (
-        Patch(evidence, "reregistered", lambda known, _as_id: known),
+        Patch(seen, "reregistered", lambda known, _as_id: known),
         Patch(
             absence,
             "unproven",
@@ -118,7 +118,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         ),
         Patch(remediation, "heir_of", lambda _evidence, _bearers: None),
     ),
-    "a controller's word does not count": (Patch(evidence, "retired_by_controller", lambda known, at: known),),
+    "a controller's word does not count": (Patch(seen, "retired_by_controller", lambda known, at: known),),
     "no second look before acting": (
         Patch(remediation, "step_after", lambda _evidence, _answer, _bearers: Step.REMOVE),
     ),
@@ -135,7 +135,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a stopped fuse lets through": _everywhere("room", lambda _fuse, _pool: None, fuse, decision),
     "the first grant does not hold": (
-        Patch(evidence, "granted", _fresh_id),
+        Patch(seen, "granted", _fresh_id),
         Patch(decision, "_candidates", _granted_or_not),
     ),
     "a pause does not hold": (

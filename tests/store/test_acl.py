@@ -13,7 +13,7 @@ from ghapp import work
 from ghapp.embedded import embedded_redis
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.deaths.death import Cause, Death
-from ghapp.health.evidence import first_sight
+from ghapp.health.seen import first_sight
 from ghapp.store.budget import Budget
 from ghapp.store.claims import Claims
 from ghapp.store.connect import connect, connect_sync

@@ -80,7 +80,7 @@ def site(folder, *roles, patience=PATIENT, **sizes):
             "GHAPP_LISTEN": f"127.0.0.1:{port}",
         }
         headers = {"authorization": f"Bearer {asyncio.run(_token(url))}"}
-        web = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10))
+        web = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30))
         # What `stack` holds from here on ends first: roles before what they talk to.
         desk = stack.enter_context(connect_sync(url))
         it = Site(github, api, redis, url, environ, folder, web, stack, desk, patience)

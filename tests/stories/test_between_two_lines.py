@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.evidence import Registration, job_started, registration_seen
+from ghapp.health.evidence import Registration
 from ghapp.health.fuse import Position
+from ghapp.health.seen import job_started, registration_seen
 from ghapp.health.verdict import State
 from jobs import decide as module
 from jobs import tell

@@ -9,7 +9,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from ghapp.health.demand import Job
-from ghapp.health.evidence import job_started, removed
+from ghapp.health.seen import job_started, removed
 from ghapp.health.verdict import State, judge
 from jobs.confirm import confirm_installation
 from jobs.notify import notify_pool

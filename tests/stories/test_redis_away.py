@@ -17,7 +17,7 @@ from ghapp.embedded import embedded_redis
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
-from tests.stories.processes import Role, environment, wait_for
+from tests.stories.processes import PATIENCE_SECONDS, Role, environment, wait_for
 
 SECRET = "hush"
 
@@ -42,7 +42,7 @@ def house(tmp_path):
             "GHAPP_LISTEN": f"127.0.0.1:{free_port()}",
         }
         roles = [stack.enter_context(Role(name, environ, tmp_path)) for name in ("web", "worker", "clock")]
-        with httpx.Client(base_url=f"http://{environ['GHAPP_LISTEN']}") as client:
+        with httpx.Client(base_url=f"http://{environ['GHAPP_LISTEN']}", timeout=PATIENCE_SECONDS) as client:
             yield client, redis, url, roles
 
 

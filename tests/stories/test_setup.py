@@ -15,6 +15,7 @@ from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.browsing import Browser
 from tests.running import running
+from tests.stories.processes import PATIENCE_SECONDS
 from tests.stories.test_up import free_port, wait_for
 
 RUNNERS = 12
@@ -30,7 +31,9 @@ def github():
 
 def swept(base):
     """How many runners the last sweep found, if there was one."""
-    found = re.search(r'ghapp_last_sweep_runners\{org="acme"\} (\d+)', httpx.get(f"{base}/metrics").text)
+    found = re.search(
+        r'ghapp_last_sweep_runners\{org="acme"\} (\d+)', httpx.get(f"{base}/metrics", timeout=PATIENCE_SECONDS).text
+    )
     return found and int(found[1])
 
 
@@ -38,13 +41,14 @@ def deliver(base, secret):
     body = json.dumps({"zen": "Keep it logically awesome."}).encode()
     signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     headers = {"x-github-event": "ping", "x-github-delivery": "guid", "x-hub-signature-256": signature}
-    return httpx.post(f"{base}/webhook", content=body, headers={**headers, "content-type": "application/json"})
+    headers |= {"content-type": "application/json"}
+    return httpx.post(f"{base}/webhook", content=body, headers=headers, timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.xdist_group("up")
 def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_path):
     port = free_port()
-    with running(github, tmp_path, port) as it, httpx.Client(timeout=10) as client:
+    with running(github, tmp_path, port) as it, httpx.Client(timeout=PATIENCE_SECONDS) as client:
         assert f"{it.base}/setup\n" in it.said()
         (web,) = it.processes("web")
         assert it.processes("worker") == it.processes("clock") == []
@@ -84,7 +88,7 @@ def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_
 def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_path):
     with (
         running(github, tmp_path, free_port()) as it,
-        httpx.Client(timeout=10, headers={"x-forwarded-for": "192.0.2.1"}) as client,
+        httpx.Client(timeout=PATIENCE_SECONDS, headers={"x-forwarded-for": "192.0.2.1"}) as client,
     ):
         (link, key) = re.search(r"(http\S+)\?key=(\S+)", it.said()).groups()
         browser = Browser(client)

@@ -10,8 +10,9 @@ import pytest
 from redis.exceptions import ConnectionError as RedisAway
 from starlette.routing import compile_path
 
-from ghapp.health.evidence import Registration, Survey, absence_confirmed, get_missed, registration_seen, unlisted
+from ghapp.health.evidence import Registration, Survey
 from ghapp.health.installation import Installation
+from ghapp.health.seen import absence_confirmed, get_missed, registration_seen, unlisted
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners

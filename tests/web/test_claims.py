@@ -8,7 +8,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
 from ghapp.health.cluster.podclaim import PodClaim
-from ghapp.health.evidence import granted
+from ghapp.health.seen import granted
 from ghapp.store import podclaims as module
 from ghapp.store.podclaims import PodClaims
 from ghapp.store.runners import Runners

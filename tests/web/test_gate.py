@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from ghapp.health.deaths.death import Cause, Death
-from ghapp.health.evidence import Registration, Survey, job_started, registration_seen
+from ghapp.health.evidence import Registration, Survey
 from ghapp.health.rollout.active import Answer, Role
+from ghapp.health.seen import job_started, registration_seen
 from ghapp.settings import Settings
 from ghapp.store.deaths import Deaths
 from ghapp.store.runners import Runners

@@ -6,9 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.health.evidence import (
-    granted,
-)
+from ghapp.health.seen import granted
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW

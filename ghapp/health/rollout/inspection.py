@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from math import ceil
 from typing import NamedTuple
 
-from ghapp.health.evidence import OVERTAKING_SECONDS, Survey
+from ghapp.health.evidence import Survey
 from ghapp.health.rollout import ladder
 from ghapp.health.rollout.active import Deploy, Role, Ruling, counted
 from ghapp.health.rollout.shardstanding import Standing, causes
+from ghapp.health.seen import OVERTAKING_SECONDS
 from ghapp.health.verdict import Limits, why_stale
 
 SINCE_DEPLOY = "since-deploy"

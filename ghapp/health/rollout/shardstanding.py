@@ -10,10 +10,11 @@ from typing import NamedTuple
 from ghapp.health import pools
 from ghapp.health.deaths.death import Cause, Death
 from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over
-from ghapp.health.evidence import OVERTAKING_SECONDS, Evidence, Survey
+from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.pools import pool_of
 from ghapp.health.rollout.active import ACTIVE_SECONDS
 from ghapp.health.rollout.shards import ShardRule, shard_named, shard_of
+from ghapp.health.seen import OVERTAKING_SECONDS
 from ghapp.health.verdict import Limits, State, judge
 
 WAITING_SECONDS = 60.0

@@ -16,10 +16,10 @@ from ghapp.health.cluster.deletion import (
     waits,
 )
 from ghapp.health.document import history
-from ghapp.health.evidence import called_off, registration_seen
 from ghapp.health.fuse import Position
 from ghapp.health.plan import Candidate, Deferral, PoolLeave, RemediationLimits, plan
 from ghapp.health.remediation import is_open, may_act
+from ghapp.health.seen import called_off, registration_seen
 from ghapp.health.verdict import State
 from tests.health.builders import MICROSECOND, NOW, lost, registration, survey
 

@@ -4,17 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.evidence import (
+from ghapp.health.evidence import Evidence, Survey, observed_at
+from ghapp.health.seen import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
-    Evidence,
-    Survey,
     absence_confirmed,
     first_sight,
     get_missed,
     job_ended,
     job_started,
-    observed_at,
     registration_seen,
     reregistered,
     retired_by_controller,
