@@ -20,6 +20,8 @@ from ghapp.store import leaks as store
 from ghapp.store.events import Events
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.leaks import Leaks
+from ghapp.store.podclaims import PodClaims
+from ghapp.store.runners import Runners
 from jobs.clusterside import leaks_of
 from jobs.leaks import ask
 from jobs.reap import reap_installation
@@ -186,6 +188,49 @@ async def test_while_another_worker_is_at_it_nothing_is_even_read(leaky):
             assert mine
             assert await at.reap() is None
         assert at.api.control.calls() == []
+
+
+async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_before_a_deletion(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        await ripe(at)
+        order = []
+
+        def told(owner, method, what):
+            original = getattr(owner, method)
+
+            async def called(self, *args, **kwargs):
+                order.append(what)
+                return await original(self, *args, **kwargs)
+
+            monkeypatch.setattr(owner, method, called)
+
+        told(Cluster, "pods", "all pods")
+        told(Cluster, "pod", "the pod")
+        told(Cluster, "delete_pod", "deletion")
+        told(PodClaims, "kept", "claims")
+        told(Runners, "all", "runners")
+        told(Runners, "some", "its runner")
+        await at.minutes(1)
+        first = order.index("all pods")
+        assert order[first : first + 3] == ["all pods", "claims", "runners"]
+        assert "claims" not in order[:first]
+        last = order[order.index("the pod") : order.index("deletion")]
+        assert last == ["the pod", "claims", "its runner"]
+
+
+async def test_a_pod_that_goes_by_itself_just_before_the_deletion_is_success(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        delete = at.cluster.delete_pod
+
+        async def gone_and_deleted(namespace, name, *which):
+            at.api.control.vanish(namespace, name)
+            return await delete(namespace, name, *which)
+
+        at.cluster.delete_pod = gone_and_deleted
+        (tick,) = await at.minutes(1)
+        assert (tick.trouble, await begun(at), await at.told()) == ("", [], [name])
+        assert at.accounts() == {"busy"}
 
 
 async def test_a_pod_that_changed_since_the_list_is_deleted_as_it_is_now(leaky):

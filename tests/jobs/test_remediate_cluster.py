@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rq import Queue
@@ -372,6 +373,24 @@ async def test_in_dry_run_nothing_is_deleted(story):
     async with fleet(story, "pods", more='[remediation]\nmode = "dry-run"') as it:
         assert await it.remediate() == "held"
         assert it.cluster.done == []
+
+
+def in_dry_run(environ):
+    """The same settings, but for the mode."""
+    policy = Path(environ["GHAPP_CONFIG"])
+    policy.write_text('[remediation]\nmode = "dry-run"\n' + policy.read_text())
+    return Settings.read(environ)
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_grant_from_before_dry_run_deletes_nothing(story, replacer):
+    async with fleet(story, replacer) as it:
+        acting = it.it.house
+        it.it.house = replace(acting, settings=in_dry_run(it.it.environ))
+        assert await it.remediate() == "held"
+        assert it.cluster.done == []
+        it.it.house = acting
+        assert await it.remediate() == "replaced"
 
 
 async def offline_for_too_long(it):

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from ghapp import work
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
-from ghapp.cluster.sight import Trouble
-from ghapp.errors import ClusterUnavailableError
+from ghapp.cluster.sight import Listed, Trouble
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
 from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import Container, Ended, Pod
 from ghapp.health.deaths.cause import Cause
@@ -272,6 +272,54 @@ async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(cor
     assert len(asked) >= 4
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(Deaths, "record"), (Pods, "put"), (Pods, "drop"), (Pods, "replace_pods")],
+    ids=["record", "put", "drop", "replace_pods"],
+)
+async def test_a_watch_that_dies_within_an_event_misses_no_death(coroner, api, asked, monkeypatch, owner, step, when):
+    """One container ends, and one pod vanishes; it dies before or after one of the writes that follow."""
+
+    class CrashError(Exception):
+        pass
+
+    original = getattr(owner, step)
+
+    async def crashes(self, *args, **kwargs):
+        if when == "after":
+            await original(self, *args, **kwargs)
+        raise CrashError
+
+    def happens():
+        api.control.container_ends(NS, "a", exit_code=137, reason="OOMKilled")
+        api.control.vanish(NS, "b")
+
+    for name in "ab":
+        api.control.pod(NS, name)
+    async with watching(coroner):
+        await seen(coroner, api)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, step, crashes)
+        await until(lambda: _watches(api, 0))
+        if step == "replace_pods":
+            happens()
+        dying = asyncio.create_task(PodView(NS, coroner, lambda: True).attend())
+        if step != "replace_pods":
+            await until(lambda: _watches(api, 1))
+            happens()
+        with pytest.raises(CrashError):
+            await asyncio.wait_for(dying, 20)
+    async with watching(coroner):
+        await seen(coroner, api)
+    found = await deaths(coroner)
+    assert {name: each.cause for name, each in found.items()} == {"a": Cause.HOST_OOM, "b": Cause.VANISHED}
+
+
+async def _watches(api, count):
+    return api.control.watches() == count
+
+
 @pytest.mark.parametrize("how", ["orderly", "broken", "reset", "half", "expired"])
 async def test_a_watch_that_the_server_cuts_off_after_every_event_misses_no_death(coroner, api, asked, how):
     for name in "abc":
@@ -319,7 +367,7 @@ async def _any(found):
 async def test_who_does_not_lead_records_nothing(coroner, api, asked):
     api.control.pod(NS, "a")
     api.control.container_ends(NS, "a", exit_code=1)
-    await PodView(NS, coroner, lambda: False).attend()
+    await asyncio.wait_for(PodView(NS, coroner, lambda: False).attend(), 20)
     assert await deaths(coroner) == {}
     assert await Pods(coroner.redis).known(NS) == []
 
@@ -413,6 +461,26 @@ async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_
         api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
         assert (await death_of(coroner, "b")).runner_log == ("bye",)
         assert await Troubles(coroner.redis).of([place]) == {}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterUnavailableError("away"),
+        ClusterForbiddenError("no list", verb="list", resource="pods"),
+        ResourceMissingError("no namespace runners"),
+    ],
+    ids=lambda it: type(it).__name__,
+)
+async def test_while_nothing_can_be_seen_nobody_is_taken_for_dead(coroner, asked, error):
+    running = Pod(NS, "a", "uid", "1", time.time(), runner=Container("runner", time.time()), container="runner")
+    view = PodView(NS, coroner, lambda: True)
+    await view.see(Listed([running], "1"))
+    await view.see(Trouble(error))
+    assert await deaths(coroner) == {}
+    assert [each.name for each in await Pods(coroner.redis).known(NS)] == ["a"]
+    await view.see(Listed([], "2"))
+    assert (await deaths(coroner))["a"].cause is Cause.VANISHED
 
 
 async def test_trouble_is_said_once_until_it_is_over(coroner):

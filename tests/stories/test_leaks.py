@@ -333,6 +333,19 @@ async def test_the_kill_switch(leaky, more, told):
         assert at.api.control.calls() if told else at.api.control.calls() == []
 
 
+async def test_the_label_may_be_called_otherwise_and_then_ours_says_nothing(leaky):
+    theirs = "tuist.dev/runner-pool-owner"
+    async with leaky(more=f'[leaks]\nowner_label = "{theirs}"') as at:
+        first, *others = sorted(at.runners)
+        at.make_pod(first, labels={theirs: "x"})
+        for name in others:
+            at.make_pod(name)
+        at.hang()
+        await at.tick()
+        await at.minutes(GRACE_MINUTES + 1)
+        assert at.deletions() == [first]
+
+
 async def test_a_pod_that_bears_no_label_and_one_of_arcs_are_left_alone(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)

@@ -33,30 +33,31 @@ class Stand(StrEnum):
     NOT_SEEN = "EndNotSeen"
 
 
-_MIRROR = "Set `ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1` in the runner's container, and have its log kept."
+_MIRROR = "set `ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1` in the runner's container, and have its log kept."
 
 _BY_CAUSE = {
     Cause.CLEAN_EXIT: "Nothing needs to change: the runner finished what it had to do, and ended.",
     Cause.HOST_OOM: "The kernel killed the container for its memory: raise `resources.limits.memory`, and set"
     " `resources.requests.memory` to the same value, so that the node really has that much.",
-    Cause.GUEST_OOM_OR_KILL: "Something sent SIGKILL inside the machine: mostly its kernel, out of memory, sometimes a"
-    " failed livenessProbe. Raise `resources.limits.memory`, and with kata `default_memory` of the RuntimeClass's"
+    Cause.GUEST_OOM_OR_KILL: "Something sent SIGKILL inside the machine, mostly its kernel, out of memory, sometimes a"
+    " failed livenessProbe: raise `resources.limits.memory`, and with kata `default_memory` of the RuntimeClass's"
     " configuration.",
-    Cause.TERMINATED: "Somebody asked it to stop: a deletion, a drain or a scale-down. Give"
+    Cause.TERMINATED: "Somebody asked it to stop, by a deletion, a drain or a scale-down: give"
     " `terminationGracePeriodSeconds` the length of the longest job, with a preStop hook that waits for the job, and"
     " keep busy runners from being drained by a PodDisruptionBudget.",
     Cause.EXTERNAL_TEARDOWN: "The machine was torn down from outside: read kata, qemu and containerd in the node's"
-    " journal of that minute. Raise `overhead.podFixed.memory` of the RuntimeClass, so that the host does not kill the"
-    " hypervisor.",
-    Cause.CRASH: "The agent or its entrypoint failed by itself: read its last lines. " + _MIRROR,
+    " journal of that minute, and raise `overhead.podFixed.memory` of the RuntimeClass, so that the host does not kill"
+    " the hypervisor.",
+    Cause.CRASH: "The agent or its entrypoint failed by itself: read its last lines, and where there are none "
+    + _MIRROR,
     Cause.VERSION_DEPRECATED: "GitHub refuses this version of the runner: update the runner's image, and keep"
     " `ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1` set, so that it is seen by its exit code.",
     Cause.DELETED_REGISTRATION: "Its registration was gone at GitHub, so it could never take a job again: find what"
-    " deletes registrations of living runners. With ARC, delete its EphemeralRunner, never its pod.",
-    Cause.VANISHED: "Its pod went before anybody saw it end: mostly the node or the machine was killed hard. Read the"
-    " node's journal and the cloud's events of that minute, and keep runners off spot nodes.",
-    Cause.UNKNOWN: "Nothing is known of its end. Let `ghapp watch` run without a break, and let it get, list and watch"
-    " pods. " + _MIRROR,
+    " deletes registrations of living runners, and with ARC delete its EphemeralRunner, never its pod.",
+    Cause.VANISHED: "Its pod went before anybody saw it end, mostly because the node or the machine was killed hard:"
+    " read the node's journal and the cloud's events of that minute, and keep runners off spot nodes.",
+    Cause.UNKNOWN: "Nothing is known of its end: let `ghapp watch` run without a break, let it get, list and watch"
+    " pods, and " + _MIRROR,
 }
 
 _DRAINED = (
@@ -81,9 +82,10 @@ _CONFLICT = (
     " so that no pod starts again with a spent JIT configuration."
 )
 _BY_REASON: dict[str, str] = {
-    Stand.SILENT: "It exited with 0 and said nothing of a job, so it is taken for clean and may not have been. "
+    Stand.SILENT: "It exited with 0 and said nothing of a job, so it is taken for clean and may not have been: "
     + _MIRROR,
-    Stand.JOB_UNFINISHED: "It exited with 0 while a job was running: the listener ended before the job did. " + _MIRROR,
+    Stand.JOB_UNFINISHED: "It exited with 0 while a job was running, for the listener ended before the job did: "
+    + _MIRROR,
     Stand.DELETED: "Its pod was deleted before anybody saw the runner end: find who deleted it, give"
     " `terminationGracePeriodSeconds` the length of the longest job, and never force a deletion.",
     "SessionConflict": _CONFLICT,
@@ -119,7 +121,7 @@ GRACE_TOO_SHORT = (
 
 
 def advice_for(cause: Cause, reason: str = "", message: str = "") -> str:
-    """What the platform team should change: one or two sentences.
+    """What the platform team should change: one sentence, for a post-mortem has three.
 
     Args:
         cause: why it died.

@@ -77,7 +77,7 @@ def blames_the_platform(death: Death, *, told_by_github: bool = False) -> bool:
 def sentences(death: Death) -> tuple[str, str, str]:
     """For the developer: what happened, whether it was their code, and what the platform team should change.
 
-    Honest where the job may have a part in it. The third may be two sentences long.
+    One sentence each, and honest where the job may have a part in it.
     """
     happened = HAPPENED[death.cause]
     where = f" on node {death.node}" if death.node else ""

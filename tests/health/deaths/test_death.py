@@ -1,5 +1,7 @@
 """What a runner's end means, and what is told of it."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,13 @@ NOT_FOUND = (
 )
 DEPRECATED = "An error occured: Runner version v2.330.0 is deprecated and cannot receive messages."
 RECONNECTED = "2026-11-20 12:00:00Z: Runner reconnected."
+KUBERNETES_OWN = {
+    *("Evicted", "EvictionByEvictionAPI", "TerminationByKubelet", "DeletionByTaintManager", "DeadlineExceeded"),
+    *("Preempting", "PreemptionByScheduler", "NodeLost", "NodeShutdown", "DeletionByPodGC"),
+}
+"""By which a pod says that it was ended from outside, written out once more."""
+
+END_OF_SENTENCE = re.compile(r"[.!?](?=\s|$)")
 
 
 def ended(exit_code=1, reason="Error", **changes):
@@ -129,7 +138,7 @@ class TestFromOutside:
         found = classify(pod(end, reason=reason, message="The node was low on resource: memory."))
         assert (found.cause, found.reason) == (Cause.TERMINATED, reason)
 
-    @pytest.mark.parametrize("reason", sorted(DISRUPTIONS))
+    @pytest.mark.parametrize("reason", sorted(DISRUPTIONS | {"PreemptionByScheduler"}))
     def test_a_disruption_ended_its_runner_and_has_its_own_advice(self, reason):
         found = classify(pod(ended(137), disruption=reason))
         assert (found.cause, found.reason) == (Cause.TERMINATED, reason)
@@ -403,6 +412,28 @@ class TestTexts:
         assert not_yours == NOT_YOURS[Cause.HOST_OOM]
         assert change == "For the platform team: " + advice_for(Cause.HOST_OOM)
 
+    @pytest.mark.parametrize("cause", list(Cause))
+    @pytest.mark.parametrize(
+        ("reason", "message"),
+        [
+            ("", ""),
+            *((each, "") for each in sorted({*OUTSIDE, *map(str, Stand), "SessionConflict", "StartError"})),
+            *(
+                ("Evicted", f"The node was low on resource: {each}.")
+                for each in ("memory", "ephemeral-storage", "pids")
+            ),
+        ],
+    )
+    def test_they_are_three_and_no_more(self, cause, reason, message):
+        told = sentences(death(cause=cause, reason=reason, advice=advice_for(cause, reason, message)))
+        assert [len(END_OF_SENTENCE.findall(each)) for each in told] == [1, 1, 1]
+
+    @pytest.mark.parametrize("log", [[], [EXIT_5], [RUN]])
+    @pytest.mark.parametrize("code", [0, 1, 7, 9, 137, 143])
+    def test_nor_are_they_more_where_its_time_to_stop_was_too_short(self, code, log):
+        told = died(pod(ended(code), deleting_since=FINISHED_AT - 1), log, NOW)
+        assert [len(END_OF_SENTENCE.findall(each)) for each in sentences(told)] == [1, 1, 1]
+
     def test_what_is_not_known_is_left_out(self):
         bare = death(node="", reason="", exit_code=None, signal=None, cause=Cause.UNKNOWN)
         assert sentences(bare)[0] == "The runner ended, and nobody saw how: linux-x7k2p."
@@ -581,7 +612,7 @@ class TestBlame:
     def test_nor_a_job_that_did_not_fail(self, conclusion, blamed):
         assert blames_the_platform(death(job=DeadJob(9, "acme/app", conclusion=conclusion))) is blamed
 
-    @pytest.mark.parametrize("reason", sorted(OUTSIDE))
+    @pytest.mark.parametrize("reason", sorted(OUTSIDE | KUBERNETES_OWN))
     def test_a_job_that_the_cluster_cancelled_was_no_persons_wish(self, reason):
         cancelled = DeadJob(9, "acme/app", conclusion="cancelled")
         assert blames_the_platform(death(cause=Cause.TERMINATED, reason=reason, job=cancelled))
