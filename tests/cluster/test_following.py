@@ -166,7 +166,7 @@ async def test_a_bookmark_moves_the_version_on(api, cluster, pods):
         while not api.control.watches():  # noqa: ASYNC110 - the server is in another thread
             await asyncio.sleep(0.001)
         api.control.bookmark()
-        assert await following == Change("bookmark", None, str(api.control.version()))
+        assert await asyncio.wait_for(following, 20) == Change("bookmark", None, str(api.control.version()))
 
 
 async def test_a_watch_that_the_server_ends_ends(api, cluster, pods, monkeypatch):
