@@ -12,6 +12,7 @@ import pytest
 from ghapp import work
 from ghapp.health.verdict import State
 from ghapp.store import keys
+from ghapp.work import Work
 from jobs.confirm import confirm_installation
 from jobs.sweep import sweep_installation
 from tests.stories.processes import HURRIED, Role, wait_for
@@ -20,8 +21,8 @@ from tests.stories.test_main_job import state_of
 TAKEN_OVER_SECONDS = 20
 
 
-async def lost_and_granted(it):
-    """One runner is lost, confirmed and granted; its remediation is asked for.
+async def suspected(it):
+    """One runner is lost, and its GET has said so once.
 
     All that in the minutes before, so that workers, whose clock is the real one, have a token whose 404s count.
     """
@@ -32,6 +33,12 @@ async def lost_and_granted(it):
     (lost,) = it.sandbox.control.lose("acme", count=1)
     await sweep_installation(it.house, it.installation)
     it.clock.pass_(30)
+    return lost
+
+
+async def lost_and_granted(it):
+    """The same, confirmed and granted; its remediation is asked for."""
+    lost = await suspected(it)
     assert await confirm_installation(it.house, it.installation) == 1
     return lost
 
@@ -86,3 +93,20 @@ async def test_a_worker_that_is_asked_to_end_in_a_long_sweep_hands_it_back(story
         with Role("worker", it.environ, tmp_path, HURRIED):
             swept = lambda: it.house.desk.exists(keys.survey(it.installation))  # noqa: E731
             assert await asyncio.to_thread(wait_for, swept, TAKEN_OVER_SECONDS)
+
+
+@pytest.mark.parametrize("rudely", [Role.kill_children, Role.kill_all], ids=["its horse", "with its horse"])
+async def test_a_worker_that_dies_while_it_confirms_is_replaced_and_the_event_is_sent_once(story, tmp_path, rudely):
+    async with story() as it:
+        lost = await suspected(it)
+        it.sandbox.control.latency(seconds=5)
+        key = f"confirm-{it.installation}"
+        work.ask(it.house.desk, Work.CONFIRM, it.installation, key=key)
+        with Role("worker", it.environ, tmp_path, HURRIED) as first, Role("clock", it.environ, tmp_path):
+            assert wait_for(lambda: in_the_midst(it, first, keys.claim("confirm", str(it.installation)))), first.log
+            rudely(first)
+            it.sandbox.control.latency(seconds=0)
+            with Role("worker", it.environ, tmp_path, HURRIED) as second:
+                sent = await asyncio.to_thread(wait_for, it.sandbox.control.controller_events, TAKEN_OVER_SECONDS + 5)
+                assert [event["data"]["runner_id"] for event in sent or []] == [lost], second.log
+        assert it.account()["wrongful_removals"] == []
