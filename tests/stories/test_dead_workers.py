@@ -16,6 +16,7 @@ from ghapp.work import Work
 from jobs.confirm import confirm_installation
 from jobs.sweep import sweep_installation
 from tests.stories.processes import HURRIED, Role, wait_for
+from tests.stories.test_checks import CONFIG, check_runs
 from tests.stories.test_main_job import state_of
 
 TAKEN_OVER_SECONDS = 20
@@ -110,3 +111,20 @@ async def test_a_worker_that_dies_while_it_confirms_is_replaced_and_the_event_is
                 sent = await asyncio.to_thread(wait_for, it.sandbox.control.controller_events, TAKEN_OVER_SECONDS + 5)
                 assert [event["data"]["runner_id"] for event in sent or []] == [lost], second.log
         assert it.account()["wrongful_removals"] == []
+
+
+@pytest.mark.parametrize("rudely", [Role.kill_children, Role.kill_all], ids=["its horse", "with its horse"])
+async def test_a_worker_that_dies_while_it_reports_is_replaced_and_there_is_one_check_run(story, tmp_path, rudely):
+    async with story(config=CONFIG) as it:
+        await sweep_installation(it.house, it.installation)
+        it.sandbox.control.latency(seconds=5)
+        work.ask_for_report(it.house.desk, it.installation)
+        with Role("worker", it.environ, tmp_path, HURRIED) as first:
+            assert wait_for(lambda: in_the_midst(it, first, keys.claim("report", str(it.installation)))), first.log
+            rudely(first)
+            it.sandbox.control.latency(seconds=0)
+            with Role("worker", it.environ, tmp_path, HURRIED) as second, Role("clock", it.environ, tmp_path):
+                assert await asyncio.to_thread(wait_for, lambda: check_runs(it), TAKEN_OVER_SECONDS + 5), second.log
+                free = lambda: work.ask_for_report(it.house.desk, it.installation)  # noqa: E731
+                assert await asyncio.to_thread(wait_for, free), "its key is not blocked"
+                assert len(check_runs(it)) == 1
