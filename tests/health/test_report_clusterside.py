@@ -56,6 +56,9 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
     ]
 
 
+STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means something else there."
+
+
 @pytest.mark.parametrize(
     ("leaks", "said"),
     [
@@ -66,9 +69,22 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
         (LeakStanding(deferred=35), "At least 20 pods wait: no more than `per_tick` of `[leaks]` go in a minute."),
         (LeakStanding(told=1), "1 pod is kept, for `[leaks]` is in dry-run, or a person paused the org."),
         (LeakStanding(told=4), "4 pods are kept, for `[leaks]` is in dry-run, or a person paused the org."),
+        (LeakStanding(strangers=1), f"1 pod bears the owner label and was {STRANGERS}"),
+        (LeakStanding(strangers=4), f"4 pods bear the owner label and were {STRANGERS}"),
         (LeakStanding(held_up_since=NOW), f"Since {timestamp(NOW)} none could be reaped: `ghapp doctor` says why."),
     ],
-    ids=["one reaped", "nine", "ten", "one deferred", "many deferred", "one told", "four told", "held up"],
+    ids=[
+        "one reaped",
+        "nine",
+        "ten",
+        "one deferred",
+        "many deferred",
+        "one told",
+        "four told",
+        "a stranger",
+        "four",
+        "held up",
+    ],
 )
 def test_leaks_are_told_in_a_sentence_each(leaks, said):
     assert text(leaks=leaks).splitlines()[2:] == ["### Leaks: stamped pods that are nobody's", "", f"- {said}"]

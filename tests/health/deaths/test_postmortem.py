@@ -105,6 +105,11 @@ def test_a_job_that_was_over_long_before_did_not_fail_for_it(exit_code, before, 
     assert failed_for_it(dead, job(completed_at=NOW - before), [LOST]) is may
 
 
+def test_for_a_clean_exit_github_is_not_even_asked_for_more():
+    assert may_have_failed_for_it(death(cause=Cause.CLEAN_EXIT), job()) is False
+    assert may_have_failed_for_it(death(), job()) is True
+
+
 def test_a_job_that_is_not_over_has_not_failed():
     assert may_have_failed_for_it(death(), job(over=False, conclusion="", completed_at=None)) is False
     assert may_have_failed_for_it(death(), job(completed_at=None)) is True
