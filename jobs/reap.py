@@ -1,6 +1,7 @@
 """Reap the pods that are nobody's: look, judge, ask GitHub about the few that remain, judge again, and act.
 
-Whatever cannot be read skips the tick: nothing is reaped by half a look.
+Whatever cannot be read skips the tick: nothing is reaped by half a look. The guards, by their numbers, are in the
+docstring of `ghapp.health.leaks.leak.leaks`.
 """
 
 from __future__ import annotations
