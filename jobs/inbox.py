@@ -135,7 +135,8 @@ def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidenc
     if job.status == "in_progress":
         return seen.job_started(known, job.id, _epoch(job.started_at, now))
     if job.status == "completed":
-        return seen.job_ended(known, job.id, _epoch(job.completed_at, now))
+        started_at = None if job.started_at is None else job.started_at.timestamp()
+        return seen.job_ended(known, job.id, _epoch(job.completed_at, now), started_at)
     return known
 
 

@@ -134,6 +134,6 @@ def _candidates(pools: Pools, patience: Mapping[str, float | None], now: float) 
             waits = is_deferred(evidence.deletion, now)
             if state is State.INVALIDATED and evidence.confirmed_at is not None:
                 found.append(Candidate(evidence.id, pool, evidence.confirmed_at, waits=waits))
-            elif state is State.OFFLINE and is_offline_too_long(evidence, patience.get(pool), now):
+            elif state is State.OFFLINE and is_offline_too_long(evidence, patience.get(pool), Survey(), now):
                 found.append(Candidate(evidence.id, pool, silent_since(evidence) or now, waits=waits))
     return found

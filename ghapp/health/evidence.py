@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.remains import Remains
 
 
 class Registration(NamedTuple):
@@ -100,6 +101,13 @@ class Evidence(NamedTuple):
     deletion: Deletion | None = None
     """What came of having its object or pod deleted in the cluster; None while nobody tried."""
 
+    remains: Remains | None = None
+    """What the cluster shows of it since its registration went; None while it is registered or no view tells."""
+    last_replaced_at: float | None = None
+    """When a request for its replacement was last accepted. It outlives a return: what was done then still counts."""
+    not_needed_at: float | None = None
+    """Its loss is written off: the pool was stable without it, and no job waited for it."""
+
     @property
     def running_job(self) -> int | None:
         """The job that it is running by all that deliveries told, else None."""
@@ -121,12 +129,46 @@ class Survey:
         total: how many runners it had.
         failing_since: since when no complete list could be had; None while all is well.
         failure: why, as a `verdict.Reason`; empty while all is well.
+        blind: the spans (from, to) of the last week that no complete list covers, oldest first.
     """
 
     swept_at: float | None = None
     total: int = 0
     failing_since: float | None = None
     failure: str = ""
+    blind: tuple[tuple[float, float], ...] = ()
+
+
+LIST_LASTS_SECONDS = 300.0
+"""Without a failed sweep between them, two complete lists cover the time between them up to this length."""
+
+BLIND_KEPT_SECONDS, MOST_BLIND_SPANS = 7 * 24 * 3600.0, 100
+
+
+def seen_seconds(survey: Survey, since: float, now: float) -> float:
+    """The seconds from `since` to `now` that complete lists cover: what every patience and every proof counts.
+
+    What went on while GitHub gave no answer, or while nobody asked, is not known.
+    """
+    spans = list(survey.blind)
+    if survey.swept_at is not None:
+        covered_to = survey.swept_at + (0.0 if survey.failing_since is not None else LIST_LASTS_SECONDS)
+        spans.append((covered_to, now))
+    blind = sum(max(0.0, min(end, now) - max(begin, since)) for begin, end in spans)
+    return max(0.0, now - since - blind)
+
+
+def with_blind_span(survey: Survey, at: float) -> tuple[tuple[float, float], ...]:
+    """The blind spans, now that a complete list was begun at `at` after the one of `survey`."""
+    before = survey.swept_at
+    if before is None or at <= before:
+        return survey.blind
+    begin = before if survey.failing_since is not None else before + LIST_LASTS_SECONDS
+    spans = [*survey.blind, (begin, at)] if begin < at else [*survey.blind]
+    spans = [span for span in spans if span[1] > at - BLIND_KEPT_SECONDS and span[0] < at]
+    if len(spans) > MOST_BLIND_SPANS:  # the two oldest become one: rather too patient than too hasty
+        spans[:2] = [(spans[0][0], spans[1][1])]
+    return tuple(spans)
 
 
 def observed_at(evidence: Evidence, survey: Survey) -> float | None:

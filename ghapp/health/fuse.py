@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
-from ghapp.health.evidence import Evidence
+from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.verdict import State, is_absent, is_offline_too_long, is_spent
 
 FLOAT_NOISE = 1e-9
@@ -123,6 +123,7 @@ def tally(
     now: float,
     limits: FuseLimits,
     patience: float | None = None,
+    survey: Survey = Survey(),  # noqa: B008 - a value
 ) -> Tally:
     """Count a pool's runners, each with its present state, for `turn`.
 
@@ -147,7 +148,7 @@ def tally(
             replaced += (evidence.replaced_at or 0.0) > max(window_start, healed_at)
         elif state is State.RETIRED:
             departed += evidence.first_seen < since and _left_at(evidence) >= since
-        elif state is State.OFFLINE and is_offline_too_long(evidence, patience, now):
+        elif state is State.OFFLINE and is_offline_too_long(evidence, patience, survey, now):
             waiting += evidence.granted_at is None
             lost += 1
         elif evidence.registered and not is_absent(evidence):

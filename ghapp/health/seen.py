@@ -6,8 +6,11 @@ nothing, so that a delivery may come twice and a crashed job may run again. Pure
 
 from __future__ import annotations
 
+from ghapp.health.cluster import remains as cluster
 from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.remains import RemainsKind
 from ghapp.health.evidence import Evidence, Registration, Survey, observed_at
+from ghapp.health.verdict import gone_since, is_absent, runs_a_job
 
 OVERTAKING_SECONDS = 120.0
 """No sweep or confirmation lives longer than this; see `jobs`."""
@@ -88,6 +91,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         and evidence.retired_at is None
         and evidence.reregistered_as is None
         and evidence.overlooked_at is None
+        and evidence.remains is None
         and not _is_first_since_its_job(evidence, seen, at)
         and not _outlived_its_job(evidence, seen, at)
     )
@@ -128,6 +132,8 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         would_act_at=None if is_moot else evidence.would_act_at,
         overlooked_at=None,
         deletion=None if is_moot else evidence.deletion,
+        remains=None,
+        not_needed_at=None,
     )
 
 
@@ -164,18 +170,21 @@ def get_missed(evidence: Evidence, at: float) -> Evidence:
 
 
 def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
-    """All that the confirmation asks for held, and the second GET answered 404."""
-    if evidence.missing_at is None or evidence.confirmed_at is not None:
+    """All that the confirmation asks for held, and the second GET answered 404.
+
+    A job that was reported in between vouches for its runner: then nothing is confirmed.
+    """
+    if evidence.missing_at is None or evidence.confirmed_at is not None or runs_a_job(evidence, at):
         return evidence
     if at <= evidence.missing_at:
         return evidence  # that very answer again, or one from before the runner was last seen
     return evidence._replace(confirmed_at=at, observed_at=evidence.observed_at if _late(evidence, at) else at)
 
 
-def _overtaken(evidence: Evidence, at: float) -> bool:
-    """Whether what a delivery says of a job at `at` is older than the job on record, of which one end may be lost."""
+def _is_older(evidence: Evidence, started_at: float) -> bool:
+    """Whether a job that started then is older than the one on record, of which one end may be lost."""
     known = evidence.job_started_at if evidence.job_started_at is not None else evidence.job_ended_at
-    return known is not None and at < known
+    return known is not None and started_at <= known
 
 
 def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
@@ -185,7 +194,7 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
     """
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
-    if evidence.job_id != job_id and _overtaken(evidence, at):
+    if evidence.job_id != job_id and _is_older(evidence, at):
         return evidence
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
     is_at_work = ended is None and evidence.removed_at is None
@@ -201,16 +210,20 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
     )
 
 
-def job_ended(evidence: Evidence, job_id: int, at: float) -> Evidence:
-    """A delivery, or GitHub's own answer, said that this runner's job is over. May come before its start."""
+def job_ended(evidence: Evidence, job_id: int, at: float, started_at: float | None = None) -> Evidence:
+    """A delivery, or GitHub's own answer, said that this runner's job is over. May come before its start.
+
+    `started_at` is when that job began, where that is known. GitHub gives up a job whose agent crashed ten minutes
+    later or more: its late end must not end the job that the agent took since, so that starts are compared, not ends.
+    """
     if evidence.job_id == job_id:
         if evidence.job_ended_at is not None:
             return evidence
-        started_at = evidence.job_started_at
-    elif _overtaken(evidence, at) or at == evidence.job_started_at:
-        return evidence  # an older job than the one it has now
-    else:
-        started_at = None
+        started_at = evidence.job_started_at if evidence.job_started_at is not None else started_at
+    elif started_at is None and evidence.running_job is not None:
+        return evidence  # whether it is older than the one that runs, nothing says
+    elif _is_older(evidence, at if started_at is None else started_at):
+        return evidence
     sighted_at = max(at, evidence.sighted_at or at)
     return evidence._replace(
         job_id=job_id,
@@ -255,7 +268,26 @@ def removed(evidence: Evidence, at: float) -> Evidence:
 
 def replaced(evidence: Evidence, at: float) -> Evidence:
     """The request for its replacement was accepted."""
-    return evidence if evidence.replaced_at is not None else evidence._replace(replaced_at=at)
+    return evidence if evidence.replaced_at is not None else evidence._replace(replaced_at=at, last_replaced_at=at)
+
+
+def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:
+    """A view of the cluster, true at `at`, showed what stands there of a runner whose registration is gone.
+
+    A view from before the registration went says nothing.
+    """
+    if not is_absent(evidence) or at < gone_since(evidence):
+        return evidence
+    remains = cluster.remains_seen(evidence.remains, kind, at)
+    return evidence if remains == evidence.remains else evidence._replace(remains=remains)
+
+
+def not_needed(evidence: Evidence, at: float) -> Evidence:
+    """Its loss is written off: its pool was stable without it, and no job waited for it."""
+    is_begun = evidence.granted_at is not None or evidence.removed_at is not None
+    if is_begun or not is_absent(evidence) or evidence.not_needed_at is not None:
+        return evidence
+    return evidence._replace(not_needed_at=at)
 
 
 def busy_after_all(evidence: Evidence, at: float) -> Evidence:
@@ -273,6 +305,8 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
         event_id=None,
         would_act_at=None,
         deletion=None,
+        remains=None,
+        not_needed_at=None,
     )
 
 

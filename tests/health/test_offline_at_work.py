@@ -2,6 +2,7 @@
 
 import pytest
 
+from ghapp.health.evidence import Survey
 from ghapp.health.verdict import LONGEST_JOB_SECONDS, is_offline_too_long
 
 from .builders import MICROSECOND, NOW, present
@@ -20,11 +21,11 @@ from .builders import MICROSECOND, NOW, present
     ids=["idle", "GitHub calls it busy", "its job runs", "its job is over", "for as long as any may", "longer"],
 )
 def test_whose_job_runs_is_let_be_whatever_github_shows(changes, too_long):
-    assert is_offline_too_long(present(**changes), 3600.0, NOW) is too_long
+    assert is_offline_too_long(present(**changes), 3600.0, Survey(), NOW) is too_long
 
 
 @pytest.mark.parametrize(
     ("patience", "too_long"), [(None, False), (3600.0, True), (3600.0 + MICROSECOND, False)], ids=str
 )
 def test_it_takes_as_long_as_its_pool_says(patience, too_long):
-    assert is_offline_too_long(present(), patience, NOW) is too_long
+    assert is_offline_too_long(present(), patience, Survey(), NOW) is too_long

@@ -319,10 +319,18 @@ NEXT_STARTED = ("started", 2, NOW + 30)
 NEXT_ENDED = ("ended", 2, NOW + 40)
 
 
+LATE_ENDED = ("ended", 1, NOW + 700)
+"""GitHub gave up the first job long after its agent had crashed, and taken the next one."""
+STARTED_AT = {1: NOW + 10, 2: NOW + 30}
+
+
 def told(*deliveries: tuple[str, int, float]) -> Evidence:
     evidence = first_sight(1, "linux-1", NOW)
     for kind, job_id, at in deliveries:
-        evidence = (job_started if kind == "started" else job_ended)(evidence, job_id, at)
+        if kind == "started":
+            evidence = job_started(evidence, job_id, at)
+        else:
+            evidence = job_ended(evidence, job_id, at, started_at=STARTED_AT[job_id])
     return evidence
 
 
@@ -332,13 +340,15 @@ def told(*deliveries: tuple[str, int, float]) -> Evidence:
         ([STARTED], 1, 1, NOW + 10, None),
         ([STARTED, ENDED], None, 1, NOW + 10, NOW + 20),
         ([ENDED, STARTED], None, 1, NOW + 10, NOW + 20),
-        ([ENDED], None, 1, None, NOW + 20),
+        ([ENDED], None, 1, NOW + 10, NOW + 20),
         ([STARTED, ENDED, STARTED], None, 1, NOW + 10, NOW + 20),
         ([STARTED, NEXT_STARTED, ENDED], 2, 2, NOW + 30, None),
         ([NEXT_STARTED, STARTED, ENDED], 2, 2, NOW + 30, None),
-        ([STARTED, NEXT_ENDED], None, 2, None, NOW + 40),
-        ([NEXT_ENDED, STARTED], None, 2, None, NOW + 40),
-        ([NEXT_ENDED, ENDED], None, 2, None, NOW + 40),
+        ([STARTED, NEXT_ENDED], None, 2, NOW + 30, NOW + 40),
+        ([NEXT_ENDED, STARTED], None, 2, NOW + 30, NOW + 40),
+        ([NEXT_ENDED, ENDED], None, 2, NOW + 30, NOW + 40),
+        ([STARTED, NEXT_STARTED, LATE_ENDED], 2, 2, NOW + 30, None),
+        ([NEXT_STARTED, LATE_ENDED], 2, 2, NOW + 30, None),
         ([ENDED, NEXT_STARTED], 2, 2, NOW + 30, None),
     ],
     ids=[
@@ -352,6 +362,8 @@ def told(*deliveries: tuple[str, int, float]) -> Evidence:
         "the next one's start was lost",
         "an older start came after the next one's end",
         "an older end came after the next one's end",
+        "an older job was given up while the next one runs",
+        "an older job was given up, and its start was lost",
         "the next one after a lost start",
     ],
 )
@@ -361,7 +373,12 @@ def test_deliveries_of_jobs_may_come_in_any_order(deliveries, running, job, star
     assert (evidence.job_id, evidence.job_started_at, evidence.job_ended_at) == (job, started, ended)
 
 
-@given(st.permutations([STARTED, ENDED, NEXT_STARTED, NEXT_ENDED]))
+def test_an_end_whose_start_nobody_knows_does_not_end_another_job_that_runs():
+    running = job_started(online(), 2, NOW)
+    assert job_ended(running, 1, NOW + 700) is running
+
+
+@given(st.permutations([STARTED, ENDED, LATE_ENDED, NEXT_STARTED, NEXT_ENDED]))
 def test_in_whatever_order_two_jobs_are_told_none_is_left_running(deliveries):
     evidence = told(*deliveries)
     assert evidence.running_job is None

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ghapp.health.cluster.remains import Remains, RemainsKind
 from ghapp.health.evidence import Survey
 from ghapp.health.seen import first_sight, get_missed, job_started, retired_by_controller, unlisted
 from ghapp.health.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
@@ -42,7 +43,10 @@ def test_a_runner_nobody_told_of_is_unknown():
         (suspect(missing_at=None), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
         (suspect(absent_since=None), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
         (lost(reregistered_as=2), State.RETIRED, Reason.REREGISTERED),
-        (lost(ephemeral=True, job_id=9), State.RETIRED, Reason.JOB_COMPLETED),
+        (lost(ephemeral=True, job_id=9, job_ended_at=NOW), State.RETIRED, Reason.JOB_COMPLETED),
+        (lost(ephemeral=True, job_id=9, job_started_at=NOW), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (lost(job_id=9, job_started_at=NOW), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (lost(job_id=9, job_started_at=NOW, removed_at=NOW), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
         (lost(ephemeral=True, busy=True), State.RETIRED, Reason.JOB_COMPLETED),
         (lost(ephemeral=True), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
         (lost(job_id=9, job_ended_at=NOW), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
@@ -67,6 +71,9 @@ def test_a_runner_nobody_told_of_is_unknown():
         "only a GET missed it",
         "configured anew",
         "an ephemeral one had its job",
+        "an ephemeral one runs its job",
+        "a job vouches for it",
+        "a job was reported after its removal",
         "an ephemeral one was last seen busy",
         "an ephemeral one never had a job",
         "a persistent one had a job",
@@ -220,7 +227,11 @@ def test_time_and_failures_alone_never_invalidate(evidence, after, failure):
     ("changes", "spent"),
     [
         ({"ephemeral": True}, False),
-        ({"ephemeral": True, "job_id": 9}, True),
+        ({"ephemeral": True, "job_id": 9, "job_ended_at": NOW}, True),
+        ({"ephemeral": True, "job_id": 9, "job_started_at": NOW}, False),
+        ({"ephemeral": True, "busy": True, "job_id": 9, "job_started_at": NOW}, False),
+        ({"ephemeral": True, "busy": True, "remains": Remains(RemainsKind.RUNNING, NOW, NOW)}, False),
+        ({"ephemeral": True, "busy": True, "remains": Remains(RemainsKind.NOTHING, NOW, NOW)}, True),
         ({"ephemeral": True, "busy": True}, True),
         ({"ephemeral": False, "job_id": 9, "job_ended_at": NOW}, False),
         ({"ephemeral": None, "job_id": 9, "job_ended_at": NOW}, True),
