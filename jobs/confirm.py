@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Collection
 from functools import partial
 
 from ghapp.errors import GitHubError
 from ghapp.github.tenant import Tenant
+from ghapp.github.transport import PER_PAGE
 from ghapp.health import absence, seen
 from ghapp.health.absence import Look, Told
 from ghapp.health.cadence import Purpose
 from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over
-from ghapp.health.evidence import Evidence
+from ghapp.health.evidence import Evidence, Registration, Survey
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from jobs.decide import decide
 from jobs.house import House, furnished, open_house
-from jobs.observe import ask_each, observe
+from jobs.observe import ask_each, first_page, observe
 
 log = logger(__name__)
 
@@ -32,8 +34,8 @@ async def confirm_installation(house: House, installation_id: int) -> int:
     """Confirm each suspect whose first 404 is `confirm_seconds` old; how many are gone.
 
     In this order, and any doubt ends it with nothing confirmed: the installation is the same account, not
-    suspended, and holds the permission; a control list with the same token is complete and lacks the runner; it
-    runs no job; its own GET still answers 404.
+    suspended, and holds the permission; the runner runs no job; a control list with the same token lacks it; its own
+    GET still answers 404; and no delivery reported a job of it in between.
     """
     async with house.claims.hold("confirm", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await house.installations.one(installation_id)
@@ -61,31 +63,43 @@ async def _confirm(house: House, installation: Installation, suspects: dict[int,
         log.warning("the installation is not what it was; nothing is confirmed", org=installation.org)
         return 0
     tenant = await house.tenant(installation, Purpose.ACT)
+    suspects = await _without_ended_jobs(house, tenant, suspects)
+    suspects = {each.id: each for each in suspects.values() if each.running_job is None}
+    if not suspects:
+        return 0
     concurrency = house.settings.of(installation.org).sweep.concurrency
-    listed_at = house.clock()
-    control = absence.lenient((await observe(tenant, house.pages, concurrency)).look)
-    if doubt := absence.doubt(control, await house.runners.survey(installation.id)):
+    survey, listed_at = await house.runners.survey(installation.id), house.clock()
+    control = await _control(house, tenant, suspects.values(), survey)
+    if doubt := absence.doubt(control, survey):
         log.warning("the control list proves nothing", org=installation.org, reason=doubt)
         return 0
-    suspects = await _without_ended_jobs(house, tenant, suspects)
-    if control.slipped:
-        control = await _by_name(tenant, control, suspects.values())
     listed = {each: Told(control.runners[each], listed_at) for each in suspects if each in control.runners}
     unproven = [each.id for each in absence.unproven(suspects.values(), control)]
     asked = await ask_each(tenant, unproven, concurrency, house.clock)
     folds = {runner_id: absence.confirmed(*told) for runner_id, told in (listed | asked).items()}
-    await house.runners.revise(installation.id, folds)
-    gone = sum(told.said is None for told in asked.values())
+    revised = await house.runners.revise(installation.id, folds)
+    gone = sum(each.confirmed_at is not None for each in revised.values())
     log.info("confirmed", installation=installation.id, org=installation.org, gone=gone, of=len(suspects))
     return gone
 
 
-async def _by_name(tenant: Tenant, control: Look, suspects: Iterable[Evidence]) -> Look:
-    """A list that slipped, and with it whoever bears a suspect's name."""
-    runners = dict(control.runners)
-    for each in suspects:
-        runners |= {runner.id: runner for runner in await tenant.runners_named(each.name)}
-    return control._replace(runners=runners)
+async def _control(house: House, tenant: Tenant, suspects: Collection[Evidence], survey: Survey) -> Look:
+    """The list that must lack the suspects: the whole one, or, of a large fleet, a list of each suspect's own name."""
+    concurrency = house.settings.of(tenant.installation.org).sweep.concurrency
+    if absence.wants_whole_list(suspects, survey, PER_PAGE):
+        control = absence.lenient((await observe(tenant, house.pages, concurrency)).look)
+    else:
+        control = await first_page(tenant, house.pages)
+    if not control.slipped:
+        return control
+    slots = asyncio.Semaphore(concurrency)
+
+    async def named(name: str) -> list[Registration]:
+        async with slots:
+            return await tenant.runners_named(name)
+
+    found = await asyncio.gather(*(named(each.name) for each in suspects))
+    return control._replace(runners={**control.runners, **{each.id: each for several in found for each in several}})
 
 
 async def _without_ended_jobs(house: House, tenant: Tenant, suspects: dict[int, Evidence]) -> dict[int, Evidence]:

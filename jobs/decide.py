@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ghapp.health import seen
 from ghapp.health.cluster.deletion import is_deferred
 from ghapp.health.cluster.podclaim import by_name
-from ghapp.health.decision import Decision, Turn, by_pool, is_as_planned
+from ghapp.health.decision import Decision, Situation, Turn, by_pool, counts_for, deliveries_flow, is_as_planned
 from ghapp.health.decision import decide as decided
-from ghapp.health.evidence import Evidence
+from ghapp.health.demand import is_over
+from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.installation import Installation
 from ghapp.health.plan import Plan
 from ghapp.health.remediation import is_open
@@ -38,12 +39,13 @@ async def decide(house: House, installation: Installation) -> Plan:
         await tell_runners(house, installation, survey, runners.values(), now)
         pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
         fuses = await house.fuses.all(installation.id)
-        await tell_turns(house, installation, pools, fuses, now)
+        situation = await _situation(house, installation, survey, runners, now)
+        await tell_turns(house, installation, fuses, counts_for(pools, fuses, rules, policy.fuse, situation), now)
         pauses = await house.fuses.pauses(installation.id)
         paused = pools if WHOLE_ORG in pauses else pauses
-        claimed = by_name(await house.pod_claims.all(installation.id, now))
-        decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, now, claimed)
+        decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, situation)
         decision = decision.without(await _turn(house, installation, decision.turns, now))
+        await _write_off(house, installation, decision, runners, now)
         if policy.remediation.mode == "act":
             await _grant(house, installation, decision, runners, now)
         else:
@@ -51,6 +53,38 @@ async def decide(house: House, installation: Installation) -> Plan:
         await _ask_again(house, installation, runners.values())
     ask_for_report(house, installation)
     return decision.plan
+
+
+async def _situation(
+    house: House, installation: Installation, survey: Survey, runners: Mapping[int, Evidence], now: float
+) -> Situation:
+    """What is known beside runners and fuses. Where no delivery tells of jobs, whether one waits is not known."""
+    queued = None
+    if deliveries_flow(runners.values(), now):
+        jobs = await house.demand.all(installation.id)
+        queued = [
+            frozenset(label.lower() for label in job.labels)
+            for job in jobs
+            if job.status == "queued" and not is_over(job, now)
+        ]
+    claimed = by_name(await house.pod_claims.all(installation.id, now))
+    return Situation(survey, now, queued, claimed)
+
+
+async def _write_off(
+    house: House, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
+) -> None:
+    """Record the lost runners that their pool does without, as a scale-down leaves them."""
+
+    def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
+        if evidence is None or not is_as_planned(planned, evidence):
+            return evidence
+        return seen.not_needed(evidence, now)
+
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.not_needed}
+    for evidence in (await house.runners.revise(installation.id, folds)).values():
+        if evidence.not_needed_at == now:
+            log.info("loss written off", installation=installation.id, org=installation.org, runner=evidence.name)
 
 
 async def _turn(house: House, installation: Installation, turns: tuple[Turn, ...], now: float) -> list[str]:

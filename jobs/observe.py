@@ -111,6 +111,15 @@ async def observe(
     )
 
 
+async def first_page(tenant: Tenant, pages: Pages) -> Look:
+    """The first page alone: that the list can be read, and is not empty. Whom it lacks, it says nothing of."""
+    known = (await pages.of(tenant.installation.id, tenant.token)).get(1)
+    listing = await tenant.list_runners(1, known.etag if known else None)
+    body = known.body if listing.body is None and known is not None else listing.body or b""
+    page = wire.runner_page(body)
+    return Look({runner.id: runner for runner in page.runners}, page.total, slipped=True)
+
+
 def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
     """Why these pages are no complete list, or None: offset pages slip when the fleet changes under them."""
     totals = {page.total for page in pages}
@@ -119,8 +128,13 @@ def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
 
 
 async def ask_each(tenant: Tenant, ids: Iterable[int], concurrency: int, clock: Callable[[], float]) -> dict[int, Told]:
-    """GET each runner alone. Those that gave no answer are left out."""
-    slots = asyncio.Semaphore(concurrency)
+    """GET each runner alone. Those that gave no answer are left out.
+
+    A token that is too young to be believed is waited for: no call is spent on an answer that proves nothing.
+    """
+    ids, slots = list(ids), asyncio.Semaphore(concurrency)
+    if ids:
+        await tenant.settle()
     answers: dict[int, Told] = {}
 
     async def ask(runner_id: int) -> None:

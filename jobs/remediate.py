@@ -10,15 +10,16 @@ from ghapp.health import absence, seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.podclaim import by_name, claim_on
 from ghapp.health.evidence import Evidence, Fold
-from ghapp.health.fuse import Fuse
+from ghapp.health.fuse import fuse_of
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
 from ghapp.health.remediation import Step, heir_of, may_act, step_after, there
-from ghapp.health.verdict import judge
+from ghapp.health.verdict import judge, runs_a_job
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.house import House, furnished, open_house
+from jobs.replacement.circumstances import learn_of_its_job
 from jobs.replacement.errand import Remedy
 from jobs.replacement.ledger import STILL_WAITING
 from jobs.replacement.replace import REPLACERS, replace_in_cluster
@@ -48,6 +49,8 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
         if not await _may_act(house, installation, evidence):
             if await _is_claimed(house, installation, {evidence.name}):
                 await _fold(house, installation, evidence, _if_known(seen.made_room))
+            elif runs_a_job(evidence, house.clock()):  # reported after its removal: the delivery of its end may be lost
+                await learn_of_its_job(house, installation, evidence)
             return "held"
         outcome = await _act(house, installation, evidence)
     if outcome == STILL_WAITING:
@@ -68,14 +71,19 @@ async def _act(house: House, installation: Installation, evidence: Evidence) -> 
             partial(_may_still_act, house, installation),
         )
         return await replace_in_cluster(house, installation, evidence, rule, remedy)
+    names = {evidence.name}
     if evidence.removed_at is None:
         outcome = await _look_again(house, installation, evidence)
         if outcome:
             return outcome
+        if not await _may_still_act(house, installation, evidence, names):
+            return "held"
         removed = await _remove(house, installation, evidence)
         if removed is None:
             return "busy"
         evidence = removed
+    if not await _may_still_act(house, installation, evidence, names):
+        return "held"
     await ask_for_replacement(house, installation, evidence, house.clock())
     return "replaced"
 
@@ -83,6 +91,7 @@ async def _act(house: House, installation: Installation, evidence: Evidence) -> 
 async def _look_again(house: House, installation: Installation, evidence: Evidence) -> str:
     """The last look at GitHub: the outcome when nothing is to be done any more, else an empty string."""
     tenant = await house.tenant(installation, Purpose.ACT)
+    await tenant.settle()
     answer = await tenant.runner(evidence.id)
     bearers = await tenant.runners_named(evidence.name) if answer is None else []
     match step_after(evidence, answer, bearers):
@@ -108,7 +117,7 @@ async def _remove(house: House, installation: Installation, evidence: Evidence) 
     if removal is Removal.BUSY:
         await _fold(house, installation, evidence, _if_known(partial(seen.busy_after_all, at=at)))
         return None
-    return await _fold(house, installation, evidence, _if_known(partial(seen.removed, at=at)))
+    return await _fold(house, installation, evidence, _if_known(partial(seen.removed, at=at, granted=evidence)))
 
 
 async def _may_still_act(house: House, installation: Installation, evidence: Evidence, names: set[str]) -> bool:
@@ -124,12 +133,13 @@ async def _may_act(house: House, installation: Installation, evidence: Evidence,
     survey = await house.runners.survey(installation.id)
     pool = pool_of(evidence.labels, evidence.custom_labels, rules)
     pauses = await house.fuses.pauses(installation.id)
-    fuse = (await house.fuses.all(installation.id)).get(pool, Fuse())
+    fuse, now = fuse_of(await house.fuses.all(installation.id), pool), house.clock()
     return may_act(
         evidence,
-        judge(evidence, survey, house.clock(), policy.evidence).state,
+        judge(evidence, survey, now, policy.evidence).state,
         fuse.position,
         policy.remediation.mode,
+        now,
         paused=WHOLE_ORG in pauses or pool in pauses,
         claimed=await _is_claimed(house, installation, names or {evidence.name}),
     )

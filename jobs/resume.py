@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.health.decision import by_pool
+from ghapp.health.decision import Situation, by_pool, counts_for
 from ghapp.health.installation import Installation
 from ghapp.store.fuses import Resumption
 from ghapp.work import ask_for_sweep
@@ -21,7 +21,8 @@ async def resume_installation(house: House, installation: Installation, by: str)
     runners, survey = await house.runners.all(installation.id), await house.runners.survey(installation.id)
     rules = house.settings.pools_of(installation.org)
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
-    await tell_turns(house, installation, pools, done.proving, now)
+    counts = counts_for(pools, done.proving, rules, policy.fuse, Situation(survey, now))
+    await tell_turns(house, installation, done.proving, counts, now)
     ask_for_sweep(house.desk, installation.id)
     ask_for_report(house, installation)
     return done

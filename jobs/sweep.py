@@ -137,7 +137,10 @@ async def _record(
     """Fold what was listed and what was not; look at each suspect alone."""
     policy = house.settings.of(installation.org)
     known = await house.runners.all(installation.id)
-    look = absence.weighed(observation.look, known, survey, began, policy.fuse)
+    look = absence.lenient(observation.look)
+    if absence.is_doubtful(look, known, policy.fuse):
+        sampled = absence.sample(known)
+        look = absence.weighed(look, sampled, await _look_alone(house, installation, sampled))
     after = absence.surveyed(survey, look, began)
     records = {**known, **await house.runners.revise(installation.id, absence.folds(look, known, survey, began), known)}
     looked = await _look_alone(house, installation, absence.unasked(records.values(), after, began, policy.evidence))

@@ -8,10 +8,9 @@ from typing import Any
 
 from ghapp.health.cluster.podclaim import by_name, claim_on
 from ghapp.health.deaths.death import Death, document
-from ghapp.health.decision import Pools
 from ghapp.health.document import PoolStanding, health_document, timestamp
 from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.fuse import Fuse, FuseReason, Position, Tally, tally, turned_at
+from ghapp.health.fuse import Fuse, FuseReason, Position, Tally, fuse_of, turned_at
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.leaks.orphan import document as orphan_document
@@ -34,13 +33,8 @@ TURN_TOLD_SECONDS = 24 * 3600.0
 
 
 async def ask_for_replacement(house: House, installation: Installation, evidence: Evidence, now: float) -> None:
-    """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one.
-
-    A delivery may have taken the grant back while its registration went: then it must be replaced all the same.
-    """
-    event_id = evidence.event_id or str(
-        uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/replace/{evidence.removed_at}")
-    )
+    """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
+    event_id = str(evidence.event_id)
     survey = await house.runners.survey(installation.id)
     data = await _document(house, installation, evidence, survey, now)
     await _append(house, installation, event_id, REPLACE, evidence.name, data["pool"], data, now)
@@ -92,15 +86,14 @@ async def tell_orphan(house: House, installation: Installation, found: Orphan, n
 
 
 async def tell_turns(
-    house: House, installation: Installation, pools: Pools, fuses: Mapping[str, Fuse], now: float
+    house: House, installation: Installation, fuses: Mapping[str, Fuse], counts: Mapping[str, Tally], now: float
 ) -> None:
-    """Tell of each fuse's last turn, for whoever turned it may have died before he did."""
-    limits = house.settings.of(installation.org).fuse
+    """Publish each fuse's last change, for the process that recorded it may have died before it published it."""
     for pool, fuse in fuses.items():
         at = turned_at(fuse)
         if at is None or now - at > TURN_TOLD_SECONDS or fuse.reason is FuseReason.BATCH_ONLINE:
             continue
-        await tell_fuse(house, installation, pool, fuse, tally(pools.get(pool, ()), fuse, now, limits), now)
+        await tell_fuse(house, installation, pool, fuse, counts.get(pool, Tally()), now)
 
 
 async def tell_fuse(
@@ -153,7 +146,7 @@ async def _document(
 ) -> dict[str, Any]:
     rules = house.settings.pools_of(installation.org)
     pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-    fuse = (await house.fuses.all(installation.id)).get(pool, Fuse())
+    fuse = fuse_of(await house.fuses.all(installation.id), pool)
     pauses = await house.fuses.pauses(installation.id)
     standing = PoolStanding(fuse.position, WHOLE_ORG in pauses or pool in pauses)
     verdict = judge(evidence, survey, now, house.settings.of(installation.org).evidence)

@@ -48,14 +48,14 @@ class Org:
         """What is true of one runner at `now`."""
         from ghapp.health.cluster.podclaim import claim_on
         from ghapp.health.document import PoolStanding, health_document
-        from ghapp.health.fuse import Fuse
+        from ghapp.health.fuse import fuse_of
         from ghapp.health.pools import pool_of
         from ghapp.health.verdict import judge
         from ghapp.store.fuses import WHOLE_ORG
 
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
         paused = WHOLE_ORG in self.pauses or pool in self.pauses
-        standing = PoolStanding(self.fuses.get(pool, Fuse()).position, paused)
+        standing = PoolStanding(fuse_of(self.fuses, pool).position, paused)
         verdict = judge(evidence, self.survey, now, self.limits)
         claim = claim_on(self.claimed, evidence.name, now)
         return health_document(self.name, evidence, verdict, self.survey, standing, self.rules, now, claim)

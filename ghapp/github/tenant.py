@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -77,6 +78,12 @@ class Tenant:
         self.token = fingerprint(token.secret)
         """The token's fingerprint: ETags hold for one token alone."""
         self._transport, self._token, self._vault, self._toll, self._clock = transport, token, vault, toll, clock
+
+    async def settle(self) -> None:
+        """Wait until the token is old enough for a 404 to be believed: ten seconds at most, once an hour."""
+        left = SETTLING_SECONDS - (self._clock() - self._token.minted_at)
+        if left > 0:
+            await asyncio.sleep(min(left, SETTLING_SECONDS))
 
     async def list_runners(self, page: int, etag: str | None) -> Listing:
         """One page of up to a hundred runners, `page` from 1."""

@@ -6,18 +6,33 @@ A list is a hint, a GET is proof, and one 404 only starts a clock. Every functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.health import seen
-from ghapp.health.evidence import Evidence, Fold, Registration, Survey
+from ghapp.health.evidence import Evidence, Fold, Registration, Survey, with_blind_span
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.installation import Installation
-from ghapp.health.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, gone_since, is_absent, judge
+from ghapp.health.verdict import (
+    LONGEST_JOB_SECONDS,
+    Limits,
+    Reason,
+    State,
+    gone_since,
+    is_absent,
+    judge,
+    may_run_an_unknown_job,
+    runs_a_job,
+)
 
-MOST_ASKED = 500
-"""Suspects asked for alone by one look: a mass loss must not spend the hour at once."""
+MOST_ASKED = 200
+"""Suspects asked for alone by one sweep: what a mass loss costs of the minute's points. Batches need no more."""
+
+MOST_SAMPLED = 10
+"""Runners asked for alone to tell whether an empty list is true."""
 
 SLIPPED_SHARE = 0.1
 """A list that is off by more than this is not slipped but wrong."""
@@ -58,29 +73,44 @@ def lenient(look: Look) -> Look:
     return look._replace(flaw=None, slipped=True)
 
 
-def weighed(look: Look, known: Mapping[int, Evidence], survey: Survey, now: float, limits: FuseLimits) -> Look:
-    """The look as it may be used: leniently, and with a flaw if it is empty where a fleet was a moment ago.
+def is_doubtful(look: Look, known: Mapping[int, Evidence], limits: FuseLimits) -> bool:
+    """Whether a list is empty, and the last one was not: then GETs must tell whether it is true."""
+    return look.flaw is None and not look.runners and sum(each.listed for each in known.values()) > limits.floor
 
-    An empty list is no answer until it has been one for a whole window. Even then it is a hint: each runner is asked
-    for alone, twice.
+
+def sample(known: Mapping[int, Evidence]) -> list[int]:
+    """The ids of a few runners that the last list had: busy and online ones first, for their loss would be noticed."""
+    listed = [each for each in known.values() if each.listed]
+    listed.sort(key=lambda each: (not each.busy, not each.online, each.id))
+    return [each.id for each in listed[:MOST_SAMPLED]]
+
+
+def weighed(look: Look, sampled: Sequence[int] = (), answers: Mapping[int, Told] = MappingProxyType({})) -> Look:
+    """The look as it may be used. A doubtful one is believed when GitHub denies each of the sampled runners alone.
+
+    Even then it is a hint: each suspect is asked for alone, twice, and the fuse lets no more than one batch through.
+
+    Args:
+        look: the list, leniently.
+        sampled: the runners that were asked for; none where the list is not doubtful.
+        answers: to each of them; one that was not answered is missing.
     """
-    look = lenient(look)
-    if look.flaw is not None or look.runners or sum(each.listed for each in known.values()) <= limits.floor:
+    if not sampled or all(each in answers and answers[each].said is None for each in sampled):
         return look
-    since = survey.failing_since if survey.failure == Reason.LIST_EMPTY else None
-    long_enough = since is not None and now - since >= limits.window_seconds
-    return look if long_enough else look._replace(flaw=Reason.LIST_EMPTY)
+    return look._replace(flaw=Reason.LIST_EMPTY)
 
 
 def surveyed(survey: Survey, look: Look, at: float) -> Survey:
     """The survey after a look that was begun at `at`."""
-    return Survey(at, look.total) if look.flaw is None else failed(survey, look.flaw, at)
+    if look.flaw is not None:
+        return failed(survey, look.flaw, at)
+    return Survey(at, look.total, blind=with_blind_span(survey, at))
 
 
 def failed(survey: Survey, reason: Reason, at: float) -> Survey:
     """The last complete list stays; since when and why there is none newer is added."""
     failing_since = survey.failing_since if survey.failing_since is not None and survey.failure == reason else at
-    return Survey(survey.swept_at, survey.total, failing_since, reason)
+    return replace(survey, failing_since=failing_since, failure=reason)
 
 
 def folds(look: Look, known: Mapping[int, Evidence], survey: Survey, at: float) -> dict[int, Fold]:
@@ -112,9 +142,14 @@ def answered(answer: Registration | None, at: float) -> Fold:
 def unasked(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
     """The ids of the suspects that were never asked for alone: those missing for longest, and not too many at once.
 
-    The others wait for the next look. They count as lost for the fuse all the same.
+    The others wait for the next look. They count as lost for the fuse all the same. One that runs a job is not asked
+    for while the delivery that ends it may be on its way.
     """
-    found = [each for each in suspects(records, survey, now, limits) if each.missing_at is None]
+    found = [
+        each
+        for each in suspects(records, survey, now, limits)
+        if each.missing_at is None and not (runs_a_job(each, now) and now - gone_since(each) < limits.startup_seconds)
+    ]
     found.sort(key=lambda each: (gone_since(each), each.id))
     return [each.id for each in found[:MOST_ASKED]]
 
@@ -138,11 +173,10 @@ def _patience(evidence: Evidence, limits: Limits) -> float:
     """How old its first 404 must be, in seconds.
 
     One that GitHub last called busy, and of whose job no delivery told, may be at work without its registration. Nobody
-    can be asked whether its job is over, but after a silence of this length GitHub has given it up.
+    can be asked whether its job is over: it is left alone for as long as the longest job runs, unless the cluster shows
+    that its process ended.
     """
-    if evidence.busy and evidence.running_job is None:
-        return max(limits.confirm_seconds, JOB_LEASE_SECONDS)
-    return limits.confirm_seconds
+    return LONGEST_JOB_SECONDS if may_run_an_unknown_job(evidence) else limits.confirm_seconds
 
 
 def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[Evidence]:
@@ -176,6 +210,11 @@ def unproven(due: Iterable[Evidence], control: Look) -> list[Evidence]:
     return [
         each for each in due if each.id not in control.runners and each.running_job is None and each.name not in names
     ]
+
+
+def wants_whole_list(due: Collection[Evidence], survey: Survey, per_page: int) -> bool:
+    """Whether the whole list is the cheaper control: else each suspect's own name is listed, and the first page."""
+    return -(-survey.total // per_page) <= len(due)
 
 
 def confirmed(answer: Registration | None, at: float) -> Fold:

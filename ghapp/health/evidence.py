@@ -142,7 +142,7 @@ class Survey:
 LIST_LASTS_SECONDS = 300.0
 """Without a failed sweep between them, two complete lists cover the time between them up to this length."""
 
-BLIND_KEPT_SECONDS, MOST_BLIND_SPANS = 7 * 24 * 3600.0, 100
+BLIND_KEPT_SECONDS, MOST_BLIND_SPANS = 7 * 24 * 3600.0, 20
 
 
 def seen_seconds(survey: Survey, since: float, now: float) -> float:

@@ -1,34 +1,36 @@
-"""May we act at all: one fuse a pool, so that a mistake about many runners costs at most a few.
+"""May we act at all: a fuse a pool and one an installation, so that a mistake about many runners costs at most a few.
 
-closed → proving   too many lost within the window, or anything lost while it is on watch after healing
-proving → proving  all replacements so far are online: the next batch is twice as large
-proving → stopped  a batch did not come online in `prove_seconds`: acting does not help, a person must look
-proving → closed   nothing waits any more, or lost registrations came back by themselves; then on watch
+closed → proving   too many lost within the window, or anything lost while it is on watch after closing
+proving → proving  as many successors as the batch had are online: the next batch is twice as large
+proving → stopped  the batch had no successors in `prove_seconds`: acting does not help, a person must look
+proving → closed   nothing waits any more: the last batch is online, or the lost registrations came back
 stopped → proving  a person resumed it
+stopped → closed   nothing changed for a window, and what is lost is not needed: no job waits for it. A scale-down by
+                   somebody else; or the lost registrations are back
 
-Where nothing is asked for (dry-run, off) nothing can be proven, and nobody comes online for our asking. Such a fuse
-says what the first batch would be, and goes out when no more than a few were lost within the window. Nothing was
+Registrations that come back say that the loss was no loss. They buy no new batch: the batches go on where they were,
+and none is doubled until nothing came back for a window.
+
+Where nothing is asked for (dry-run, off) nothing can be proven, and no successor comes online for our asking. Such a
+fuse says what the first batch would be, and closes when no more than a few were lost within the window. Nothing was
 healed by that: whatever still waits when acting begins goes through proving first.
 
-`turn` is pure: everything it needs is in the fuse, the tally of the pool and `now` (epoch seconds).
+`turn` is pure: everything it needs is in the fuse, its tally (`health.tally`) and `now` (epoch seconds). Durations in
+the tally count only time that complete lists cover, so that no batch fails for an hour without answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
-from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.verdict import State, is_absent, is_offline_too_long, is_spent
-
 FLOAT_NOISE = 1e-9
 """0.07 × 100 is a little more than 7."""
 
-
-MOOT = {State.HEALTHY, State.STARTING, State.SUSPECT, State.RETIRED}
-"""Nobody acts on a grant of such a runner any more: a fuse that waited for it would wait for ever."""
+WHOLE_INSTALLATION = "*"
+"""In place of a pool's name: the fuse over all pools of an installation."""
 
 
 class Position(StrEnum):
@@ -38,9 +40,13 @@ class Position(StrEnum):
     PROVING = "proving"
     STOPPED = "stopped"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Position:  # noqa: ARG003 - a later version's: whatever it means, do not act
+        return cls.STOPPED
+
 
 class FuseReason(StrEnum):
-    """Why a fuse last turned."""
+    """Why a fuse last changed its position."""
 
     NONE = ""
     MASS_LOSS = "MassLoss"
@@ -52,6 +58,12 @@ class FuseReason(StrEnum):
     RESUMED = "Resumed"
     UNPROVEN = "Unproven"
     """Nothing was asked for, so that nothing could be proven; the mass loss is past."""
+    NOT_NEEDED = "NotNeeded"
+    """It was stopped; since then nothing changed for a window, and no job waits for what is lost."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> FuseReason:  # noqa: ARG003 - a later version's
+        return cls.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +80,20 @@ class FuseLimits:
 
 @dataclass(frozen=True, slots=True)
 class Fuse:
-    """A pool's fuse.
+    """A pool's fuse, or an installation's.
 
     Attributes:
         position: closed, proving or stopped.
-        since: when it left `closed`, or was resumed; what is granted, accepted or comes online from then on counts.
+        since: when it left `closed`, or was resumed; what is granted from then on counts against `allowed`. A closed
+            one keeps it where registrations came back: should it trip again soon, the batches go on where they were.
         batch: how many the present batch lets through.
         allowed: how many all batches since `since` let through together.
         healed_at: when it last closed again; on watch until `cooldown_seconds` later.
-        reason: why it last turned.
+        reason: why it last changed.
         by: who last resumed it, since it left `closed`; empty for nobody.
+        batch_at: when the present batch began.
+        stopped_at: when it stopped; None while it is not.
+        tripped_for: why it left `closed`, while it has not closed again.
     """
 
     position: Position = Position.CLOSED
@@ -87,103 +103,59 @@ class Fuse:
     healed_at: float | None = None
     reason: FuseReason = FuseReason.NONE
     by: str = ""
+    batch_at: float | None = None
+    stopped_at: float | None = None
+    tripped_for: FuseReason = FuseReason.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A pool, counted.
+    """A pool, or an installation, counted.
 
     Attributes:
-        lost: runners whose absence was confirmed within the window and not yet healed, and those about to be; where
-            the pool asks for it, those that are, or were removed for being, offline for too long.
+        lost: runners that wait to be replaced, or that were lost within the window and have not healed yet; where the
+            pool asks for it, also those that are, or were removed for being, offline for too long.
         expected: how many there were before: those present and lost, less the replacements among them.
         waiting: lost, and not yet granted.
         granted: let through since the fuse tripped.
-        accepted: of those, replacements that were accepted (or called off).
-        accepted_at: when the last of them was.
-        newcomers: runners first seen after it tripped that have been online.
-        departed: runners retired since, by nobody's grant; in a living pool each of them has a newcomer of its own.
-        returned: lost runners whose registration came back after.
+        in_batch: of those, in the present batch.
+        pending: of those, with a request that was not accepted yet.
+        accepted: of those, replacements that were accepted.
+        successors: runners that came online since, and that nothing else explains.
+        proving_seconds: since the last request of the present batch was accepted.
+        returned: whether lost runners' registrations came back since it tripped.
+        calm_seconds: since the last loss, return or stop.
+        queued: jobs that wait for such runners; None: unknown.
     """
 
     lost: int = 0
     expected: int = 0
     waiting: int = 0
     granted: int = 0
+    in_batch: int = 0
+    pending: int = 0
     accepted: int = 0
-    accepted_at: float | None = None
-    newcomers: int = 0
-    departed: int = 0
-    returned: int = 0
+    successors: int = 0
+    proving_seconds: float = 0.0
+    returned: bool = False
+    calm_seconds: float = 0.0
+    queued: int | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether as many successors are online as the present batch has replaced."""
+        return self.pending == 0 and self.successors >= self.accepted
 
 
-def tally(
-    pool: Iterable[tuple[Evidence, State]],
-    fuse: Fuse,
-    now: float,
-    limits: FuseLimits,
-    patience: float | None = None,
-    survey: Survey = Survey(),  # noqa: B008 - a value
-) -> Tally:
-    """Count a pool's runners, each with its present state, for `turn`.
-
-    `patience`: offline for so many seconds is lost, too; None: never.
-    """
-    since = fuse.since if fuse.since is not None else now
-    window_start = now - limits.window_seconds
-    healed_at = fuse.healed_at or 0.0
-    lost = present = waiting = granted = accepted = newcomers = departed = returned = replaced = 0
-    accepted_at: float | None = None
-    for evidence, state in pool:
-        if state is State.INVALIDATED:
-            waiting += evidence.granted_at is None
-            confirmed_at = evidence.confirmed_at or 0.0
-            # what waited when a fuse went out has not healed with it
-            lost += confirmed_at > window_start and (confirmed_at > healed_at or evidence.granted_at is None)
-            replaced += (evidence.replaced_at or 0.0) > max(window_start, healed_at)
-        elif state is State.SUSPECT:
-            lost += 1
-        elif evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
-            lost += evidence.removed_at > max(window_start, healed_at)
-            replaced += (evidence.replaced_at or 0.0) > max(window_start, healed_at)
-        elif state is State.RETIRED:
-            departed += evidence.first_seen < since and _left_at(evidence) >= since
-        elif state is State.OFFLINE and is_offline_too_long(evidence, patience, survey, now):
-            waiting += evidence.granted_at is None
-            lost += 1
-        elif evidence.registered and not is_absent(evidence):
-            present += 1
-            newcomers += evidence.was_online and evidence.first_seen > since
-            returned += evidence.back_at is not None and evidence.back_at > since
-        is_moot = state in MOOT and evidence.removed_at is None
-        if evidence.granted_at is not None and evidence.granted_at >= since and not is_moot:
-            granted += 1
-            if evidence.replaced_at is not None:
-                accepted += 1
-                accepted_at = max(accepted_at or 0.0, evidence.replaced_at)
-    return Tally(
-        lost=lost,
-        expected=max(present + lost - replaced, lost),
-        waiting=waiting,
-        granted=granted,
-        accepted=accepted,
-        accepted_at=accepted_at,
-        newcomers=newcomers,
-        departed=departed,
-        returned=returned,
-    )
-
-
-def _left_at(evidence: Evidence) -> float:
-    if evidence.retired_at is not None:
-        return evidence.retired_at
-    if is_absent(evidence) and is_spent(evidence):
-        return evidence.job_ended_at or evidence.absent_since or 0.0
-    return evidence.absent_since or 0.0
+def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
+    """The fuse that decides for a pool: its own or the installation's, whichever lets less through."""
+    own, whole = fuses.get(pool, Fuse()), fuses.get(WHOLE_INSTALLATION, Fuse())
+    order = (Position.CLOSED, Position.PROVING, Position.STOPPED)
+    return whole if order.index(whole.position) > order.index(own.position) else own
 
 
 def turn(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits, *, acting: bool = True) -> Fuse:
-    """The fuse after looking at its pool: the same object when nothing turns.
+    """The fuse after looking at its pool: the same object when nothing changes.
 
     `acting`: whether anything is asked for at all; in dry-run, and where remediation is off, it is not.
     """
@@ -195,7 +167,7 @@ def turn(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits, *, acting: boo
         case Position.PROVING:
             return _prove(fuse, pool, now, limits)
         case Position.STOPPED:
-            return fuse
+            return _settle(fuse, pool, now, limits)
 
 
 def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
@@ -203,6 +175,11 @@ def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
     if fuse.position is Position.CLOSED:
         return fuse
     return replace(_start_proving(fuse, now, limits, FuseReason.RESUMED), by=by)
+
+
+def stop(fuse: Fuse, now: float) -> Fuse:
+    """The same, stopped because its batch had no successors."""
+    return replace(fuse, position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=now)
 
 
 def threshold(expected: int, limits: FuseLimits) -> int:
@@ -214,24 +191,44 @@ def room(fuse: Fuse, pool: Tally) -> int | None:
     """How many more may be granted now; None for no limit of the fuse's."""
     match fuse.position:
         case Position.CLOSED:
-            just_out = fuse.reason is FuseReason.REGISTRATIONS_RETURNED and pool.returned > 0
-            return 0 if just_out else None  # what still waits is on watch: it goes through proving, from the next turn
+            return None
         case Position.PROVING:
             return max(0, fuse.allowed - pool.granted)
         case Position.STOPPED:
             return 0
 
 
+def is_not_needed(fuse: Fuse) -> bool:
+    """Whether it has just closed because what is lost is not needed: that is written off."""
+    return fuse.position is Position.CLOSED and fuse.reason is FuseReason.NOT_NEEDED
+
+
+def turned_at(fuse: Fuse) -> float | None:
+    """What tells its last change from any other of the same kind (epoch seconds); None: it never changed.
+
+    A further batch is no change of its own, and it stops once after it tripped or was resumed.
+    """
+    return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
+
+
 def _watch(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
     if pool.waiting == 0:
         return fuse  # nothing is about to be done
     if pool.lost >= threshold(pool.expected, limits):
-        return _start_proving(fuse, now, limits, FuseReason.MASS_LOSS)
+        return _trip(fuse, now, limits, FuseReason.MASS_LOSS)
     if fuse.reason is FuseReason.UNPROVEN:
         on_watch = acting
     else:
         on_watch = fuse.healed_at is not None and now - fuse.healed_at < limits.cooldown_seconds
-    return _start_proving(fuse, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
+    return _trip(fuse, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
+
+
+def _trip(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
+    """From the first batch; or, where registrations came back within the window, with the batches that it had."""
+    goes_on = fuse.since is not None and fuse.healed_at is not None and now - fuse.healed_at < limits.window_seconds
+    if goes_on and fuse.reason is FuseReason.REGISTRATIONS_RETURNED:
+        return replace(fuse, position=Position.PROVING, reason=reason, tripped_for=reason)
+    return _start_proving(fuse, now, limits, reason)
 
 
 def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
@@ -242,39 +239,49 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
         allowed=limits.first_batch,
         healed_at=fuse.healed_at,
         reason=reason,
+        batch_at=now,
+        tripped_for=reason,
     )
+
+
+def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
+    """Closed and on watch; where registrations came back, with the memory of what its batches let through."""
+    if reason is FuseReason.REGISTRATIONS_RETURNED:
+        return replace(fuse, position=Position.CLOSED, healed_at=now, reason=reason, stopped_at=None)
+    return Fuse(healed_at=now, reason=reason)
 
 
 def _wait_out(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
     """What can be said of one that proves while nothing is asked for."""
     if pool.returned:
-        return Fuse(healed_at=now, reason=FuseReason.REGISTRATIONS_RETURNED)
+        return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
     if pool.waiting > 0 and pool.lost >= threshold(pool.expected, limits):
         return fuse
-    return Fuse(healed_at=now, reason=FuseReason.UNPROVEN)
-
-
-def turned_at(fuse: Fuse) -> float | None:
-    """What tells its last turn from any other of the same kind (epoch seconds); None: it never turned.
-
-    A further batch is no turn, and a stopped one has nothing of its own: it stops once after it tripped or was resumed.
-    """
-    return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
+    return _closed(fuse, now, FuseReason.UNPROVEN)
 
 
 def _prove(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
-    if pool.returned:
-        return Fuse(healed_at=now, reason=FuseReason.REGISTRATIONS_RETURNED)
-    if pool.accepted < pool.granted:
+    returned_lately = pool.returned and pool.calm_seconds < limits.window_seconds
+    if pool.pending:
         return fuse  # the proof begins when the batch's last request was accepted
-    all_online = pool.granted == 0 or pool.newcomers - pool.departed >= pool.accepted
-    if pool.waiting == 0 and all_online:
-        return Fuse(healed_at=now, reason=FuseReason.HEALED)
-    if pool.granted < min(fuse.allowed, pool.granted + pool.waiting):
+    if pool.waiting == 0 and returned_lately:
+        return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
+    if pool.waiting == 0 and pool.is_proven:
+        return _closed(fuse, now, FuseReason.HEALED)
+    if pool.waiting > 0 and pool.granted < fuse.allowed:
         return fuse  # the batch is not given out yet
-    if all_online:
+    if pool.is_proven:
+        if returned_lately:
+            return fuse  # what came back may not have been lost: no further batch on such evidence
         batch = fuse.batch * 2
-        return replace(fuse, batch=batch, allowed=fuse.allowed + batch, reason=FuseReason.BATCH_ONLINE)
-    if pool.accepted_at is not None and now - pool.accepted_at > limits.prove_seconds:
-        return replace(fuse, position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
-    return fuse
+        return replace(fuse, batch=batch, allowed=pool.granted + batch, reason=FuseReason.BATCH_ONLINE, batch_at=now)
+    return stop(fuse, now) if pool.proving_seconds > limits.prove_seconds else fuse
+
+
+def _settle(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
+    """A stopped fuse waits for a person, unless nothing is left for him to decide."""
+    if pool.calm_seconds < limits.window_seconds:
+        return fuse
+    if pool.waiting == 0:
+        return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if pool.returned else FuseReason.NOT_NEEDED)
+    return _closed(fuse, now, FuseReason.NOT_NEEDED) if pool.queued == 0 else fuse

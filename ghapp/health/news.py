@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ghapp.health.evidence import Evidence
-from ghapp.health.verdict import State, Verdict
+from ghapp.health.verdict import State, Verdict, is_absent
 
 ANSWERABLE_SECONDS = 24 * 3600.0
 """How long invalidated and retired runners stay answerable."""
@@ -41,13 +41,25 @@ def news(evidence: Evidence, verdict: Verdict) -> News | None:
 
 
 def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float) -> bool:
-    """Whether nobody will ask for it any more."""
-    if verdict.state is State.INVALIDATED:
-        acted_at = evidence.replaced_at or evidence.granted_at or evidence.would_act_at
-        waited_since = verdict.since or now
-        return now - (acted_at or waited_since) > (WAITING_SECONDS if acted_at is None else ANSWERABLE_SECONDS)
+    """Whether nobody will ask for it any more.
+
+    What was lost, granted or removed is forgotten only when its replacement was accepted, or after a week of waiting:
+    through pauses, stopped fuses, and a controller or a cluster that is away.
+    """
+    is_begun = evidence.granted_at is not None or evidence.removed_at is not None
+    if verdict.state is State.INVALIDATED or (is_begun and is_absent(evidence)):
+        done_at = evidence.replaced_at or evidence.would_act_at
+        if done_at is not None and not _is_under_way(evidence):
+            return now - done_at > ANSWERABLE_SECONDS
+        latest = max(verdict.since or 0.0, evidence.granted_at or 0.0, evidence.removed_at or 0.0, done_at or 0.0)
+        return now - (latest or now) > WAITING_SECONDS
     if verdict.state is State.RETIRED:
         return now - (verdict.since or now) > ANSWERABLE_SECONDS
     if not evidence.registered:
         return now - max(evidence.sighted_at or 0.0, evidence.first_seen) > ANSWERABLE_SECONDS
     return False
+
+
+def _is_under_way(evidence: Evidence) -> bool:
+    """Whether its deletion in the cluster was accepted and it is not gone."""
+    return evidence.deletion is not None and evidence.deletion.is_under_way

@@ -67,12 +67,28 @@ class Plan:
     deferred: Mapping[int, Deferral] = field(default_factory=dict)
 
 
-def plan(candidates: Iterable[Candidate], pools: Mapping[str, PoolLeave], limits: RemediationLimits) -> Plan:
-    """Choose among the lost. A pool that is not named has a closed fuse and is not paused."""
+def plan(
+    candidates: Iterable[Candidate],
+    pools: Mapping[str, PoolLeave],
+    limits: RemediationLimits,
+    whole: PoolLeave = PoolLeave(),  # noqa: B008 - a value
+    granted_since_sweep: int = 0,
+) -> Plan:
+    """Choose among the lost.
+
+    Args:
+        candidates: of all pools.
+        pools: what each allows; one that is not named has a closed fuse and is not paused.
+        limits: the `[remediation]` table.
+        whole: what the installation's own fuse allows, over all pools.
+        granted_since_sweep: how many were granted since the last complete list: every confirmation makes a plan, and
+            `per_sweep` bounds all of them together.
+    """
     chosen: list[int] = []
     deferred: dict[int, Deferral] = {}
     left = {pool: leave.room for pool, leave in pools.items()}
-    unlimited = limits.per_sweep
+    whole_left = whole.room
+    unlimited = limits.per_sweep - granted_since_sweep
     ordered = sorted(candidates, key=lambda candidate: (candidate.since, candidate.runner_id))
     for runner_id, pool, _, claimed, waits in ordered:
         leave = pools.get(pool, PoolLeave())
@@ -85,14 +101,18 @@ def plan(candidates: Iterable[Candidate], pools: Mapping[str, PoolLeave], limits
             deferred[runner_id] = Deferral.CLAIMED
         elif waits:
             deferred[runner_id] = Deferral.WAITS
-        elif room is None and unlimited <= 0:
-            deferred[runner_id] = Deferral.PER_SWEEP
+        elif whole_left is not None and whole_left <= 0:
+            deferred[runner_id] = Deferral.FUSE_STOPPED if whole.stopped else Deferral.FUSE_PROVING
         elif room is not None and room <= 0:
             deferred[runner_id] = Deferral.FUSE_STOPPED if leave.stopped else Deferral.FUSE_PROVING
+        elif room is None and whole_left is None and unlimited <= 0:
+            deferred[runner_id] = Deferral.PER_SWEEP
         else:
             chosen.append(runner_id)
-            if room is None:
-                unlimited -= 1
-            else:
+            if room is not None:
                 left[pool] = room - 1
+            if whole_left is not None:
+                whole_left -= 1
+            if room is None and whole_left is None:
+                unlimited -= 1
     return Plan(tuple(chosen), deferred)

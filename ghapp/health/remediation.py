@@ -8,7 +8,7 @@ from enum import StrEnum
 from ghapp.health.evidence import Evidence, Registration
 from ghapp.health.fuse import Position
 from ghapp.health.plan import Mode
-from ghapp.health.verdict import State
+from ghapp.health.verdict import State, runs_a_job
 
 
 class Step(StrEnum):
@@ -21,14 +21,15 @@ class Step(StrEnum):
 
 
 def may_act(
-    evidence: Evidence, state: State, fuse: Position, mode: Mode, *, paused: bool, claimed: bool = False
+    evidence: Evidence, state: State, fuse: Position, mode: Mode, now: float, *, paused: bool, claimed: bool = False
 ) -> bool:
     """Granted, not done, still true, and stopped by nobody since.
 
     Once it is removed it must be replaced, whatever its state is called by then. A controller's claim on its pod holds
-    it all the same: somebody works there, and the controller says when that is over.
+    it all the same: somebody works there, and the controller says when that is over. So does a job that is reported
+    at the last moment, until it is known to be over.
     """
-    if not is_open(evidence):
+    if not is_open(evidence) or runs_a_job(evidence, now):
         return False
     if evidence.removed_at is None and state not in (State.INVALIDATED, State.OFFLINE):
         return False

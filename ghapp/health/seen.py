@@ -261,9 +261,22 @@ def spared(evidence: Evidence, at: float) -> Evidence:
     return evidence if evidence.would_act_at is not None else evidence._replace(would_act_at=at)
 
 
-def removed(evidence: Evidence, at: float) -> Evidence:
-    """Its registration is gone by our own DELETE, or was gone before it."""
-    return evidence if evidence.removed_at is not None else evidence._replace(removed_at=at, listed=False)
+def removed(evidence: Evidence, at: float, granted: Evidence | None = None) -> Evidence:
+    """Its registration is gone by our own DELETE, or was gone before it.
+
+    `granted` is the record for which the DELETE was sent. A job that was reported in the meantime took the grant back:
+    it must be replaced all the same, when that job is over.
+    """
+    if evidence.removed_at is not None:
+        return evidence
+    known = evidence if granted is None or evidence.granted_at is not None else granted
+    return evidence._replace(
+        removed_at=at,
+        listed=False,
+        confirmed_at=known.confirmed_at,
+        granted_at=known.granted_at,
+        event_id=known.event_id,
+    )
 
 
 def replaced(evidence: Evidence, at: float) -> Evidence:

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
-from ghapp.health.fuse import Fuse, FuseLimits, Position, resume
+from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, Position, resume
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.store import keys
 
 log = logger(__name__)
 
-WHOLE_ORG = "*"
+WHOLE_ORG = WHOLE_INSTALLATION
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fuse = msgspec.msgpack.Decoder(Fuse).decode

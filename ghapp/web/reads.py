@@ -19,7 +19,7 @@ from ghapp.health.cluster.podclaim import Claimed, by_name, claim_on
 from ghapp.health.demand import Job, is_fresh
 from ghapp.health.document import Document, PoolStanding, health_document, never_seen
 from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.fuse import Fuse
+from ghapp.health.fuse import Fuse, fuse_of
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import State, Verdict, judge
@@ -229,7 +229,7 @@ class Reads:
 
     def _written(self, of: Org, evidence: Evidence, now: float) -> Document:
         org, pool = of.installation.org, self.pool(of, evidence)
-        standing = PoolStanding(of.fuses.get(pool, Fuse()).position, WHOLE_ORG in of.pauses or pool in of.pauses)
+        standing = PoolStanding(fuse_of(of.fuses, pool).position, WHOLE_ORG in of.pauses or pool in of.pauses)
         verdict = self.verdict(of, evidence, now)
         rules, claim = self._settings.pools_of(org), claim_on(of.claimed, evidence.name, now)
         return health_document(org, evidence, verdict, of.survey, standing, rules, now, claim)

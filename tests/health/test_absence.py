@@ -3,10 +3,12 @@
 import pytest
 
 from ghapp.health import absence
-from ghapp.health.absence import MOST_ASKED, Look
+from ghapp.health.absence import MOST_ASKED, MOST_SAMPLED, Look, Told
+from ghapp.health.cluster.remains import Remains, RemainsKind
+from ghapp.health.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, seen_seconds
 from ghapp.health.fuse import FuseLimits
 from ghapp.health.installation import Installation
-from ghapp.health.verdict import Limits, Reason, State, judge
+from ghapp.health.verdict import LONGEST_JOB_SECONDS, Limits, Reason, State, judge
 
 from .builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
@@ -23,32 +25,35 @@ def listing(*ids, flaw=None, **changes):
 
 
 class TestWeighing:
-    def test_an_empty_list_of_a_fleet_that_was_there_a_moment_ago_is_no_answer(self):
-        assert absence.weighed(listing(), FLEET, survey(), NOW, FUSE).flaw is Reason.LIST_EMPTY
-
-    @pytest.mark.parametrize(
-        ("size", "flaw"), [(3, None), (4, Reason.LIST_EMPTY)], ids=["at the fuse's floor", "one more"]
-    )
-    def test_a_handful_may_all_have_gone(self, size, flaw):
+    @pytest.mark.parametrize("size", [3, 4], ids=["at the fuse's floor", "one more"])
+    def test_a_handful_may_all_have_gone(self, size):
         known = {each: online(each) for each in range(1, size + 1)}
-        assert absence.weighed(listing(), known, survey(), NOW, FUSE).flaw == flaw
+        assert absence.is_doubtful(listing(), known, FUSE) is (size > FUSE.floor)
+
+    @pytest.mark.parametrize("look", [listing(1), listing(flaw=Reason.LIST_INCOMPLETE)], ids=["one left", "flawed"])
+    def test_only_an_empty_list_is_doubtful(self, look):
+        assert not absence.is_doubtful(look, FLEET, FUSE)
+
+    def test_a_few_that_would_be_missed_most_are_asked_for(self):
+        known = {each: present(each) for each in range(1, 21)} | {30: online(30), 31: online(31, busy=True)}
+        known[40] = suspect(40)._replace(listed=False)
+        assert absence.sample(known) == [31, 30, *range(1, MOST_SAMPLED - 1)]
 
     @pytest.mark.parametrize(
-        ("failing_for", "flaw"),
-        [(600.0, None), (600.0 - MICROSECOND, Reason.LIST_EMPTY)],
-        ids=["a whole window", "a little less"],
+        ("answers", "flaw"),
+        [
+            ({1: Told(None, NOW), 2: Told(None, NOW)}, None),
+            ({1: Told(None, NOW), 2: Told(registration(id=2), NOW)}, Reason.LIST_EMPTY),
+            ({1: Told(None, NOW)}, Reason.LIST_EMPTY),
+            ({}, Reason.LIST_EMPTY),
+        ],
+        ids=["all are denied", "one is there", "one was not answered", "none was answered"],
     )
-    def test_an_empty_list_that_lasts_a_window_becomes_a_hint(self, failing_for, flaw):
-        before = survey(failing_since=NOW - failing_for, failure="ListEmpty")
-        now = before.failing_since + failing_for
-        assert absence.weighed(listing(), FLEET, before, now, FUSE).flaw == flaw
+    def test_an_empty_list_is_believed_when_each_of_the_sample_is_denied(self, answers, flaw):
+        assert absence.weighed(listing(), [1, 2], answers).flaw == flaw
 
-    def test_time_in_which_github_was_away_does_not_count_as_an_empty_list(self):
-        before = survey(failing_since=NOW - 3600, failure="GitHubUnavailable")
-        assert absence.weighed(listing(), FLEET, before, NOW, FUSE).flaw is Reason.LIST_EMPTY
-
-    def test_a_list_with_anyone_in_it_is_what_it_is(self):
-        assert absence.weighed(listing(1), FLEET, survey(), NOW, FUSE) == listing(1)
+    def test_a_list_that_is_not_doubtful_is_what_it_is(self):
+        assert absence.weighed(listing(1)) == listing(1)
 
 
 class TestSlipping:
@@ -57,7 +62,7 @@ class TestSlipping:
     )
     def test_a_list_that_is_off_by_a_few_slipped_and_one_that_is_off_by_many_is_flawed(self, arrived, flaw):
         look = listing(*range(1, arrived + 1), flaw=Reason.LIST_INCOMPLETE)._replace(total=100)
-        used = absence.weighed(look, FLEET, survey(), NOW, FUSE)
+        used = absence.lenient(look)
         assert (used.flaw, used.slipped) == (flaw, flaw is None)
 
     @pytest.mark.parametrize("flaw", [Reason.LIST_EMPTY, None])
@@ -90,7 +95,8 @@ class TestSlipping:
 class TestSurvey:
     def test_a_complete_list_ends_every_failure(self):
         before = survey(failing_since=LONG_AGO, failure="RateLimited")
-        assert absence.surveyed(before, listing(1, 2), NOW + 60) == survey(swept_at=NOW + 60, total=2)
+        after = absence.surveyed(before, listing(1, 2), NOW + 60)
+        assert after == survey(swept_at=NOW + 60, total=2, blind=((NOW, NOW + 60),))
 
     def test_a_flawed_list_leaves_the_last_complete_one_and_says_since_when(self):
         after = absence.surveyed(survey(), listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 60)
@@ -99,6 +105,49 @@ class TestSurvey:
         assert again == after
         other = absence.failed(again, Reason.GITHUB_UNAVAILABLE, NOW + 180)
         assert (other.failing_since, other.failure) == (NOW + 180, "GitHubUnavailable")
+
+
+class TestSeenSeconds:
+    """Only what complete lists cover counts for any patience."""
+
+    @pytest.mark.parametrize(
+        ("gap", "failing", "seen"),
+        [(60.0, False, 60.0), (300.0, False, 300.0), (301.0, False, 300.0), (60.0, True, 0.0), (3600.0, True, 0.0)],
+        ids=["an interval", "as long as a list lasts", "longer", "a failure between", "an hour of failures"],
+    )
+    def test_two_complete_lists_cover_the_time_between_them(self, gap, failing, seen):
+        before = absence.failed(survey(), Reason.RATE_LIMITED, NOW + 1) if failing else survey()
+        after = absence.surveyed(before, listing(1), NOW + gap)
+        assert seen_seconds(after, NOW, NOW + gap) == seen
+        assert seen_seconds(after, NOW + gap, NOW + gap + 60) == 60.0
+
+    def test_while_no_list_can_be_had_nothing_counts(self):
+        failing = absence.failed(survey(), Reason.RATE_LIMITED, NOW + 60)
+        assert seen_seconds(failing, NOW - 100, NOW + 3600) == 100.0
+
+    def test_sweeps_that_stopped_without_a_word_count_for_as_long_as_a_list_lasts(self):
+        assert seen_seconds(survey(), NOW, NOW + 86_400) == 300.0
+
+    def test_before_the_first_list_time_is_time(self):
+        assert seen_seconds(Survey(), NOW, NOW + 60) == 60.0
+
+    def test_blind_spans_are_bounded_and_the_oldest_are_joined(self):
+        after, at = survey(), NOW
+        for _ in range(50):
+            at += 120
+            after = absence.surveyed(absence.failed(after, Reason.RATE_LIMITED, at - 60), listing(1), at)
+            at += 60
+            after = absence.surveyed(after, listing(1), at)
+        assert len(after.blind) == MOST_BLIND_SPANS
+        assert seen_seconds(after, NOW, at) <= 50 * 60
+
+    def test_a_span_is_kept_for_a_week(self):
+        blind = ((NOW - 100, NOW),)
+        assert absence.surveyed(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS - 1).blind[0] == blind[0]
+        assert blind[0] not in absence.surveyed(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS).blind
+
+    def test_a_clock_that_went_back_makes_no_span(self):
+        assert absence.surveyed(survey(), listing(1), NOW - 3600).blind == ()
 
 
 class TestFolds:
@@ -131,6 +180,17 @@ class TestFolds:
 
 
 class TestAsking:
+    @pytest.mark.parametrize("after", [0.0, 119.0, 120.0])
+    def test_who_runs_a_job_is_not_asked_for_while_the_end_of_it_may_be_on_its_way(self, after):
+        absent = suspect(1, missing_at=None, absent_since=NOW, job_id=9, job_started_at=LONG_AGO)
+        seen = survey(swept_at=NOW + after)
+        assert absence.unasked([absent], seen, NOW + after, LIMITS) == ([1] if after >= 120.0 else [])
+
+    @pytest.mark.parametrize(("total", "suspects", "whole"), [(100, 1, True), (101, 1, False), (10_000, 100, True)])
+    def test_the_cheaper_control_is_chosen(self, total, suspects, whole):
+        due = [suspect(each) for each in range(suspects)]
+        assert absence.wants_whole_list(due, survey(total=total), 100) is whole
+
     def test_each_suspect_is_asked_for_alone_once_those_missing_for_longest_first(self):
         records = [
             suspect(1, missing_at=None, absent_since=NOW - 60),
@@ -168,14 +228,25 @@ class TestConfirmation:
     @pytest.mark.parametrize(
         ("changes", "patience"),
         [
-            ({"busy": True}, 600.0),
-            ({"busy": True, "job_id": 9, "job_ended_at": NOW - 300}, 600.0),
+            ({"busy": True}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "job_id": 9, "job_ended_at": NOW - 300}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "remains": Remains(RemainsKind.RUNNING, NOW, NOW)}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "remains": Remains(RemainsKind.NO_POD, NOW, NOW)}, 30.0),
+            ({"busy": True, "remains": Remains(RemainsKind.ENDED, NOW, NOW)}, 30.0),
             ({"busy": True, "job_id": 9, "job_started_at": NOW - 300}, 30.0),
             ({"busy": False}, 30.0),
         ],
-        ids=["no delivery told of its job", "told of an earlier one", "GitHub is asked for its job", "idle"],
+        ids=[
+            "no delivery told of its job",
+            "told of an earlier one",
+            "its container runs",
+            "its object has no pod",
+            "its container ended",
+            "GitHub is asked for its job",
+            "idle",
+        ],
     )
-    def test_who_was_busy_when_last_seen_has_the_time_of_a_job_s_lease(self, changes, patience):
+    def test_who_may_run_a_job_that_nobody_knows_has_the_time_of_the_longest(self, changes, patience):
         silent = suspect(missing_at=NOW, observed_at=NOW + patience, **changes)  # each sweep's list lacks it
         shown = survey(swept_at=NOW + patience)
         assert absence.due([silent], shown, NOW + patience - MICROSECOND, LIMITS) == {}

@@ -3,29 +3,29 @@
 import pytest
 
 from ghapp.health.absence import Look, answered, folds
-from ghapp.health.decision import decide
-from ghapp.health.fuse import FuseLimits, FuseReason, Position, tally
+from ghapp.health.decision import Situation, decide
+from ghapp.health.fuse import FuseLimits
 from ghapp.health.plan import RemediationLimits
 from ghapp.health.seen import LIST_LAG_SECONDS, job_ended, job_started, registration_seen
+from ghapp.health.tally import tally
 from ghapp.health.verdict import Limits, State, judge
 from tests.health.builders import NOW, lost, online, present, proving, registration, survey
 
 
-def test_what_still_waits_is_not_let_through_when_others_came_back_before_the_plan_was_made():
+def test_no_more_than_the_first_batch_is_let_through_when_others_came_back_before_the_plan_was_made():
     back = online(1, first_seen=NOW - 9000, back_at=NOW - 0.4)
     waiting = [(lost(runner_id), State.INVALIDATED) for runner_id in range(2, 12)]
     decision = decide(
         {"linux-4vcpu": [(back, State.HEALTHY), *waiting]},
-        {"linux-4vcpu": proving(since=NOW - 60)},
+        {"linux-4vcpu": proving(since=NOW - 60, batch_at=NOW - 60)},
         (),
         (),
         FuseLimits(),
         RemediationLimits(),
-        NOW,
+        Situation(survey(), NOW),
     )
-    (turn,) = decision.turns
-    assert (turn.after.position, turn.after.reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
-    assert decision.plan.now == ()
+    assert decision.turns == ()
+    assert len(decision.plan.now) == FuseLimits().first_batch
 
 
 def test_an_offline_runner_is_offline_since_its_last_sign_of_life():
@@ -60,7 +60,7 @@ def test_its_own_get_says_at_once_that_it_is_back():
 def test_the_fuse_does_not_wait_for_a_runner_that_turned_out_to_have_done_its_job(removed_at, granted):
     acted_on = lost(1, granted_at=NOW, removed_at=NOW, replaced_at=NOW)
     spent = lost(2, ephemeral=True, job_id=5, job_ended_at=NOW - 60, granted_at=NOW, removed_at=removed_at)
-    counted = tally([(acted_on, State.INVALIDATED), (spent, State.RETIRED)], proving(), NOW + 1, FuseLimits())
+    counted = tally([(acted_on, State.INVALIDATED), (spent, State.RETIRED)], proving(), survey(), NOW + 1, FuseLimits())
     assert (counted.granted, counted.accepted) == (granted, 1)
 
 

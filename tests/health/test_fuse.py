@@ -6,10 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghapp.health.fuse import Fuse, FuseLimits, FuseReason, Position, Tally, resume, room, tally, threshold, turn
+from ghapp.health.absence import Look, failed, surveyed
+from ghapp.health.evidence import Survey
+from ghapp.health.fuse import (
+    Fuse,
+    FuseLimits,
+    FuseReason,
+    Position,
+    Tally,
+    is_not_needed,
+    resume,
+    room,
+    threshold,
+    turn,
+)
 from ghapp.health.plan import Candidate, PoolLeave, RemediationLimits, plan
-from ghapp.health.seen import registration_seen
-from ghapp.health.verdict import Limits, State, judge
+from ghapp.health.seen import not_needed, registration_seen, replaced
+from ghapp.health.tally import combined, successors, tally
+from ghapp.health.verdict import Limits, Reason, State, judge
 
 from .builders import LONG_AGO, MICROSECOND, NOW, lost, mass_loss, online, proving, registration, survey, suspect
 
@@ -24,47 +38,83 @@ class Pool:
         self.runners = {each.id: each for each in evidence}
         self.fuse = Fuse()
         self.now = NOW
+        self.survey = Survey(swept_at=NOW)
         self.replacer_works = replacer_works
+        self.queued = None
         self.batches: list[int] = []
 
     def lose(self, count):
         for each in range(count):
             runner_id = 1 + max(self.runners, default=0)
-            gone = lost(runner_id, confirmed_at=self.now - 1 + each * MICROSECOND)
-            self.runners[runner_id] = gone
+            gone = lost(runner_id, absent_since=self.now - 2, missing_at=self.now - 2)
+            self.runners[runner_id] = gone._replace(confirmed_at=self.now - 1 + each * MICROSECOND)
 
     def come_back(self, *ids):
         for each in ids:
             shown = registration(id=each, online=True)
             self.runners[each] = registration_seen(self.runners[each], shown, self.now, listed=True)
 
+    def vanish(self, *ids):
+        for each in ids:
+            self.runners[each] = lost(each, last_replaced_at=self.runners[each].last_replaced_at)._replace(
+                absent_since=self.now - 2, missing_at=self.now - 2, confirmed_at=self.now - 1
+            )
+
+    def have_a_job_end(self, *ids):
+        """Each ephemeral runner leaves when its job is over, and the pool makes another one."""
+        for each in ids:
+            self.runners[each] = self.runners[each]._replace(
+                ephemeral=True, job_id=each, job_started_at=LONG_AGO, job_ended_at=self.now, absent_since=self.now
+            )
+
+    def newcomer(self, first_seen=None):
+        runner_id = 1 + max(self.runners)
+        at = self.now - 1 if first_seen is None else first_seen
+        self.runners[runner_id] = online(runner_id, ephemeral=True, first_seen=at, observed_at=self.now)
+
     def tally(self):
-        states = [
-            (each, judge(each, survey(swept_at=self.now), self.now, Limits()).state) for each in self.runners.values()
-        ]
-        return tally(states, self.fuse, self.now, LIMITS), states
+        states = [(each, judge(each, self.survey, self.now, Limits()).state) for each in self.runners.values()]
+        return tally(states, self.fuse, self.survey, self.now, LIMITS, queued=self.queued), states
+
+    def look(self):
+        """A complete list, after which the fuse is turned."""
+        self.survey = surveyed(self.survey, Look({}, 0), self.now)
+        counted, states = self.tally()
+        self.fuse = turn(self.fuse, counted, self.now, LIMITS)
+        return states
 
     def sweep(self):
         """One sweep: turn the fuse, act as far as it lets, wait a minute. Answers how many were acted on."""
-        counted, states = self.tally()
-        self.fuse = turn(self.fuse, counted, self.now, LIMITS)
+        before, states = self.fuse, self.look()
+        if self.fuse != before and is_not_needed(self.fuse):
+            self.runners = {each: not_needed(evidence, self.now) for each, evidence in self.runners.items()}
+            states = self.tally()[1]
         waiting = [
             Candidate(each.id, "linux", each.confirmed_at)
             for each, state in states
             if state is State.INVALIDATED and each.granted_at is None
         ]
+        counted, _ = self.tally()
         leave = PoolLeave(room(self.fuse, counted), stopped=self.fuse.position is Position.STOPPED)
         decided = plan(waiting, {"linux": leave}, RemediationLimits())
         for each in decided.now:
-            self.runners[each] = self.runners[each]._replace(granted_at=self.now, replaced_at=self.now)
+            acted_on = self.runners[each]._replace(granted_at=self.now, event_id="e", removed_at=self.now)
+            self.runners[each] = replaced(acted_on, self.now)
         if decided.now:
             self.batches.append(len(decided.now))
         self.now += SWEEP
         if self.replacer_works:
             for _ in decided.now:
-                runner_id = 1 + max(self.runners)
-                self.runners[runner_id] = online(runner_id, first_seen=self.now - 1, observed_at=self.now)
+                self.newcomer()
         return len(decided.now)
+
+    def be_blind(self, seconds):
+        """GitHub gives no answer for so long; the fuse is looked at all the while."""
+        ends = self.now + seconds
+        while self.now < ends:
+            self.survey = failed(self.survey, Reason.RATE_LIMITED, self.now)
+            self.fuse = turn(self.fuse, self.tally()[0], self.now, LIMITS)
+            self.now += SWEEP
 
     def sweep_until(self, position, at_most=50):
         for _ in range(at_most):
@@ -115,47 +165,63 @@ def test_a_person_resumes_a_stopped_one_and_it_heals():
     assert pool.batches == [3, 3, 6, 8]
 
 
-def test_registrations_that_return_put_it_out_and_on_watch():
+def test_registrations_that_all_return_close_it_and_buy_no_second_first_batch():
     pool = Pool(replacer_works=False)
     pool.lose(200)
     pool.sweep()
     pool.come_back(*range(1, 201))
     pool.sweep()
     assert (pool.fuse.position, pool.fuse.reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
-    assert pool.batches == [3]
-    pool.lose(1)
-    pool.sweep()
-    assert (pool.fuse.position, pool.fuse.reason) == (Position.PROVING, FuseReason.LOSS_ON_WATCH)
+    pool.vanish(*range(1, 201))
+    assert [pool.sweep() for _ in range(3)] == [0, 0, 0]
+    assert (pool.fuse.position, pool.batches) == (Position.PROVING, [3])
 
 
-def test_when_a_few_of_many_return_the_others_are_not_let_through_at_once():
+def test_registrations_that_returned_long_ago_are_forgotten():
     pool = Pool(replacer_works=False)
     pool.lose(200)
     pool.sweep()
-    pool.come_back(200)
-    assert pool.sweep() == 0
-    assert pool.fuse.position is Position.CLOSED
+    pool.come_back(*range(1, 201))
+    while pool.fuse.healed_at is None or pool.now - pool.fuse.healed_at < LIMITS.window_seconds:
+        pool.sweep()
+    pool.vanish(*range(1, 201))
     assert pool.sweep() == 3
-    assert pool.fuse.position is Position.PROVING
 
 
-def test_what_still_waits_trips_it_again_though_sweeps_failed_until_the_watch_was_over():
-    pool = Pool(replacer_works=False)
-    pool.lose(200)
+@pytest.mark.parametrize("replacer_works", [True, False])
+def test_answers_that_flap_for_half_an_hour_cost_one_first_batch(replacer_works):
+    pool = Pool(replacer_works=replacer_works)
+    pool.lose(50)
+    for minute in range(30):
+        pool.sweep()
+        pool.come_back(1 + minute)
+        if minute:
+            pool.vanish(minute)
+    assert sum(pool.batches) == 3
+    assert pool.fuse.position is not Position.CLOSED
+
+
+def test_when_some_return_the_others_heal_after_a_window_without_a_return():
+    pool = Pool()
+    pool.lose(50)
     pool.sweep()
-    pool.come_back(200)
-    pool.sweep()
-    pool.now += LIMITS.cooldown_seconds
-    assert pool.sweep() == 3
-    assert (pool.fuse.position, pool.fuse.reason) == (Position.PROVING, FuseReason.MASS_LOSS)
+    returned_at = pool.now
+    pool.come_back(*range(40, 51))
+    while len(pool.batches) < 2:
+        pool.sweep()
+    assert pool.now - SWEEP - returned_at >= LIMITS.window_seconds
+    pool.sweep_until(Position.CLOSED)
+    assert sum(pool.batches) == 39
+    assert pool.fuse.reason is FuseReason.HEALED
 
 
-def test_a_runner_that_was_back_before_it_tripped_does_not_put_it_out():
+def test_a_runner_that_was_back_before_it_tripped_changes_nothing():
     pool = Pool(online(1, back_at=NOW))
     pool.lose(200)
     pool.sweep()
     pool.sweep()
-    assert pool.fuse.position is Position.PROVING
+    pool.sweep()
+    assert pool.batches == [3, 6, 12]
 
 
 def test_runners_first_seen_by_the_sweep_that_tripped_it_prove_nothing():
@@ -165,19 +231,202 @@ def test_runners_first_seen_by_the_sweep_that_tripped_it_prove_nothing():
     assert pool.batches == [3]
 
 
-def test_ephemeral_runners_coming_and_going_are_no_proof():
-    pool = Pool(*(online(each, ephemeral=True, job_id=each) for each in range(1, 51)), replacer_works=False)
+def test_runners_that_were_under_way_when_the_batch_was_asked_for_prove_nothing():
+    """Six jobs had just ended: their pool was making six runners already, and none for our asking."""
+    pool = Pool(*(online(each) for each in range(1, 51)), replacer_works=False)
+    pool.have_a_job_end(*range(1, 7))
     pool.lose(50)
     pool.sweep()
-    for each in range(1, 21):
-        pool.runners[each] = pool.runners[each]._replace(absent_since=pool.now, job_ended_at=pool.now)
-        pool.runners[1000 + each] = online(1000 + each, ephemeral=True, first_seen=pool.now - 1)
+    for _ in range(6):
+        pool.newcomer()
     pool.sweep_until(Position.STOPPED)
     assert pool.batches == [3]
 
 
-def test_nothing_granted_and_nothing_waiting_heals_though_others_departed():
-    assert turn(proving(), Tally(departed=9), NOW + 60, LIMITS) == Fuse(healed_at=NOW + 60, reason=FuseReason.HEALED)
+def test_ephemeral_runners_coming_and_going_are_no_proof():
+    pool = Pool(*(online(each) for each in range(1, 101)), replacer_works=False)
+    pool.lose(100)
+    for each in range(1, 41, 4):
+        pool.have_a_job_end(*range(each, each + 4))
+        pool.sweep()
+        for _ in range(4):
+            pool.newcomer()
+        if pool.fuse.position is Position.STOPPED:
+            break
+    assert pool.fuse.position is Position.STOPPED
+    assert pool.batches == [3]
+
+
+def test_a_pool_that_breathes_heals():
+    """Each minute four jobs end and four runners come for them, while the lost ones are replaced."""
+    pool = Pool(*(online(each) for each in range(1, 201)))
+    pool.lose(100)
+    for each in range(1, 161, 4):
+        pool.have_a_job_end(*range(each, each + 4))
+        pool.sweep()
+        for _ in range(4):
+            pool.newcomer()
+        if pool.fuse.reason is FuseReason.HEALED:
+            break
+    assert pool.batches == [3, 6, 12, 24, 48, 7]
+
+
+def test_a_batch_is_not_proven_by_newcomers_of_an_earlier_one():
+    pool = Pool()
+    pool.lose(200)
+    pool.sweep()
+    for _ in range(20):  # a scale-up of somebody else's, before the second batch is asked for
+        pool.newcomer()
+    pool.replacer_works = False
+    pool.sweep_until(Position.STOPPED)
+    assert pool.batches == [3, 6]
+
+
+@pytest.mark.parametrize("seconds", [60, 600, 4 * 3600])
+def test_while_github_gives_no_answer_no_batch_fails(seconds):
+    pool = Pool()
+    pool.lose(190)
+    pool.sweep()
+    pool.be_blind(seconds)
+    assert pool.fuse.position is Position.PROVING
+    pool.sweep_until(Position.CLOSED)
+    assert (pool.batches, pool.fuse.reason) == ([3, 6, 12, 24, 48, 96, 1], FuseReason.HEALED)
+
+
+def test_time_without_an_answer_is_added_to_what_a_batch_is_given():
+    pool = Pool(replacer_works=False)
+    pool.lose(190)
+    pool.sweep()
+    pool.be_blind(3600)
+    stopped_after = 0
+    while pool.fuse.position is Position.PROVING:
+        pool.sweep()
+        stopped_after += 1
+    assert stopped_after * SWEEP >= LIMITS.prove_seconds
+
+
+def test_nothing_granted_and_nothing_waiting_heals():
+    assert turn(proving(), Tally(), NOW + 60, LIMITS) == Fuse(healed_at=NOW + 60, reason=FuseReason.HEALED)
+
+
+# A stopped fuse that nobody needs: a scale-down by somebody else, without a word.
+
+
+def stopped_pool(queued):
+    pool = Pool(*(online(each) for each in range(1, 11)), replacer_works=False)
+    pool.lose(40)
+    pool.queued = queued
+    pool.sweep_until(Position.STOPPED)
+    return pool
+
+
+def test_a_scale_down_does_not_wait_for_a_person():
+    pool = stopped_pool(queued=0)
+    stopped_at = pool.fuse.stopped_at
+    while pool.fuse.position is Position.STOPPED:
+        pool.sweep()
+    assert is_not_needed(pool.fuse)
+    assert pool.now - SWEEP - stopped_at == LIMITS.window_seconds
+    for _ in range(10):
+        pool.sweep()
+    assert pool.tally()[0].waiting == 0
+    assert pool.batches == [3]
+
+
+@pytest.mark.parametrize("queued", [1, None], ids=["a job waits", "nothing tells of jobs"])
+def test_what_may_be_needed_waits_for_a_person(queued):
+    pool = stopped_pool(queued)
+    for _ in range(100):
+        pool.sweep()
+    assert pool.fuse.position is Position.STOPPED
+
+
+def test_a_further_loss_starts_the_window_of_a_stopped_fuse_anew():
+    pool = stopped_pool(queued=0)
+    for _ in range(5):
+        pool.sweep()
+    pool.lose(1)
+    lost_at = pool.now - 1
+    while pool.fuse.position is Position.STOPPED:
+        pool.sweep()
+    assert pool.now - SWEEP - lost_at >= LIMITS.window_seconds
+
+
+def test_blindness_settles_nothing():
+    pool = stopped_pool(queued=0)
+    pool.be_blind(3 * LIMITS.window_seconds)
+    assert pool.fuse.position is Position.STOPPED
+
+
+def test_a_stopped_fuse_closes_when_the_lost_registrations_are_back():
+    pool = stopped_pool(queued=1)
+    pool.come_back(*range(11, 51))
+    for _ in range(12):
+        pool.sweep()
+    assert (pool.fuse.position, pool.fuse.reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
+
+
+def test_a_job_that_is_reported_after_its_removal_holds_up_no_batch():
+    pool = Pool()
+    pool.lose(50)
+    pool.sweep()
+    held = min(each.id for each in pool.runners.values() if each.granted_at is not None)
+    at_work = {"replaced_at": None, "last_replaced_at": None, "job_id": 9, "job_started_at": pool.now}
+    pool.runners[held] = pool.runners[held]._replace(**at_work)
+    for _ in range(6):
+        pool.sweep()
+    assert sum(pool.batches) > 9
+
+
+def test_the_counts_of_pools_add_up_to_the_installations():
+    one = Tally(lost=2, expected=10, waiting=2, accepted=1, successors=1, proving_seconds=50, calm_seconds=70, queued=1)
+    other = Tally(lost=1, expected=5, granted=1, returned=True, calm_seconds=10, queued=0)
+    assert combined([one, other]) == Tally(
+        lost=3,
+        expected=15,
+        waiting=2,
+        granted=1,
+        accepted=1,
+        successors=1,
+        proving_seconds=50,
+        returned=True,
+        calm_seconds=10,
+        queued=1,
+    )
+    assert combined([one, replace(other, queued=None)]).queued is None
+    assert combined([]) == Tally()
+
+
+@pytest.mark.parametrize(
+    ("left", "arrived", "unexplained"),
+    [
+        ([], [1.0], 1),
+        ([], [0.0], 0),
+        ([-300.0], [MICROSECOND], 1),
+        ([-300.0], [0.0, 1.0], 1),
+        ([-299.0], [1.0], 0),
+        ([-10.0], [-5.0, 1.0], 1),
+        ([2.0], [1.0], 1),
+        ([-1.0, -1.0], [1.0, 2.0, 3.0], 1),
+    ],
+    ids=[
+        "nobody left",
+        "seen when it was accepted",
+        "too long after",
+        "one each",
+        "just in time",
+        "its newcomer had come before",
+        "left later",
+        "two left and three came",
+    ],
+)
+def test_each_departure_explains_one_newcomer(left, arrived, unexplained):
+    members = [
+        (online(each, ephemeral=True, first_seen=LONG_AGO, retired_at=NOW + at), State.RETIRED)
+        for each, at in enumerate(left)
+    ]
+    members += [(online(100 + each, first_seen=NOW + at), State.HEALTHY) for each, at in enumerate(arrived)]
+    assert successors(members, NOW, LIMITS) == unexplained
 
 
 def test_few_losses_are_replaced_at_once():
@@ -246,9 +495,16 @@ def test_a_fuse_does_not_trip_while_there_is_nothing_to_act_on():
     [(600.0 - MICROSECOND, 1), (600.0, 0)],
     ids=["just within window_seconds", "at window_seconds"],
 )
-def test_a_loss_counts_for_window_seconds(age, counted):
-    old = lost(confirmed_at=NOW - age)
-    assert tally([(old, State.INVALIDATED)], Fuse(), NOW, LIMITS).lost == counted
+def test_a_loss_that_was_acted_on_counts_for_window_seconds(age, counted):
+    old = lost(confirmed_at=NOW - age, granted_at=NOW - age)
+    assert tally([(old, State.INVALIDATED)], Fuse(), survey(), NOW, LIMITS).lost == counted
+
+
+def test_what_waits_is_as_lost_after_a_long_pause_as_before_it():
+    pool = Pool(*(online(each) for each in range(1, 51)))
+    pool.lose(50)
+    pool.now += 86_400
+    assert pool.sweep() == 3
 
 
 def test_replacements_do_not_make_a_pool_larger():
@@ -268,29 +524,34 @@ def test_a_healed_fuse_is_on_watch_for_cooldown_seconds(after, position):
     assert turn(healed, one, NOW + after, LIMITS).position is position
 
 
+ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
+
+
 @pytest.mark.parametrize(
-    ("changes", "after", "position", "allowed"),
+    ("changes", "position", "allowed"),
     [
-        ({"accepted": 3, "accepted_at": NOW}, 300.0, Position.PROVING, 3),
-        ({"accepted": 3, "accepted_at": NOW}, 300.0 + MICROSECOND, Position.STOPPED, 3),
-        ({"accepted": 3, "accepted_at": NOW, "newcomers": 2}, 301.0, Position.STOPPED, 3),
-        ({"accepted": 3, "accepted_at": NOW, "newcomers": 3}, 301.0, Position.PROVING, 9),
-        ({"accepted": 3, "accepted_at": NOW, "newcomers": 3, "departed": 1}, 299.0, Position.PROVING, 3),
-        ({"accepted": 2, "accepted_at": NOW, "newcomers": 2}, 9999.0, Position.PROVING, 3),
-        ({"accepted": 3, "accepted_at": NOW, "returned": 1}, 301.0, Position.CLOSED, 0),
+        ({"proving_seconds": 300.0}, Position.PROVING, 3),
+        ({"proving_seconds": 300.0 + MICROSECOND}, Position.STOPPED, 3),
+        ({"proving_seconds": 301.0, "successors": 2}, Position.STOPPED, 3),
+        ({"proving_seconds": 301.0, "successors": 3}, Position.PROVING, 9),
+        ({"proving_seconds": 9999.0, "pending": 1, "accepted": 2}, Position.PROVING, 3),
+        ({"successors": 3, "returned": True, "calm_seconds": 600.0 - MICROSECOND}, Position.PROVING, 3),
+        ({"successors": 3, "returned": True, "calm_seconds": 600.0}, Position.PROVING, 9),
+        ({"proving_seconds": 301.0, "returned": True}, Position.STOPPED, 3),
     ],
     ids=[
         "at prove_seconds",
         "a microsecond later",
         "one is not online",
         "all are online",
-        "a newcomer of a departed one",
         "a request is not accepted",
-        "one returned",
+        "one returned within the window",
+        "nothing returned for a window",
+        "one returned, and no successor came",
     ],
 )
-def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, after, position, allowed):
-    turned = turn(proving(), mass_loss(waiting=197, granted=3, **changes), NOW + after, LIMITS)
+def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, position, allowed):
+    turned = turn(proving(), mass_loss(**{"waiting": 197, **ACCEPTED, **changes}), NOW + 1, LIMITS)
     assert (turned.position, turned.allowed) == (position, allowed)
 
 
@@ -315,15 +576,15 @@ def test_a_closed_fuse_needs_no_resuming():
     assert resume(fuse, NOW + 60, LIMITS) is fuse
 
 
-def test_a_stopped_fuse_does_not_turn_by_itself():
+def test_a_stopped_fuse_that_is_needed_does_not_change_by_itself():
     stopped = proving(position=Position.STOPPED)
-    assert turn(stopped, Tally(returned=9, newcomers=200), NOW + 10**6, LIMITS) is stopped
+    assert turn(stopped, mass_loss(successors=200, calm_seconds=10**6), NOW + 10**6, LIMITS) is stopped
 
 
 def test_a_resumed_fuse_forgets_what_was_granted_before():
     before = lost(granted_at=LONG_AGO, replaced_at=LONG_AGO)
     fuse = resume(proving(position=Position.STOPPED, since=LONG_AGO), NOW, LIMITS)
-    counted = tally([(before, State.INVALIDATED)], fuse, NOW, LIMITS)
+    counted = tally([(before, State.INVALIDATED)], fuse, survey(), NOW, LIMITS)
     assert (counted.granted, room(fuse, counted)) == (0, 3)
 
 
@@ -350,7 +611,15 @@ def test_a_true_mass_loss_always_heals_in_logarithmic_rounds(gone):
 
 
 COUNTS = st.integers(0, 50)
-TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, st.none() | st.just(NOW), COUNTS, COUNTS, COUNTS)
+SECONDS = st.floats(0, 10**6)
+TALLIES = st.builds(
+    Tally,
+    *[COUNTS] * 8,
+    proving_seconds=SECONDS,
+    returned=st.booleans(),
+    calm_seconds=SECONDS,
+    queued=st.none() | COUNTS,
+)
 
 
 @given(st.sampled_from(Position), TALLIES, st.floats(0, 10**6))
@@ -360,3 +629,4 @@ def test_turning_is_total_and_no_batch_is_more_than_doubled(position, counted, a
     assert turned.batch <= max(LIMITS.first_batch, 2 * fuse.batch)
     let = room(turned, counted)
     assert let is None or 0 <= let <= turned.allowed
+    assert turned.allowed <= fuse.allowed + 2 * fuse.batch

@@ -18,9 +18,8 @@ def turned(fuse, counted, *, acting=False, now=NOW):
 
 
 def test_it_trips_as_if_it_acted():
-    assert (
-        turned(Fuse(), mass_loss()) == turned(Fuse(), mass_loss(), acting=True) == proving(reason=FuseReason.MASS_LOSS)
-    )
+    tripped = proving(reason=FuseReason.MASS_LOSS, tripped_for=FuseReason.MASS_LOSS, batch_at=NOW)
+    assert turned(Fuse(), mass_loss()) == turned(Fuse(), mass_loss(), acting=True) == tripped
 
 
 @pytest.mark.parametrize(
@@ -40,8 +39,9 @@ def test_it_goes_out_when_the_mass_loss_is_past(counted, goes_out):
 
 
 def test_registrations_that_come_back_put_it_out_at_once():
-    after = turned(proving(), mass_loss(returned=1))
-    assert after == Fuse(healed_at=NOW, reason=FuseReason.REGISTRATIONS_RETURNED)
+    after = turned(proving(), mass_loss(returned=True))
+    assert (after.position, after.healed_at) == (Position.CLOSED, NOW)
+    assert after.reason is FuseReason.REGISTRATIONS_RETURNED
 
 
 def test_where_it_acts_time_alone_puts_nothing_out():

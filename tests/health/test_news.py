@@ -2,10 +2,11 @@
 
 import pytest
 
+from ghapp.health.cluster.deletion import Deletion
 from ghapp.health.news import ANSWERABLE_SECONDS, WAITING_SECONDS, News, may_be_forgotten, news
 from ghapp.health.verdict import Limits, judge
 
-from .builders import MICROSECOND, NOW, lost, online, present, survey
+from .builders import MICROSECOND, NOW, lost, online, present, survey, suspect
 
 LIMITS = Limits()
 
@@ -19,11 +20,23 @@ def forgotten(evidence, at):
     [
         (lost(), NOW, WAITING_SECONDS),
         (lost(would_act_at=NOW + 5), NOW + 5, ANSWERABLE_SECONDS),
-        (lost(granted_at=NOW + 5), NOW + 5, ANSWERABLE_SECONDS),
+        (lost(granted_at=NOW + 5), NOW + 5, WAITING_SECONDS),
+        (suspect(removed_at=NOW + 5), NOW + 5, WAITING_SECONDS),
+        (suspect(removed_at=NOW + 5, replaced_at=NOW + 9), NOW + 9, ANSWERABLE_SECONDS),
+        (lost(granted_at=NOW, replaced_at=NOW + 9, deletion=Deletion(accepted_at=NOW + 9)), NOW + 9, WAITING_SECONDS),
         (lost(granted_at=NOW + 5, replaced_at=NOW + 99), NOW + 99, ANSWERABLE_SECONDS),
         (present(retired_at=NOW), NOW, ANSWERABLE_SECONDS),
     ],
-    ids=["a loss that waits", "spared by dry-run", "granted", "replaced", "retired"],
+    ids=[
+        "a loss that waits",
+        "spared by dry-run",
+        "granted",
+        "removed for being offline",
+        "and replaced",
+        "its object is not gone",
+        "replaced",
+        "retired",
+    ],
 )
 def test_it_is_answerable_for_so_long_and_then_forgotten(evidence, since, seconds):
     assert not forgotten(evidence, since + seconds)

@@ -31,6 +31,9 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         (GRANTED._replace(removed_at=NOW), State.INVALIDATED, {"paused": True}, False),
         (GRANTED, State.INVALIDATED, {"claimed": True}, False),
         (GRANTED._replace(removed_at=NOW), State.INVALIDATED, {"claimed": True}, False),
+        (GRANTED._replace(job_id=9, job_started_at=NOW), State.INVALIDATED, {}, False),
+        (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW), State.INVALIDATED, {}, False),
+        (GRANTED._replace(job_id=9, job_started_at=NOW, job_ended_at=NOW), State.INVALIDATED, {}, True),
     ],
     ids=[
         "granted and lost",
@@ -50,11 +53,14 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         "removed, then paused",
         "claimed since",
         "removed, then claimed",
+        "a job was reported since",
+        "removed, then a job was reported",
+        "its job is over",
     ],
 )
 def test_acting_needs_a_grant_that_still_holds(evidence, state, changes, may):
     given = {"fuse": Position.CLOSED, "mode": "act", "paused": False, "claimed": False} | changes
-    assert may_act(evidence, state, **given) is may
+    assert may_act(evidence, state, now=NOW, **given) is may
 
 
 OFFLINE = present(granted_at=NOW, event_id="e1")

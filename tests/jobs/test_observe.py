@@ -55,6 +55,9 @@ class Tenant:
         }
         return Listing(msgspec.json.encode(body), current)
 
+    async def settle(self):
+        """Its token is old enough."""
+
     async def runner(self, runner_id):
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)

@@ -399,8 +399,9 @@ async def offline_for_too_long(it):
     other = next(each for each in known if each.id != it.lost and each.listed)
     it.it.sandbox.control.take_offline("acme", ids=[other.id])
     await sweep(it.it)
-    await it.it.pass_(700)
-    await sweep(it.it)
+    for _ in range(3):  # only time that complete lists cover counts for a patience
+        await it.it.pass_(240)
+        await sweep(it.it)
     it.lost, it.name = other.id, other.name
     assert (await it.evidence()).granted_at is not None
 

@@ -12,7 +12,16 @@ NOW = 1_790_000_000.25
 STOPPED = Fuse(Position.STOPPED, since=NOW - 900, batch=12, allowed=21, reason=FuseReason.BATCH_NEVER_ONLINE)
 PROVING = Fuse(Position.PROVING, since=NOW - 900, batch=3, allowed=3, reason=FuseReason.MASS_LOSS)
 CLOSED = Fuse(healed_at=NOW - 9)
-ANEW = Fuse(Position.PROVING, since=NOW, batch=5, allowed=5, reason=FuseReason.RESUMED, by="mona")
+ANEW = Fuse(
+    Position.PROVING,
+    since=NOW,
+    batch=5,
+    allowed=5,
+    reason=FuseReason.RESUMED,
+    by="mona",
+    batch_at=NOW,
+    tripped_for=FuseReason.RESUMED,
+)
 PAUSE = Pause("octocat", "maintenance", NOW - 60)
 
 

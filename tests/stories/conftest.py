@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ghapp.errors import ReplacerUnavailableError
+from ghapp.github import tenant
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.verdict import State, judge
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
@@ -119,7 +120,7 @@ class Story:
 
 
 class Waiting:
-    """In place of `asyncio` where a call waits for room in the budget: its time is the story's.
+    """In place of `asyncio` where a call waits for room in the budget, or for its token: its time is the story's.
 
     Ours would pass in vain: the minute whose points are spent ends by the story's clock.
     """
@@ -167,6 +168,7 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
                     await discover_installations(house)
                     it = Story(sandbox, settings, house, clock, hook, environ, sandbox.installation_id())
                     monkeypatch.setattr(budget, "asyncio", Waiting(it))
+                    monkeypatch.setattr(tenant, "asyncio", Waiting(it))
                     monkeypatch.setattr(inbox, "LINGER_MILLISECONDS", 1)  # what a story sends is there before it drains
                     yield it
 

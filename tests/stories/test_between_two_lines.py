@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.health.evidence import Registration
 from ghapp.health.fuse import Position
-from ghapp.health.seen import job_started, registration_seen
+from ghapp.health.seen import job_ended, job_started, registration_seen
 from ghapp.health.verdict import State
 from jobs import decide as module
 from jobs import tell
@@ -168,6 +168,11 @@ async def test_a_job_that_is_told_of_between_the_removal_and_its_record_does_not
 
         monkeypatch.setattr(it.house.github, "tenant", tenant)
         for each in lost:
+            assert await remediate_runner(it.house, it.installation, each) == "held", "its job vouches for it"
+        assert await it.replacements() == []
+        for each in lost:
+            ended = {each: lambda known, job_id=each: job_ended(known, job_id, it.clock())}
+            await it.house.runners.revise(it.installation, ended)
             assert await remediate_runner(it.house, it.installation, each) == "replaced"
         assert sorted(await it.replacements()) == sorted(lost), "both, and not only the first"
         ids = await it.house.events.unsent()

@@ -130,6 +130,8 @@ async def test_what_time_alone_makes_is_told_too(story):
         it.clock.pass_(1.001)
         assert "unknown" in (await reported(it))["output"]["title"], "nobody has swept since"
         await sweep(it)
+        it.clock.pass_(60)  # the time that no list covers does not count
+        await sweep(it)
         run = await reported(it)
     assert (run["conclusion"], run["output"]["title"]) == ("neutral", "2 of 12 runners offline")
 

@@ -205,6 +205,8 @@ async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lo
         runner_id, job_id = await at_work(it)
         it.sandbox.control.lose("acme", ids=[runner_id])
         await sweep(it)
+        it.clock.pass_(120)  # until then the delivery of its job's end may be on its way
+        await sweep(it)
         it.clock.pass_(30)
         assert await confirm_installation(it.house, it.installation) == 0
         assert await state_of(it, runner_id) is State.SUSPECT

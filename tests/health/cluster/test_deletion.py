@@ -118,10 +118,10 @@ def test_a_grant_that_is_taken_back_leaves_what_is_known():
 def test_something_is_left_to_do_until_it_is_gone(changes, is_left):
     evidence = lost(**({"granted_at": NOW, "event_id": "e1"} | changes))
     assert is_open(evidence) is is_left
-    assert may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", paused=False) is is_left
-    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", paused=True)
-    assert not may_act(evidence, State.INVALIDATED, Position.STOPPED, "act", paused=False)
-    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "dry-run", paused=False)
+    assert may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", NOW, paused=False) is is_left
+    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", NOW, paused=True)
+    assert not may_act(evidence, State.INVALIDATED, Position.STOPPED, "act", NOW, paused=False)
+    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "dry-run", NOW, paused=False)
 
 
 def test_one_that_waits_in_the_cluster_takes_nobodys_place_and_is_told():
