@@ -236,11 +236,11 @@ def _whole_installation(
     has no successors in some pools and has them in others, it is those pools that stop.
     """
     before = fuses.get(WHOLE_INSTALLATION, Fuse())
-    stopped = {pool for pool, each in turned.items() if each.after.position is Position.STOPPED}
-    counted = counts.whole(before, stopped)
     losing = sum(each.counted.lost > 0 for each in turned.values())
     if before.position is Position.CLOSED and losing <= 1:
-        return {WHOLE_INSTALLATION: Turn(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), before, counted)}
+        return {WHOLE_INSTALLATION: Turn(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), before, Tally())}
+    stopped = {pool for pool, each in turned.items() if each.after.position is Position.STOPPED}
+    counted = counts.whole(before, stopped)
     after = turn(before, counted, now, limits, acting=acting)
     found = {WHOLE_INSTALLATION: Turn(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), after, counted)}
     if before.position is Position.PROVING and after.position is Position.STOPPED:

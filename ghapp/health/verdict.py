@@ -115,7 +115,7 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
             return verdict(State.RETIRED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at)
         if evidence.not_needed_at is not None:
             return verdict(State.RETIRED, Reason.NOT_NEEDED, evidence.not_needed_at)
-        if was_taken_down(evidence):
+        if was_taken_down(evidence) and not runs_a_job(evidence, now):
             return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, gone_since(evidence))
         if evidence.confirmed_at is not None and (evidence.removed_at is not None or not runs_a_job(evidence, now)):
             reason = Reason.HANGS_AFTER_JOB if hanging else Reason.REGISTRATION_INVALIDATED
@@ -174,7 +174,8 @@ def may_run_an_unknown_job(evidence: Evidence) -> bool:
     Where deliveries do not reach us, or the App is not installed on the job's repository, there is never one.
     """
     process_ended = evidence.remains is not None and evidence.remains.kind in PROCESS_ENDED
-    return evidence.busy and evidence.running_job is None and not process_ended
+    had_its_job = evidence.ephemeral is True and evidence.job_ended_at is not None
+    return evidence.busy and evidence.running_job is None and not process_ended and not had_its_job
 
 
 def is_spent(evidence: Evidence) -> bool:

@@ -10,10 +10,10 @@ from ghapp.health import absence, decision, remediation, seen
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.podclaim import claim_on
 from ghapp.health.evidence import Evidence, Fold
-from ghapp.health.fuse import Fuse
+from ghapp.health.fuse import fuse_of
 from ghapp.health.pools import pool_of
 from ghapp.health.remediation import Step
-from ghapp.health.verdict import judge
+from ghapp.health.verdict import judge, runs_a_job
 from tests.simulation.calls import CALL, STEP, Calls, Steps
 from tests.simulation.folds import as_planned, if_known
 
@@ -32,7 +32,10 @@ class Acting(Calls):
         pools = decision.by_pool(known.values(), self.store.survey, self.rules, now, config.evidence)
         fuses, paused = dict(self.store.fuses), set(self.store.paused)
         claimed = self.engine.claiming.held()
-        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, now, claimed)
+        runners = list(known.values())
+        queued = self.engine.fleet.queued_labels() if decision.deliveries_flow(runners, now) else None
+        situation = decision.Situation(self.store.survey, now, queued, claimed)
+        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, situation)
         self.audit.judged(pools, now)
         yield STEP
         overtaken = []
@@ -43,6 +46,10 @@ class Acting(Calls):
                 overtaken.append(turn.pool)
             yield STEP
         decided = decided.without(overtaken)
+        written_off = {each: as_planned(known[each], partial(seen.not_needed, at=now)) for each in decided.not_needed}
+        for runner_id, evidence in self.store.revise(written_off).items():
+            if evidence.not_needed_at == now:
+                self.audit.written_off(runner_id)
         if config.remediation.mode == "act":
             yield from self.grant(decided, known, now)
         else:
@@ -83,8 +90,11 @@ class Acting(Calls):
             if self.is_claimed(evidence) and seen.made_room(evidence) is not evidence:
                 self.fold(runner_id, if_known(seen.made_room))
                 self.audit.called_off(self.engine.world.machines[runner_id])
+            elif runs_a_job(evidence, self.clock()):
+                yield from self.ended_jobs({runner_id: evidence})
             return
         if evidence.removed_at is None:
+            yield from self.settle()
             answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
             self.audit.looked_again(runner_id, answer)
             yield STEP
@@ -102,6 +112,8 @@ class Acting(Calls):
                 case Step.CALL_OFF:
                     self.fold(runner_id, if_known(seen.called_off))
                     return
+            if not self.may_still_act(runner_id):
+                return
             self.audit.about_to_remove(evidence, self.store.survey, self.clock())
             said = yield from self.call(Purpose.ACT, self.github.remove, runner_id)
             self.engine.say("DELETE", runner=runner_id, said=said)
@@ -110,10 +122,16 @@ class Acting(Calls):
             if said == "busy":
                 self.fold(runner_id, if_known(partial(seen.busy_after_all, at=at)))
                 return
-            self.fold(runner_id, if_known(partial(seen.removed, at=at)))
+            self.fold(runner_id, if_known(partial(seen.removed, at=at, granted=evidence)))
             evidence = self.store.runners[runner_id]
         yield STEP
-        self.append(evidence)
+        if self.may_still_act(runner_id):
+            self.append(self.store.runners[runner_id])
+
+    def may_still_act(self, runner_id: int) -> bool:
+        """By what is known of it this very moment."""
+        fresh = self.store.runners.get(runner_id)
+        return fresh is not None and self.may_act(fresh)
 
     def append(self, evidence: Evidence) -> None:
         event_id = evidence.event_id or ""
@@ -128,11 +146,10 @@ class Acting(Calls):
     def may_act(self, evidence: Evidence) -> bool:
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
         state = judge(evidence, self.store.survey, self.clock(), self.config.evidence).state
-        fuse = self.store.fuses.get(pool, Fuse()).position
+        fuse = fuse_of(self.store.fuses, pool).position
         mode = self.config.remediation.mode
-        return remediation.may_act(
-            evidence, state, fuse, mode, paused=pool in self.store.paused, claimed=self.is_claimed(evidence)
-        )
+        paused, claimed = pool in self.store.paused, self.is_claimed(evidence)
+        return remediation.may_act(evidence, state, fuse, mode, self.clock(), paused=paused, claimed=claimed)
 
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: somebody works there."""

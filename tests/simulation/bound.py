@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil, log2
 
+from ghapp.github.tenant import SETTLING_SECONDS
 from ghapp.health.verdict import JOB_LEASE_SECONDS
 from ghapp.work import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.lies import Lie, Weather, jump_of
@@ -22,23 +23,25 @@ def noticed_within(config: Config, lost_of_pool: int) -> float:
     - a look that has just begun is too early; the next one begins an interval later, and one that slipped wants a
       second: 2 intervals
     - a runner that was registered a moment ago may be absent: `startup_seconds`
-    - if nobody at all is left, the list is empty, and believed only after the fuse's window: `window_seconds`, and
-      the interval in which that is noticed
+    - a runner whose job ran by deliveries is asked for when the delivery that ends it has had its time:
+      `startup_seconds`, and the interval in which that is noticed
     - if a job ran on it, GitHub says that it is over when its lease is: `JOB_LEASE_SECONDS`, and the interval after
       which the confirmation asks again
     - the second 404: `confirm_seconds`, and a job's life if another confirmation holds the claim
     - if it is one of many, the fuse doubles its batches: ⌈log₂(n/first_batch + 1)⌉ rounds. A round ends when its batch
       is online or `prove_seconds` are over (then the fuse stops, which is reported), and is seen by the next sweep,
       and by the one after that when newcomers are weighed against those who left
-    - a registration that came back put the fuse out, and what still waits goes on by the next turn: 1 interval
+    - a registration that came back doubles no batch for a window: `window_seconds`, and the interval in which that is
+      noticed
+    - a token of this moment is waited for: `SETTLING_SECONDS`
     """
     limits, fuse = config.evidence, config.fuse
     looked = 2 * config.interval + limits.startup_seconds
-    empty = fuse.window_seconds + config.interval
+    vouched = limits.startup_seconds + config.interval + SETTLING_SECONDS
     confirmed = JOB_LEASE_SECONDS + config.interval + limits.confirm_seconds + TIMEOUT_SECONDS
     rounds = ceil(log2(lost_of_pool / fuse.first_batch + 1))
-    proved = rounds * (fuse.prove_seconds + 2 * config.interval) + config.interval
-    return looked + empty + confirmed + proved
+    proved = rounds * (fuse.prove_seconds + 2 * config.interval) + fuse.window_seconds + config.interval
+    return looked + vouched + confirmed + proved
 
 
 def tail_of(window: Weather) -> float:

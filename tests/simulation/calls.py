@@ -93,6 +93,9 @@ class Calls:
     def ask_each(self, ids: Iterable[int]) -> Steps:
         """GET each alone; those that gave no answer are left out."""
         answers: dict[int, Told] = {}
+        ids = list(ids)
+        if ids:
+            yield from self.settle()
         for runner_id in ids:
             try:
                 said = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
@@ -102,6 +105,13 @@ class Calls:
                 self.unanswered(answers, runner_id)
                 self.engine.say("no answer", runner=runner_id, why=error.reason.value)
         return answers
+
+    def settle(self) -> Steps:
+        """`Tenant.settle`: wait until a 404 by the token can be believed."""
+        minted_at = yield from self._token()
+        left = SETTLING_SECONDS - (self.clock() - self.engine.skew - minted_at)
+        if left > 0:
+            yield left
 
     def unanswered(self, answers: dict[int, Told], runner_id: int) -> None:
         """No answer is not absence: nothing is known of this runner."""

@@ -23,7 +23,7 @@ from tests.simulation.acting import Acting
 from tests.simulation.calls import CALL, STEP, Steps
 from tests.simulation.fleet import Delivery
 from tests.simulation.folds import if_known
-from tests.simulation.github import NoAnswer, NotFound
+from tests.simulation.github import PER_PAGE, NoAnswer, NotFound
 from tests.simulation.scenario import HOUR
 from tests.simulation.store import FAR_SECONDS
 
@@ -106,7 +106,10 @@ class Driver(Acting):
 
     def record(self, look: Look, survey: Survey, began: float) -> Steps:
         limits, known = self.config.evidence, dict(self.store.runners)
-        look = absence.weighed(look, known, survey, began, self.config.fuse)
+        look = absence.lenient(look)
+        if absence.is_doubtful(look, known, self.config.fuse):
+            sampled = absence.sample(known)
+            look = absence.weighed(look, sampled, (yield from self.ask_each(sampled)))
         after = absence.surveyed(survey, look, began)
         self.audit.looked(look, began)
         records = {**known, **self.store.revise(absence.folds(look, known, survey, began), known)}
@@ -150,18 +153,14 @@ class Driver(Acting):
         yield CALL
         if not absence.is_sane(known, self.github.installation()):
             return
-        listed_at = self.clock()
-        look, _ = yield from self.observe(Purpose.ACT)
-        control = absence.lenient(look)
-        if absence.doubt(control, self.store.survey):
-            return
         suspects = suspects | (yield from self.ended_jobs(suspects))
-        if control.slipped:
-            runners = dict(control.runners)
-            for each in suspects.values():
-                found = yield from self.call(Purpose.ACT, self.github.named, each.name)
-                runners |= {runner.id: runner for runner in found}
-            control = control._replace(runners=runners)
+        suspects = {each.id: each for each in suspects.values() if each.running_job is None}
+        if not suspects:
+            return
+        listed_at, survey = self.clock(), self.store.survey
+        control = yield from self.control(suspects, survey)
+        if absence.doubt(control, survey):
+            return
         listed = {each: Told(control.runners[each], listed_at) for each in suspects if each in control.runners}
         asked = yield from self.ask_each(each.id for each in absence.unproven(suspects.values(), control))
         for runner_id, told in listed.items():
@@ -169,6 +168,22 @@ class Driver(Acting):
         yield STEP
         self.store.revise({each: absence.confirmed(*told) for each, told in (listed | asked).items()})
         self.engine.say("confirmed", gone=[each for each, told in asked.items() if told.said is None])
+
+    def control(self, suspects: Mapping[int, Evidence], survey: Survey) -> Steps:
+        """`jobs.confirm._control`."""
+        if absence.wants_whole_list(suspects.values(), survey, PER_PAGE):
+            look, _ = yield from self.observe(Purpose.ACT)
+            control = absence.lenient(look)
+        else:
+            page = yield from self.call(Purpose.ACT, self.github.page, 1)
+            control = Look({each.id: each for each in page.runners}, page.total, slipped=True)
+        if not control.slipped:
+            return control
+        runners = dict(control.runners)
+        for each in suspects.values():
+            found = yield from self.call(Purpose.ACT, self.github.named, each.name)
+            runners |= {runner.id: runner for runner in found}
+        return control._replace(runners=runners)
 
     def ended_jobs(self, suspects: Mapping[int, Evidence]) -> Steps:
         folds: dict[int, Fold] = {}
@@ -211,8 +226,9 @@ class Driver(Acting):
 
         def fold(evidence: Evidence | None) -> Evidence:
             known = evidence or seen.first_sight(delivery.runner_id, delivery.runner_name, now)
-            sighted = seen.job_ended if delivery.over else seen.job_started
-            return sighted(known, delivery.job_id, delivery.at)
+            if delivery.over:
+                return seen.job_ended(known, delivery.job_id, delivery.at, delivery.started_at)
+            return seen.job_started(known, delivery.job_id, delivery.at)
 
         self.fold(delivery.runner_id, fold)
         self.engine.say("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ghapp.health.fuse import Position
 from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.verdict import State, is_absent, judge
+from ghapp.health.verdict import State, is_absent, judge, may_run_an_unknown_job
 from ghapp.work import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.calls import Steps
 from tests.simulation.claiming import Claiming
@@ -64,6 +64,7 @@ class Engine:
         self.driver = Driver(self, self.store, self.github)
         self.claiming = Claiming(self)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
+        self.store.is_rolled_back = lambda: Lie.ROLLED_BACK in self.github.lies
 
     # ---- time
 
@@ -224,12 +225,17 @@ class Engine:
         acts = config.remediation.mode == "act"
         if acts and any(fuse.position is Position.PROVING for fuse in store.fuses.values()):
             return False
+        window = config.fuse.window_seconds + 2 * config.interval
+        if any(fuse.stopped_at is not None and now - fuse.stopped_at < window for fuse in store.fuses.values()):
+            return False
         held = store.paused | {pool for pool, fuse in store.fuses.items() if fuse.position is Position.STOPPED}
         for each in store.runners.values():
             state = judge(each, store.survey, now, config.evidence).state
             if state is State.INVALIDATED:
                 if acts and each.replaced_at is None and not held & {*each.custom_labels}:
                     return False
+            elif state is State.SUSPECT and may_run_an_unknown_job(each):
+                continue  # for as long as the longest job
             elif state is not State.RETIRED and (is_absent(each) or (each.registered and not each.online)):
                 return False
         return True

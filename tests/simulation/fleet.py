@@ -29,6 +29,7 @@ class Delivery(NamedTuple):
     runner_name: str
     over: bool
     at: float
+    started_at: float
 
 
 class Fleet:
@@ -40,6 +41,12 @@ class Fleet:
         self._guids = 0
         self._off = self.random.choice((0.0, 0.0, 60.0, -60.0))  # GitHub's clock, by which deliveries are dated
         self._lively_until = 0.0
+        self._queue: list[Pool] = []
+        """The pool of each job that waits for a runner."""
+
+    def queued_labels(self) -> list[frozenset[str]]:
+        """As the deliveries of queued jobs told them."""
+        return [frozenset({pool.name}) for pool in self._queue if pool.told]
 
     def begin(self) -> None:
         """Bring up every pool, and put the day on the calendar."""
@@ -65,12 +72,20 @@ class Fleet:
             return
         self.engine.after(self.random.expovariate(1 / SECONDS_BETWEEN_JOBS), self._next_job)
         idle = list(living(self.world.idle()))
+        for pool in [each for each in self._queue if any(machine.pool is each for machine in idle)]:
+            self._queue.remove(pool)
+            idle = [each for each in idle if each.pool is pool]
+            break
         if idle:
-            machine = self.random.choice(idle)
-            job = self.world.take_job(machine, self.engine.now)
-            self.engine.say("job begins", job=job.id, runner=machine.id)
-            self._deliver(machine, job, over=False)
-            self.engine.after(self.random.choice((20.0, 120.0, 400.0, 1200.0)), partial(self._finish, machine, job))
+            self._take_job(self.random.choice(idle))
+        elif len(self._queue) < 5:
+            self._queue.append(self.random.choice(self.engine.scenario.pools))
+
+    def _take_job(self, machine: Machine) -> None:
+        job = self.world.take_job(machine, self.engine.now)
+        self.engine.say("job begins", job=job.id, runner=machine.id)
+        self._deliver(machine, job, over=False)
+        self.engine.after(self.random.choice((20.0, 120.0, 400.0, 1200.0)), partial(self._finish, machine, job))
 
     def _finish(self, machine: Machine, job: Job) -> None:
         if machine.job is not job:
@@ -85,6 +100,8 @@ class Fleet:
             self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self._register, machine.pool))
 
     def _deliver(self, machine: Machine, job: Job, *, over: bool) -> None:
+        if not machine.pool.told:
+            return
         random, doubled = self.random, False
         delay, at = random.uniform(0.5, 3.0), self.engine.now + self._off
         if Lie.DELIVERIES in self.engine.github.lies:
@@ -95,7 +112,7 @@ class Fleet:
             if fortune < 0.5:
                 delay = random.uniform(60.0, 600.0)  # late, or lost and redelivered
         self._guids += 1
-        delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at)
+        delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at, job.started_at + self._off)
         for copy in range(1 + doubled):
             self.engine.after(delay + copy * random.uniform(0.0, 60.0), partial(self.engine.driver.deliver, delivery))
 
@@ -152,6 +169,14 @@ class Fleet:
                 half = len(here) // 2
                 self._vanish(here[:half], random.uniform(60.0, 400.0))
                 self._vanish(here[half:], random.uniform(400.0, 3000.0))
+            case "those at work lose their registrations":
+                self._vanish([each for each in here if each.busy], random.uniform(1800.0, 6 * 3600.0))
+            case "one crashes, and its agent takes another job":
+                for machine in [each for each in here if each.busy and not each.pool.kind.ephemeral][:1]:
+                    self._crash(machine)
+            case "scaled down by half in silence":
+                idle = self.world.idle(pool)
+                self._scale_down(idle[: (len(idle) + 1) // 2], said=False)
             case "some go offline":
                 self._go_offline(random.sample(here, k=(len(here) + 1) // 2))
             case "one is configured anew":
@@ -166,6 +191,17 @@ class Fleet:
                 self.engine.driver.pause(random.choice((pool.name, None)))
             case "a person resumes":
                 self.engine.driver.resume()
+
+    def _crash(self, machine: Machine) -> None:
+        """The agent crashes and is started again: GitHub gives its old job up ten minutes later, and tells of that."""
+        job, machine.job = machine.job, None
+        self.engine.say("crashes", runner=machine.id, job=job.id)
+        self.engine.after(JOB_LEASE, partial(self._deliver, machine, job, over=True))
+        self.engine.after(30.0, partial(self._work_again, machine))
+
+    def _work_again(self, machine: Machine) -> None:
+        if machine.registered and machine.job is None:
+            self._take_job(machine)
 
     def _lose(self, machines: list[Machine]) -> None:
         for machine in machines:

@@ -11,7 +11,7 @@ from ghapp.health.absence import Look
 from ghapp.health.cadence import Purpose
 from ghapp.health.decision import Pools
 from ghapp.health.evidence import Evidence, Registration, Survey
-from ghapp.health.fuse import Fuse, Position
+from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.health.verdict import State, judge
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
@@ -58,6 +58,8 @@ class Audit:
         self._fair_since = engine.now
         self._skewed_until = 0.0
         self._paused_at = 0.0
+        self._shown_busy: set[int] = set()
+        """Those that GitHub showed busy, with the job that they have, when it last showed them."""
         self.replaced = self.noticed = 0
 
     def _require(self, holds: object, what: str) -> None:
@@ -113,8 +115,8 @@ class Audit:
         acts = self._engine.scenario.config.remediation.mode == "act"
         self._require(acts, "a replacement is asked for, and the mode is not act")
         self._require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
-        said_busy = machine.busy and self._was_told(machine.job.told_at)
-        self._require(not said_busy, f"runner {runner_id} is replaced while a job runs on it")
+        known_busy = machine.busy and (self._was_told(machine.job.told_at) or runner_id in self._shown_busy)
+        self._require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
         lives_on = machine.heir is not None and machine.heir.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
         self._require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
@@ -136,6 +138,8 @@ class Audit:
         evidence = self._engine.store.runners.get(machine.id)
         had_job = machine.last_job_over_at is not None or machine.job is not None
         may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT
+        # Where nothing tells of its jobs, one that was last shown busy is left alone for as long as the longest job.
+        may_be_spent = may_be_spent or (evidence is not None and evidence.busy)
         is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
         if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
@@ -168,7 +172,8 @@ class Audit:
             self._fair_since = max(self._fair_since, engine.now)
         for loss in self._losses.values():
             pool = loss.machine.pool
-            if pool.name in engine.store.paused or self._fuse(pool.name).position is Position.STOPPED:
+            stopped = fuse_of(engine.store.fuses, pool.name).position is Position.STOPPED
+            if pool.name in engine.store.paused or stopped:
                 loss.fair_since = engine.now  # deferred, and reported as such
             if loss.machine.name in engine.claiming.held():
                 loss.fair_since = engine.now
@@ -187,6 +192,14 @@ class Audit:
 
     def _fuse(self, pool: str) -> Fuse:
         return self._engine.store.fuses.get(pool, Fuse())
+
+    def written_off(self, runner_id: int) -> None:
+        """A loss is called not needed: its pool's batches brought nothing, and no job waits for it."""
+        machine = self._engine.world.machines[runner_id]
+        queued = machine.pool.told and any(machine.pool.name in each for each in self._engine.fleet.queued_labels())
+        self._require(not queued, f"runner {runner_id} is written off, and a job waits for {machine.pool.name}")
+        self._require(not machine.registered, f"runner {runner_id} is written off, and works")
+        self._losses.pop(runner_id, None)
 
     # ---- 3. the budget is never overspent
 
@@ -213,6 +226,8 @@ class Audit:
         self._in_time()
         for pool, members in pools.items():
             self._batches.count(pool, members, now, self._fuse(pool))
+        self._batches.count_all(pools, now, self._fuse(WHOLE_INSTALLATION))
+        for members in pools.values():
             for evidence, state in members:
                 self._fresh(evidence, state, now)
 
@@ -225,17 +240,26 @@ class Audit:
             paused = pool in self._engine.store.paused and self._engine.now - self._paused_at > JOB_LIFE
             self._require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
             if evidence.confirmed_at is not None:
-                unproven = self._batches.granted(pool)
-                self._require(not unproven, f"{pool}: {unproven}")
+                for each in (pool, WHOLE_INSTALLATION):
+                    unproven = self._batches.granted(each)
+                    self._require(not unproven, f"{each}: {unproven}")
 
     def called_off(self, machine: Machine) -> None:
         """One that was let through is left alone: it bears its name under a later id, or its controller claims it."""
-        self._batches.called_off(machine.pool.name)
+        for each in (machine.pool.name, WHOLE_INSTALLATION):
+            self._batches.called_off(each)
 
     # ---- 6. what is answered was observed not long ago
 
     def looked(self, look: Look, at: float) -> None:
         """A list was weighed: a flawed one says nothing of those whom it lacks, one that slipped only the second time."""
+        for runner in look.runners.values():
+            machine = self._engine.world.machines[runner.id]
+            known = self._engine.store.runners.get(runner.id)
+            if runner.busy and machine.busy and known is not None and known.busy:
+                self._shown_busy.add(runner.id)
+            else:
+                self._shown_busy.discard(runner.id)
         heard = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in heard)

@@ -12,6 +12,7 @@ where the model ends:
   that give themselves away (`MISCOUNTS`, `SLIPS`, `EMPTY` in a larger fleet) may last as long as the lying GETs.
 - Nor can a list that is as old as `STALE` makes it, of a runner that has just come back. It is true soon enough,
   unless GETs lie, too: these two are not at work together.
+- Nor can an empty list while GETs lie, too: in a fleet that is all gone both say so, and nothing else does.
 - Of the ways to answer a GET 404 for a live runner, only one is at work in an episode; else one could begin between
   the sanity check and the control list of the same confirmation, just after another had made the first 404.
 - That a job runs is known by its delivery. Where that was lost, nobody knows it once the registration is gone.
@@ -64,6 +65,7 @@ class Lie(StrEnum):
     # Not GitHub's: deliveries, and our own house.
     DELIVERIES = "deliveries lost, late, doubled, in another order"
     REFUSES = "the controllers refuse"
+    ROLLED_BACK = "an older version writes records, and drops what it does not know"
     KILLS = "processes die between any two steps"
     FREEZES = "processes stand still between any two steps"
     CLOCK = "our clock jumps"
@@ -76,13 +78,13 @@ NO_ANSWER = (
 LISTS = (Lie.OMITS, Lie.OMITS, Lie.MISCOUNTS, Lie.SLIPS, Lie.TOTALS, Lie.EMPTY, Lie.STALE)
 GETS = (Lie.GETS_404, Lie.GETS_404, Lie.BLIND, Lie.GHOSTS)
 FLAGS = (Lie.IDLE, Lie.OFFLINE)
-OURS = (Lie.DELIVERIES, Lie.DELIVERIES, Lie.REFUSES, Lie.KILLS, Lie.FREEZES, Lie.CLOCK)
+OURS = (Lie.DELIVERIES, Lie.DELIVERIES, Lie.REFUSES, Lie.KILLS, Lie.FREEZES, Lie.CLOCK, Lie.ROLLED_BACK)
 NOT_TOGETHER = (
     {Lie.GETS_404, Lie.BLIND},
     {Lie.GETS_404, Lie.HIDDEN},
     {Lie.BLIND, Lie.HIDDEN},
     {Lie.GETS_404, Lie.STALE},
-    {Lie.GETS_404, Lie.OMITS, Lie.EMPTY},
+    {Lie.GETS_404, Lie.EMPTY},
 )
 
 SMALL_FLEET = 8
@@ -115,10 +117,6 @@ def _window(
     since = random.uniform(begins, (begins + ends) / 2)
     longest = ends - since
     undetectable = lie is Lie.OMITS or (lie is Lie.EMPTY and fleet < SMALL_FLEET)
-    if lie is Lie.EMPTY:
-        longest = min(longest, 500.0)  # the fuse's window: after that an empty list is believed
-    if Lie.GETS_404 in among and lie is Lie.EMPTY:
-        longest = min(longest, 300.0)  # also by a clock that jumps
     if Lie.GETS_404 in among and undetectable:
         longest = min(longest, 0.9 * confirm_seconds)
     if lie is Lie.GETS_404:

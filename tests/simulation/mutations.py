@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from ghapp.health import absence, cadence, decision, evidence, fuse, remediation, seen, verdict
+from ghapp.health import absence, cadence, decision, evidence, fuse, remediation, seen, tally, verdict
 from ghapp.health.remediation import Step
 from tests.simulation import acting, calls, driver, store
 
@@ -23,7 +23,7 @@ class Patch(NamedTuple):
 
 Mutation = tuple[Patch, ...]
 
-_unlisted, _get_missed, _tally, _prove = seen.unlisted, seen.get_missed, fuse.tally, fuse._prove
+_unlisted, _get_missed, _tally, _prove = seen.unlisted, seen.get_missed, tally.tally, fuse._prove
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _decide, _may_act = decision.decide, remediation.may_act
 
@@ -51,11 +51,11 @@ def _no_answer_is_a_404(me: calls.Calls, answers: dict[int, absence.Told], runne
 
 
 def _not_awaited(before: fuse.Fuse, pool: fuse.Tally, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
-    return _prove(before, replace(pool, newcomers=10**6), now, limits)
+    return _prove(before, replace(pool, successors=10**6), now, limits)
 
 
-def _returns_ignored(*args: Any) -> fuse.Tally:
-    return replace(_tally(*args), returned=0)
+def _returns_ignored(*args: Any, **more: Any) -> fuse.Tally:
+    return replace(_tally(*args, **more), returned=False)
 
 
 def _granted_or_not(pools: decision.Pools, *rest: Any) -> list[Any]:
@@ -93,7 +93,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "no answer is an absence": (Patch(calls.Calls, "unanswered", _no_answer_is_a_404),),
     "an incomplete list counts": (Patch(absence, "lenient", lambda look: look._replace(flaw=None)),),
     "an empty list counts": (
-        Patch(absence, "weighed", lambda look, *_: absence.lenient(look)),
+        Patch(absence, "is_doubtful", lambda *_: False),
         Patch(absence, "doubt", lambda control, _survey: control.flaw),
     ),
     "no control list": (
@@ -108,7 +108,7 @@ MUTATIONS: Mapping[str, Mutation] = {
             lambda due, control: [each for each in due if each.id not in control.runners],
         ),
     ),
-    "an ephemeral job's end does not count": _everywhere("is_spent", lambda _evidence: False, verdict, fuse),
+    "an ephemeral job's end does not count": _everywhere("is_spent", lambda _evidence: False, verdict),
     "a new registration of the name does not count": (
         Patch(seen, "reregistered", lambda known, _as_id: known),
         Patch(
@@ -125,7 +125,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
     "the fuse never trips": _everywhere("turn", lambda before, *_, **__: before, fuse, decision),
     "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
-    "returns do not put the fuse out": _everywhere("tally", _returns_ignored, fuse, decision),
+    "returns do not hold the batches": _everywhere("tally", _returns_ignored, tally, decision),
     "the first batch is everyone": (
         Patch(
             fuse,
@@ -156,7 +156,6 @@ CAUGHT_BY: Mapping[str, int] = {
     "no control list": 144,
     "an insane installation is believed": 10,
     "no second look before acting": 144,
-    "returns do not put the fuse out": 1682,
     "the first grant does not hold": 18,
     "a controller's word does not count": 13,
     "a pause does not hold": 83,

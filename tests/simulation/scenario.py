@@ -53,6 +53,8 @@ class Pool:
     controller: Controller
     replace_offline_after_seconds: float | None = None
     shard_label: str | None = None
+    told: bool = True
+    """Whether GitHub delivers anything of its jobs: it does not where the App is not installed on their repositories."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -111,6 +113,9 @@ INCIDENTS = {
     "scaled up": 3,
     "scaled down, and said": 2,
     "scaled down in silence": 1,
+    "scaled down by half in silence": 1,
+    "those at work lose their registrations": 2,
+    "one crashes, and its agent takes another job": 2,
     "a person pauses": 1,
     "a person resumes": 2,
 }
@@ -126,7 +131,8 @@ def scenario(random: Random) -> Scenario:
         budget=BudgetLimits(share=random.choice((0.3, 0.5, 0.5))),
         remediation=RemediationLimits(mode=random.choices(("act", "dry-run", "off"), (18, 1, 1))[0]),
     )
-    pools = tuple(_pool(random, number) for number in range(random.choice((1, 1, 2, 3))))
+    several = random.choices((1, 2, 3, 12), (8, 4, 4, 1))[0]
+    pools = tuple(_pool(random, number, small=several > 3) for number in range(several))
     begins, episodes = MIDNIGHT + HOUR, []
     while begins < MIDNIGHT + DAY - 8 * HOUR:
         episodes.append(_episode(random, begins, config, sum(pool.size for pool in pools)))
@@ -134,13 +140,14 @@ def scenario(random: Random) -> Scenario:
     return Scenario(config, pools, tuple(episodes), MIDNIGHT + DAY)
 
 
-def _pool(random: Random, number: int) -> Pool:
+def _pool(random: Random, number: int, *, small: bool) -> Pool:
     return Pool(
         name=f"pool-{number}",
-        size=random.choice((0, 1, 2, 3, 4, 6, 8, 12, 16)),
+        size=random.choice((1, 1, 2, 3) if small else (0, 1, 2, 3, 4, 6, 8, 12, 16)),
         kind=random.choices(tuple(Kind), (4, 3, 1, 1))[0],
         controller=random.choices(tuple(Controller), (5, 2, 2))[0],
         replace_offline_after_seconds=random.choice((None, None, None, 900.0)),
+        told=random.random() > 0.15,
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from ghapp.health import cadence
 from ghapp.health.cadence import Allowance, BudgetLimits, Purpose
 from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.evidence import Evidence, Fold, Survey
-from ghapp.health.fuse import Fuse
+from ghapp.health.fuse import Fuse, FuseReason
 from ghapp.health.installation import Installation
 from ghapp.health.verdict import Reason
 from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS
@@ -63,6 +63,16 @@ def _ahead(at: float, now: float) -> float:
     return at - now if 0 < at - now <= FAR_SECONDS else 0.0
 
 
+def older(evidence: Evidence) -> Evidence:
+    """As the version before writes it: without the fields that it does not know."""
+    return evidence._replace(remains=None, last_replaced_at=None, not_needed_at=None)
+
+
+def older_fuse(fuse: Fuse) -> Fuse:
+    """The same of a fuse."""
+    return replace(fuse, batch_at=None, stopped_at=None, tripped_for=FuseReason.NONE)
+
+
 @dataclass(slots=True)
 class Store:
     """All that outlives a process."""
@@ -87,6 +97,8 @@ class Store:
     """What controllers say of their pods; by the pod's name, which is the runner's."""
     claims: dict[str, tuple[object, float]] = field(default_factory=dict)
     on_confirmed: Callable[[Evidence], None] = lambda _evidence: None
+    is_rolled_back: Callable[[], bool] = lambda: False
+    """Whether an older version writes just now."""
     version: int = 0
     """Counts what changed; that who is absent is so still, is no change."""
 
@@ -110,6 +122,8 @@ class Store:
         before = self.runners.get(runner_id)
         if before is None or after is None or after._replace(observed_at=before.observed_at) != before:
             self.version += 1
+        if after is not None and self.is_rolled_back():
+            after = older(after)
         if after is not None and after.confirmed_at is not None and (before is None or before.confirmed_at is None):
             self.on_confirmed(after)
         if after is None:
@@ -122,7 +136,7 @@ class Store:
         if self.fuses.get(pool) != before:
             return False
         self.version += 1
-        self.fuses[pool] = after
+        self.fuses[pool] = older_fuse(after) if self.is_rolled_back() else after
         return True
 
     def append(self, event_id: str, runner_id: int) -> bool:
