@@ -198,11 +198,11 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, red
     await Pods(redis).replace_pods(NS, [], NOW)
     replace, calls = Pods.replace_objects, []
 
-    async def away_once(self, *what):
+    async def away_once(self, *what, **how):
         calls.append(what)
         if len(calls) == 1:
             raise RedisAway
-        await replace(self, *what)
+        await replace(self, *what, **how)
 
     monkeypatch.setattr(Pods, "replace_objects", away_once)
     api.control.ephemeral_runner(NS, "linux-0")
