@@ -12,6 +12,7 @@ from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.assigned_job import JobOfRun, job_learned, job_of_runner, run_of
 from ghapp.health.cluster.observed_remains import by_namespace
 from ghapp.health.cluster.pod import EphemeralRunner
+from ghapp.health.cluster.remains import RemainsKind
 from ghapp.health.demand import is_fresh
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
@@ -23,7 +24,7 @@ from jobs.house import House
 log = logger(__name__)
 
 MOST_ASKED = 25
-"""Runs asked for in one go by `learn_unknown_jobs`; the others wait for the next."""
+"""Jobs asked for in one go by `learn_jobs`; the others wait for the next."""
 
 
 async def learn_known_job(house: House, installation: Installation, evidence: Evidence) -> None:
@@ -69,24 +70,42 @@ async def learn_unknown_job(
     await house.runners.revise(installation.id, {evidence.id: learned})
 
 
-async def learn_unknown_jobs(house: House, installation: Installation, suspects: Iterable[Evidence]) -> None:
-    """The same for suspects that were busy when last seen and of whose job nobody told, by what the watch shows.
+async def learn_jobs(house: House, installation: Installation, absent: Iterable[Evidence]) -> None:
+    """Ask for the jobs of absent runners that nothing else asks for, at most `MOST_ASKED` in one go.
 
-    Without it such a runner under `arc` is held as long as the longest job: it is never granted, so that no deletion
-    asks for its job.
+    Those are runners that were busy when last seen and of whose job nobody told: without an answer they are held as
+    long as the longest job, and are never granted, so that no deletion asks. And those whose object is being deleted
+    under a job: they are no suspects, so that no confirmation asks.
+
+    Args:
+        house: what a job needs.
+        installation: whose runners.
+        absent: runners that the last list lacked, with what the views show of them.
     """
-    store, now, asked = Pods(house.redis), house.clock(), 0
-    unknown = [each for each in suspects if may_run_an_unknown_job(each)]
-    for namespace, runners in by_namespace(unknown, house.settings.pools_of(installation.org)).items():
-        view = await store.some(namespace, [each.name for each in runners])
-        if view is None or not is_fresh(view.seen_at, now):
-            continue
-        objects = {each.runner_name or each.name: each for each in view.objects.values()}
-        for each in runners:
-            found = objects.get(each.name)
-            if found is not None and asked < MOST_ASKED:
-                asked += 1
-                await learn_unknown_job(house, installation, each, found)
+    asked, runners = 0, list(absent)
+    for each in runners:
+        is_going = each.remains is not None and each.remains.kind is RemainsKind.TERMINATING
+        if is_going and each.running_job is not None and asked < MOST_ASKED:
+            asked += 1
+            await learn_known_job(house, installation, each)
+    for each, found in await _objects_of(house, installation, filter(may_run_an_unknown_job, runners)):
+        if asked < MOST_ASKED:
+            asked += 1
+            await learn_unknown_job(house, installation, each, found)
+
+
+async def _objects_of(
+    house: House, installation: Installation, runners: Iterable[Evidence]
+) -> list[tuple[Evidence, EphemeralRunner]]:
+    """Runners with the object of ARC's that bears each, by what the watch sees just now."""
+    store, now = Pods(house.redis), house.clock()
+    found: list[tuple[Evidence, EphemeralRunner]] = []
+    for namespace, group in by_namespace(runners, house.settings.pools_of(installation.org)).items():
+        view = await store.some(namespace, [each.name for each in group])
+        if view is not None and is_fresh(view.seen_at, now):
+            objects = {each.runner_name or each.name: each for each in view.objects.values()}
+            found += [(each, objects[each.name]) for each in group if each.name in objects]
+    return found
 
 
 def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
