@@ -55,9 +55,8 @@ def job_of_runner(jobs: Iterable[JobOfRun], evidence: Evidence) -> JobOfRun | No
 def job_learned(evidence: Evidence, found: JobOfRun, at: float) -> Evidence:
     """Start and end of a job as deliveries would have told them; `at` stands in for a time that GitHub leaves out."""
     job = found.job
-    started_at = job.started_at if job.started_at is not None else job.queued_at
-    evidence = seen.job_started(evidence, job.id, min(started_at, at))
+    started_at = min(at, job.started_at if job.started_at is not None else job.queued_at)
     if job.status != "over":
-        return evidence
-    ended_at = found.completed_at if found.completed_at is not None else at
-    return seen.job_ended(evidence, job.id, min(ended_at, at), min(started_at, at))
+        return seen.job_started(evidence, job.id, started_at)
+    ended_at = min(at, found.completed_at if found.completed_at is not None else at)
+    return seen.job_ended(evidence, job.id, ended_at, started_at)
