@@ -41,11 +41,13 @@ class ZombieStory:
 
     Attributes:
         watches: whether the watch sees anything.
+        confirmed_before: how many seconds ago the watch has confirmed its view; what events told since is in it, too.
         takes_404_for_failure: whether ARC is one up to 0.14.2, which keeps its registration finalizer on a 404.
     """
 
     def __init__(self, it, api, replacer):
         self.it, self.api, self.replacer, self.watches, self.takes_404_for_failure = it, api, replacer, True, False
+        self.confirmed_before = 0.0
 
     @property
     def control(self):
@@ -80,7 +82,8 @@ class ZombieStory:
 
     async def sees(self):
         """The watch's views are as of now."""
-        cluster, store, at = await self.it.house.cluster(), Pods(self.it.house.redis), self.it.clock()
+        cluster, store = await self.it.house.cluster(), Pods(self.it.house.redis)
+        at = self.it.clock() - self.confirmed_before
         await store.replace_objects(NAMESPACE, (await cluster.ephemeral_runners(NAMESPACE)).items, at)
         await store.replace_pods(NAMESPACE, (await cluster.pods(NAMESPACE)).items, at)
 

@@ -83,8 +83,19 @@ def observed_remains(
                 continue
             kind = _of_arc(each, view, bearers) if rule.replacer == "arc" else _of_pod(each, view)
             if kind is not None:
-                found[each.id] = ObservedRemains(kind, min(view.seen_at, now))
+                found[each.id] = ObservedRemains(kind, min(_holds_at(each, kind, view.seen_at), now))
     return found
+
+
+def _holds_at(evidence: Evidence, kind: RemainsKind, seen_at: float) -> float:
+    """As of when a view holds: as of its own time, or as of the loss where nothing can have changed until then.
+
+    What is gone, or on its way, does not come back under its name. The watch confirms its view once a minute, so that
+    without this a scale-down would look like a mass loss to the first sweep. A runner that is younger than the view may
+    only not be in it yet.
+    """
+    is_final = kind in (RemainsKind.NOTHING, RemainsKind.TERMINATING)
+    return max(seen_at, gone_since(evidence)) if is_final and evidence.first_seen <= seen_at else seen_at
 
 
 def _rule_of(evidence: Evidence, rules: Sequence[ScaledRule]) -> ScaledRule | None:

@@ -96,6 +96,24 @@ def test_a_view_is_as_old_as_it_is_and_never_of_the_future():
     assert shown(seen_at=NOW + 60).at == NOW
 
 
+@pytest.mark.parametrize(
+    ("things", "first_seen", "at"),
+    [
+        ((), LONG_AGO, NOW - 10),
+        ((), NOW - 60, NOW - 10),
+        ((), NOW - 60 + MICROSECOND, NOW - 60),
+        ((runner_object(**GOING),), LONG_AGO, NOW - 10),
+        ((runner_object(),), LONG_AGO, NOW - 60),
+        ((runner_object(), pod_of_object()), LONG_AGO, NOW - 60),
+    ],
+    ids=["gone", "known just then", "younger than the view", "on its way", "an object without a pod", "it runs"],
+)
+def test_what_was_gone_before_the_registration_went_is_gone_since(things, first_seen, at):
+    """The view is a minute old, and the registration went ten seconds ago."""
+    evidence = lost(first_seen=first_seen, absent_since=NOW - 10, missing_at=None)
+    assert shown(*things, evidence=evidence, seen_at=NOW - 60).at == at
+
+
 def test_while_objects_cannot_be_listed_nothing_is_said_under_arc():
     assert shown(lists_objects=False) is None
     assert shown(pod_of_object(), lists_objects=False) is None
