@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Literal
 from urllib.parse import quote
 
 import msgspec
 
+from ghapp.errors import GitHubUnavailableError
 from ghapp.github.tenant import Tenant
-from ghapp.github.transport import expect
+from ghapp.github.transport import PER_PAGE, expect
 from ghapp.github.wire import read
+from ghapp.health.cluster.assigned_job import JobOfRun
 from ghapp.health.deaths.postmortem import JobFacts
+from ghapp.health.demand import Job
+
+MOST_RUN_PAGES = 20
+"""2,000 jobs: a run has at most 256 for each attempt."""
 
 NOTES_READ = 50
 """GitHub itself notes a handful; the rest are the workflow's own."""
@@ -31,19 +39,40 @@ class _Job(msgspec.Struct):
     steps: list[_Step] = []
 
 
+class _RunJob(msgspec.Struct):
+    id: int
+    status: str
+    labels: list[str] = []
+    runner_id: int | None = None
+    runner_name: str | None = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+
+
+class _RunJobs(msgspec.Struct):
+    total_count: int
+    jobs: list[_RunJob]
+
+
 class _Annotation(msgspec.Struct):
     message: str | None = None
 
 
 _job = msgspec.json.Decoder(_Job)
+_run_jobs = msgspec.json.Decoder(_RunJobs)
 _annotations = msgspec.json.Decoder(list[_Annotation])
+
+
+_STATUS: Mapping[str, Literal["queued", "running", "over"]] = {"in_progress": "running", "completed": "over"}
+"""Every other status of GitHub's is one of waiting for a runner."""
 
 
 class Jobs:
     """Jobs of one repository, `owner/name`, as one installation sees them. Each call may raise `GitHubError`."""
 
     def __init__(self, tenant: Tenant, repository: str) -> None:
-        self._tenant, self._path = tenant, f"/repos/{quote(repository)}"
+        self._tenant, self._repository, self._path = tenant, repository, f"/repos/{quote(repository)}"
 
     async def facts(self, job_id: int) -> JobFacts:
         """One job as it stands; needs `actions: read`.
@@ -64,6 +93,39 @@ class Jobs:
             step_failed=any(step.conclusion in ("failure", "timed_out") for step in job.steps),
         )
 
+    async def of_run(self, run_id: int) -> list[JobOfRun]:
+        """All jobs of a workflow run, of every attempt; needs `actions: read`.
+
+        Raises:
+            NotFoundError: there is no such run, or none that this installation may see.
+            GitHubUnavailableError: the pages do not make a complete list.
+        """
+        path = f"{self._path}/actions/runs/{run_id}/jobs"
+        found: dict[int, JobOfRun] = {}
+        for page in range(1, MOST_RUN_PAGES + 1):
+            answer = await self._tenant.send("GET", path, filter="all", per_page=PER_PAGE, page=page)
+            listed = read(_run_jobs, expect(answer, path))
+            found |= {each.id: self._of_run(each) for each in listed.jobs}
+            if len(found) >= listed.total_count:
+                return list(found.values())
+            if not listed.jobs:
+                break
+        raise GitHubUnavailableError(f"GET {path}: {len(found)} jobs arrived, and GitHub counts more")
+
+    def _of_run(self, job: _RunJob) -> JobOfRun:
+        queued_at = _epoch(job.created_at) or _epoch(job.started_at) or 0.0
+        known = Job(
+            id=job.id,
+            status=_STATUS.get(job.status, "queued"),
+            labels=tuple(job.labels),
+            repository=self._repository,
+            queued_at=queued_at,
+            runner_id=job.runner_id,
+            runner_name=job.runner_name,
+            started_at=_epoch(job.started_at),
+        )
+        return JobOfRun(known, _epoch(job.completed_at))
+
     async def notes(self, job_id: int) -> tuple[str, ...]:
         """What was noted beside a job: GitHub's own words on how it ended are among them; needs `checks: read`.
 
@@ -72,3 +134,7 @@ class Jobs:
         path = f"{self._path}/check-runs/{job_id}/annotations"
         body = expect(await self._tenant.send("GET", path, per_page=NOTES_READ), path)
         return tuple(each.message or "" for each in read(_annotations, body))
+
+
+def _epoch(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()

@@ -20,6 +20,7 @@ KEPT_SECONDS = 7 * 86_400
 """A view that nobody has refreshed for a week goes."""
 
 _PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED = "at", "objects-at", "ahead", "objects-listed"
+_SERVED = "objects-served"
 _POD, _OBJECT, _BEARER = "p/", "o/", "r/"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -69,6 +70,20 @@ redis.call('EXPIRE', KEYS[1], ARGV[4])
 return 1
 """
 
+_SOME = """
+local found = {redis.call('HMGET', KEYS[1], 'at', 'objects-at', 'ahead', 'objects-listed', 'objects-served')}
+local asked = {}
+for _, name in ipairs(ARGV) do asked[name] = true end
+for _, name in ipairs(ARGV) do
+    local bearers = redis.call('HGET', KEYS[1], 'r/' .. name)
+    for bearer in string.gmatch(bearers or '', '[^/]+') do asked[bearer] = true end
+end
+for name in pairs(asked) do
+    found[#found + 1] = {name, unpack(redis.call('HMGET', KEYS[1], 'p/' .. name, 'o/' .. name))}
+end
+return found
+"""
+
 _SHOWS = """
 for _, name in ipairs(ARGV) do
     if redis.call('HEXISTS', KEYS[1], 'p/' .. name) == 1 or redis.call('HEXISTS', KEYS[1], 'o/' .. name) == 1 then
@@ -85,12 +100,14 @@ class Seen(NamedTuple):
     Attributes:
         seen_at: when all of it was last known to be true (epoch seconds): the older of its two halves.
         ahead: by how many seconds the cluster's clock, which wrote all times in it, was ahead of ours then.
+        lists_objects: whether ARC's objects could be listed. If not, `objects` is empty and proves no absence.
     """
 
     pods: dict[str, Pod]
     objects: dict[str, EphemeralRunner]
     seen_at: float
     ahead: float = 0.0
+    lists_objects: bool = True
 
 
 class Bearers(NamedTuple):
@@ -110,6 +127,7 @@ class Pods:
         self._drop: Any = redis.register_script(_DROP)
         self._touch: Any = redis.register_script(_TOUCH)
         self._shows: Any = redis.register_script(_SHOWS)
+        self._some: Any = redis.register_script(_SOME)
 
     async def replace_all(
         self, namespace: str, pods: Iterable[Pod], objects: Iterable[EphemeralRunner], at: float
@@ -124,9 +142,9 @@ class Pods:
         await self._replaced(namespace, _POD[0], {**rows, _PODS_AT: repr(float(at)), _AHEAD: repr(float(ahead))})
 
     async def replace_objects(
-        self, namespace: str, objects: Iterable[EphemeralRunner], at: float, ahead: float = 0.0
+        self, namespace: str, objects: Iterable[EphemeralRunner], at: float, ahead: float = 0.0, *, served: bool = True
     ) -> None:
-        """Record a complete list of ARC's objects."""
+        """Record a complete list of ARC's objects; `served` is False where the cluster does not let us list any."""
         found = list(objects)
         rows: dict[str, bytes | str] = {_field(each): _row(each) for each in found}
         bearers: dict[str, str] = {}
@@ -134,7 +152,8 @@ class Pods:
             if field := _bearer(each):
                 bearers[field] = f"{bearers[field]}/{each.name}" if field in bearers else each.name
         times = {_OBJECTS_AT: repr(float(at)), _AHEAD: repr(float(ahead)), _LISTED: str(len(found))}
-        await self._replaced(namespace, _OBJECT[0] + _BEARER[0], {**rows, **bearers, **times})
+        known = {_SERVED: str(int(served))}
+        await self._replaced(namespace, _OBJECT[0] + _BEARER[0], {**rows, **bearers, **times, **known})
 
     async def _replaced(self, namespace: str, kinds: str, fields: dict[str, bytes | str]) -> None:
         args: list[str | bytes | int] = [kinds, KEPT_SECONDS]
@@ -178,7 +197,27 @@ class Pods:
             {name: _decode_object(_body(row)) for name, row in _of_kind(rows, _OBJECT)},
             min(float(pods_at), float(objects_at)),
             float(rows.get(_AHEAD.encode(), 0.0)),
+            _lists_objects(rows.get(_LISTED.encode()), rows.get(_SERVED.encode())),
         )
+
+    async def some(self, namespace: str, runner_names: Iterable[str]) -> Seen | None:
+        """The part of the view that concerns these runners, in one round trip; None where there is no view.
+
+        Returns their pods and objects by these names, and the objects of another name that bear one of these runners,
+        with their pods.
+        """
+        rows: Any = await self._some(keys=[keys.pods(namespace)], args=list(runner_names))
+        pods_at, objects_at, ahead, listed, served = rows[0]
+        if pods_at is None or objects_at is None:
+            return None
+        pods, objects = {}, {}
+        for name, pod, found in rows[1:]:
+            if pod is not None:
+                pods[name.decode()] = _decode_pod(_body(pod))
+            if found is not None:
+                objects[name.decode()] = _decode_object(_body(found))
+        seen_at = min(float(pods_at), float(objects_at))
+        return Seen(pods, objects, seen_at, float(ahead or 0.0), _lists_objects(listed, served))
 
     async def bearers(self, namespace: str, runner_name: str) -> Bearers | None:
         """Objects that bear a runner under another name than their own; None before a list that had any object."""
@@ -209,6 +248,11 @@ def _of_kind(rows: dict[bytes, bytes], prefix: str) -> Iterator[tuple[str, bytes
     for field, row in rows.items():
         if field.startswith(prefix.encode()):
             yield field.decode()[len(prefix) :], row
+
+
+def _lists_objects(listed: bytes | None, served: bytes | None) -> bool:
+    """Whether objects could be listed. A version that did not record it told of none in both cases."""
+    return int(listed or 0) > 0 if served is None else served == b"1"
 
 
 def _field(seen: Pod | EphemeralRunner) -> str:

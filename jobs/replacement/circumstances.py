@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from ghapp.errors import GitHubError
-from ghapp.health import seen
-from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.finding import Circumstances, Finding
 from ghapp.health.cluster.podclaim import by_name
 from ghapp.health.demand import is_fresh
@@ -14,12 +9,9 @@ from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import gone_since, is_absent
-from ghapp.log import logger
 from ghapp.store.places import Places
 from ghapp.store.pods import Pods
 from jobs.house import House
-
-log = logger(__name__)
 
 
 async def circumstances(house: House, installation: Installation, evidence: Evidence, namespace: str) -> Circumstances:
@@ -82,24 +74,3 @@ async def _is_known_elsewhere(house: House, installation: Installation, name: st
         if name in claimed or name in await house.runners.ids_of(other.id, [name]):
             return True
     return False
-
-
-async def learn_of_its_job(house: House, installation: Installation, evidence: Evidence) -> None:
-    """Ask GitHub whether its job is over: the delivery that would say so may be lost. Any doubt changes nothing."""
-    job_id = evidence.running_job
-    job = None if job_id is None else await house.demand.one(installation.id, job_id)
-    if job is None or not installation.may("actions", "read"):
-        return
-    tenant = await house.tenant(installation, Purpose.ACT)
-    try:
-        is_over = await tenant.job_is_over(job.repository, job.id)
-    except GitHubError as error:
-        log.info("the job gave no answer", org=installation.org, job=job.id, why=str(error))
-        return
-    if is_over:
-        ended = partial(_ended, job_id=job.id, at=house.clock())
-        await house.runners.revise(installation.id, {evidence.id: ended})
-
-
-def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
-    return None if evidence is None else seen.job_ended(evidence, job_id, at)

@@ -17,7 +17,8 @@ from ghapp.health.installation import Installation
 from ghapp.health.remediation import heir_of, there
 from ghapp.settings import PoolSettings
 from jobs.house import House
-from jobs.replacement.circumstances import circumstances, is_place_of, learn_of_its_job
+from jobs.replacement.circumstances import circumstances, is_place_of
+from jobs.replacement.job_lookup import learn_known_job, learn_unknown_job
 from jobs.replacement.ledger import Ledger
 
 Leave = Callable[[Cluster, str], Awaitable[None]]
@@ -81,7 +82,7 @@ class Errand:
             case Ruling.NOTHING_LEFT if evidence.replaced_at is not None:
                 await self.ledger.step(evidence, deletion.over)
                 return "gone"
-            case Ruling.FREE if evidence.replaced_at is not None:
+            case Ruling.FREE:
                 return await self._free(cluster, evidence, finding)
         return await self._delete(cluster, evidence, finding)
 
@@ -90,7 +91,7 @@ class Errand:
 
         Whoever stops it may do so until the last moment: before the registration goes, and before the pod does.
         """
-        is_under_way, deletes = finding.ruling in (Ruling.UNDER_WAY, Ruling.FREE), finding.ruling is Ruling.DELETE
+        is_under_way, deletes = finding.ruling is Ruling.UNDER_WAY, finding.ruling is Ruling.DELETE
         if not is_under_way:
             outcome = await self._look_at_github(evidence)
             if outcome:
@@ -142,7 +143,11 @@ class Errand:
         return True
 
     async def _free(self, cluster: Cluster, evidence: Evidence, finding: Finding) -> str:
-        """Only when GitHub, believed as in a confirmation, says once more that the registration is gone."""
+        """Only when GitHub, believed as in a confirmation, says once more that the registration is gone.
+
+        An object that somebody else has deleted is freed as well: what was found is recorded first, and when it was
+        freed its replacement counts as accepted, for ARC makes another once it is gone.
+        """
         now = await self.house.github.installation(self.installation.id)
         if not absence.is_sane(self.installation, now):
             return await self.ledger.waits(evidence, Because.STILL_REGISTERED)
@@ -154,9 +159,14 @@ class Errand:
             doubt = await self._doubt_about_offline(evidence)
             if doubt is not None:
                 return await self.ledger.waits(evidence, doubt)
-        if not await self._may_act(evidence, finding):
+        is_ours = evidence.replaced_at is not None
+        if not is_ours:
+            evidence = await self.ledger.meant(evidence, finding, left_to_arc=self._is_arc)
+        if evidence.granted_at is None or not await self._may_act(evidence, finding):
             return "held"
         await self.replacer.act(cluster, finding)
+        if not is_ours:
+            await self.ledger.accepted(evidence, is_over=False)
         await self.ledger.step(evidence, deletion.freed)
         await self.ledger.waits(evidence, Because.TERMINATING)
         return "freed"
@@ -177,7 +187,9 @@ class Errand:
     async def _refuse(self, evidence: Evidence, finding: Finding) -> str:
         because = finding.because or Because.CLUSTER_REFUSED
         if because is Because.JOB_IN_PROGRESS:
-            await learn_of_its_job(self.house, self.installation, evidence)
+            await learn_known_job(self.house, self.installation, evidence)
+        elif because in (Because.JOB_UNKNOWN, Because.SEEN_BUSY) and finding.object is not None:
+            await learn_unknown_job(self.house, self.installation, evidence, finding.object)
         if evidence.removed_at is not None:  # it must be replaced, however long that takes
             return await self.ledger.waits(evidence, because, finding.after_seconds, finding.said)
         return await self.ledger.called_off(evidence, because, finding.after_seconds, finding.said)

@@ -87,15 +87,15 @@ class ObjectView:
                 await self._store.put(self._namespace, found)
             case Unseen(error):
                 if self._has_none(error):
-                    await self._see_all([])
+                    await self._see_all([], served=False)
                 if self._is_missed(error):
                     await self._trouble.tell(error)
                     return
         await self._trouble.over()
 
-    async def _see_all(self, objects: list[EphemeralRunner]) -> None:
+    async def _see_all(self, objects: list[EphemeralRunner], *, served: bool = True) -> None:
         ahead = self._cluster_clock.ahead()
-        await self._store.replace_objects(self._namespace, objects, self._clock(), ahead)
+        await self._store.replace_objects(self._namespace, objects, self._clock(), ahead, served=served)
 
     def _has_none(self, error: ClusterError) -> bool:
         """Whether that means that there are none: no ARC, no objects; nor may they be listed where nobody asks."""

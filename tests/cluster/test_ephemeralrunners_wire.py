@@ -37,6 +37,7 @@ def test_a_busy_one_is_read_whole():
         ),
         scale_set="linux-4vcpu",
         org="acme",
+        repository="acme/shop",
     )
 
 

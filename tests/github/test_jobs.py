@@ -10,6 +10,7 @@ from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.transport import Answer
 from ghapp.health.deaths.postmortem import NAME, JobFacts
+from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
 from ghapp.health.report import Conclusion, Report
 
@@ -130,3 +131,47 @@ async def test_a_post_mortem_is_posted_under_its_own_name():
 )
 async def test_a_repository_that_is_not_known_to_be_private_is_public(status, body, private):
     assert await Checks(Told(status, body), HERE).is_private() is private
+
+
+class Pages(Told):
+    """A tenant whose GitHub has these jobs of a run, a hundred on each page."""
+
+    def __init__(self, jobs, total=None):
+        super().__init__(200, {})
+        self.jobs, self.total = jobs, len(jobs) if total is None else total
+
+    async def send(self, method, path, *, headers=None, json=None, **params):
+        await super().send(method, path, headers=headers, json=json, **params)
+        first = (params["page"] - 1) * params["per_page"]
+        page = self.jobs[first : first + params["per_page"]]
+        return Answer(200, {}, msgspec.json.encode({"total_count": self.total, "jobs": page}))
+
+
+def job_of_run(number, **changes):
+    told = {"id": number, "labels": ["linux"], "runner_id": 3, "runner_name": "linux-3", "status": "in_progress"}
+    return told | {"created_at": "2026-11-20T12:00:00Z", "started_at": "2026-11-20T12:00:03Z"} | changes
+
+
+async def test_all_jobs_of_a_run_are_read_of_every_attempt():
+    tenant = Pages([job_of_run(number) for number in range(1, 251)])
+    found = await Jobs(tenant, HERE).of_run(9)
+    assert [each.job.id for each in found] == list(range(1, 251))
+    path = "/repos/acme/api/actions/runs/9/jobs"
+    query = {"filter": "all", "per_page": 100}
+    assert tenant.sent == [("GET", path, {**query, "page": page}) for page in (1, 2, 3)]
+
+
+async def test_a_job_of_a_run_says_who_took_it_when_and_until_when():
+    ended = job_of_run(2, status="completed", completed_at="2026-11-20T12:01:00Z")
+    waits = job_of_run(3, status="queued", runner_id=None, runner_name=None)
+    running, over, queued = await Jobs(Pages([job_of_run(1), ended, waits]), HERE).of_run(9)
+    at = 1_795_176_000.0
+    assert running == (Job(1, "running", ("linux",), HERE, at, 3, "linux-3", at + 3), None)
+    assert (over.job.status, over.completed_at) == ("over", at + 60)
+    assert (queued.job.status, queued.job.runner_name) == ("queued", None)
+
+
+@pytest.mark.parametrize("jobs", [[], [job_of_run(1)]], ids=["none", "too few"])
+async def test_a_list_that_is_not_complete_proves_nothing(jobs):
+    with pytest.raises(GitHubUnavailableError):
+        await Jobs(Pages(jobs, total=2), HERE).of_run(9)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
+from ghapp.health.cluster.deletion import Deletion
 from ghapp.health.cluster.hindrance import Hindrance
 from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom
 from ghapp.health.deaths.cause import Cause, Stand, advice_for
@@ -16,6 +17,7 @@ from ghapp.health.markdown import code
 from ghapp.health.report import LONGEST, Conclusion, report_on
 from ghapp.health.report.clusterside import rough
 from tests.health.builders import NOW, online
+from tests.health.builders import lost as a_lost_runner
 from tests.health.test_report import fleet, lost, many
 
 KIND_OF = {
@@ -49,11 +51,35 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
         "",
         "### Phantoms: counted as runners, and none",
         "",
-        "| Kind | Reason | How many | Which | What to do |",
-        "| --- | --- | ---: | --- | --- |",
-        f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | {ADVICE[Because.POD_LOST]} |",
-        f"| runner-without-pod | MachineGone | 1 | `c` | {ADVICE[Because.MACHINE_GONE]} |",
+        "| Kind | Reason | How many | Which | Replacement | What to do |",
+        "| --- | --- | ---: | --- | --- | --- |",
+        f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | none | {ADVICE[Because.POD_LOST]} |",
+        f"| runner-without-pod | MachineGone | 1 | `c` | none | {ADVICE[Because.MACHINE_GONE]} |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "mode", "said"),
+    [
+        ({}, "act", "next"),
+        ({"granted_at": NOW}, "act", "asked for"),
+        ({"granted_at": NOW, "replaced_at": NOW}, "act", "accepted"),
+        ({"deletion": Deletion(waits_for="NoPod", waiting_since=NOW)}, "act", "waits (`NoPod`)"),
+        ({"confirmed_at": None}, "act", "not confirmed as lost"),
+        ({}, "dry-run", "none: remediation is dry-run"),
+    ],
+)
+@pytest.mark.parametrize("reason", [Because.POD_LOST, Because.HANGS_AFTER_JOB])
+def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_told(reason, evidence, mode, said):
+    told = text(runners=[a_lost_runner(**evidence)], mode=mode, phantoms=[phantom(reason=reason)])
+    (row,) = [line for line in told.splitlines() if ADVICE[reason] in line]
+    assert row.split(" | ")[4] == said
+
+
+def test_of_several_phantoms_it_is_counted_how_far_each_is():
+    runners = [a_lost_runner(), a_lost_runner(2, granted_at=NOW), a_lost_runner(3)]
+    told = text(runners=runners, phantoms=[phantom(f"linux-{number}") for number in (1, 2, 3, 4)])
+    assert "| 1 asked for, 2 next, 1 none |" in told
 
 
 STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means something else there."

@@ -20,6 +20,7 @@ from ghapp.errors import (
 )
 from ghapp.github.tenant import Removal, Tenant
 from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
+from ghapp.health.cluster.remains import Remains, RemainsKind
 from ghapp.health.demand import Job
 from ghapp.health.seen import job_started
 from ghapp.health.verdict import State
@@ -61,6 +62,9 @@ class Fleet:
 
     async def evidence(self):
         return (await self.it.house.runners.some(self.it.installation, [self.lost]))[self.lost]
+
+    async def change(self, fold):
+        await self.it.house.runners.revise(self.it.installation, {self.lost: fold})
 
     async def decide(self):
         await decide(self.it.house, await self.it.house.installations.one(self.it.installation))
@@ -533,3 +537,131 @@ async def test_a_job_that_a_delivery_tells_of_in_the_last_moment_holds_it(story)
         it.cluster.ephemeral_runner = told_meanwhile
         assert await it.remediate() == "held"
         assert it.cluster.done == []
+
+
+class TestAnObjectThatSomebodyElseDeleted:
+    """Its finalizer takes a 404 for a failure. The watch has seen it Terminating for five minutes."""
+
+    @pytest.fixture
+    def stuck(self, story):
+        @asynccontextmanager
+        async def opened(**found):
+            async with fleet(story, "arc") as it:
+                now = it.it.clock()
+                changes = {"deleting_since": now - 300, **found}
+                it.cluster.objects[it.name] = it.cluster.objects[it.name]._replace(**changes)
+                seen = Remains(RemainsKind.TERMINATING, now - 300, now)
+                await it.change(lambda known: known._replace(remains=seen))
+                yield it
+
+        return opened
+
+    async def test_is_freed_and_counts_as_replaced(self, stuck):
+        async with stuck() as it:
+            assert (await it.evidence()).deletion is None
+            assert await it.remediate() == "freed"
+            assert it.cluster.done == [f"free {it.name} of {REGISTRATION_FINALIZER}"]
+            evidence = await it.evidence()
+            assert evidence.deletion.uid == "object-1"
+            assert None not in (evidence.replaced_at, evidence.deletion.freed_at, evidence.deletion.accepted_at)
+            del it.cluster.objects[it.name], it.cluster.found_pods[it.name]
+            it.it.clock.pass_(60)
+            assert await it.remediate() == "gone"
+
+    async def test_is_not_freed_when_the_registration_is_back(self, stuck):
+        async with stuck() as it:
+            it.it.sandbox.control.restore("acme", ids=[it.lost])
+            assert await it.remediate() == "waiting"
+            assert it.cluster.done == []
+            assert (await it.evidence()).replaced_at is None
+
+    async def test_is_not_freed_on_the_word_of_an_installation_that_is_not_what_it_was(self, stuck):
+        async with stuck() as it:
+            it.it.sandbox.control.permissions("acme", permissions={"metadata": "read"})
+            assert await it.remediate() == "waiting"
+            assert it.cluster.done == []
+
+    async def test_is_not_freed_while_it_is_paused(self, stuck):
+        async with stuck() as it:
+            look = it.cluster.ephemeral_runner
+
+            async def paused_meanwhile(namespace, name):
+                await it.it.house.fuses.pause(it.it.installation, "*", Pause("ann", "look", it.it.clock()))
+                return await look(namespace, name)
+
+            it.cluster.ephemeral_runner = paused_meanwhile
+            assert await it.remediate() == "held"
+            assert it.cluster.done == []
+
+    async def test_is_not_finished_while_it_may_work(self, stuck):
+        async with stuck(job_id="8f-a1") as it:
+            assert await it.remediate() == "called-off"
+            assert (await it.evidence()).deletion.waits_for == "JobUnknown"
+            assert it.cluster.done == []
+
+    async def test_a_crash_after_it_was_freed_is_healed_by_the_next_try(self, stuck):
+        async with stuck() as it:
+            before = await it.evidence()
+            await it.remediate()
+            await it.change(lambda _: before)
+            assert await it.remediate() == "replaced"
+            assert len(it.cluster.done) == 1
+
+
+class TestAJobThatNobodyToldOf:
+    """ARC's object names its workflow run; GitHub knows the jobs of that."""
+
+    @pytest.fixture
+    def with_a_run(self, story):
+        @asynccontextmanager
+        async def opened():
+            async with fleet(story, "arc") as it:
+                (job_id,) = it.it.sandbox.control.queue("acme", labels=[POOL], repository="api")
+                job = it.it.sandbox.world.orgs["acme"].fleet.jobs[job_id]
+                job.runner_id, job.runner_name = it.lost, it.name
+                named = {"job_id": "8f-a1", "workflow_run_id": job.run_id, "repository": "acme/api"}
+                it.cluster.objects[it.name] = it.cluster.objects[it.name]._replace(**named)
+                yield it, job
+
+        return opened
+
+    def over(self, it, job):
+        job.status, job.conclusion, job.completed_at = "completed", "failure", it.it.clock() - 300
+
+    async def test_is_asked_for_and_then_it_goes_on(self, with_a_run):
+        async with with_a_run() as (it, job):
+            self.over(it, job)
+            assert await it.remediate() == "called-off"
+            evidence = await it.evidence()
+            assert (evidence.job_id, evidence.running_job, evidence.deletion.waits_for) == (job.id, None, "JobUnknown")
+            assert evidence.job_ended_at == pytest.approx(job.completed_at, abs=1)
+            it.it.clock.pass_(30)
+            await it.decide()
+            assert await it.remediate() == "replaced"
+            assert it.cluster.done == [f"delete object {it.name}"]
+
+    async def test_that_still_runs_vouches_for_it(self, with_a_run):
+        async with with_a_run() as (it, job):
+            assert await it.remediate() == "called-off"
+            assert (await it.evidence()).running_job == job.id
+            assert await state_of(it.it, it.lost) is State.SUSPECT
+            (told,) = [each for each in await it.it.house.demand.all(it.it.installation) if each.id == job.id]
+            assert (told.status, told.repository) == ("running", "acme/api"), "so that somebody knows where to ask"
+            it.it.clock.pass_(3600)
+            await it.decide()
+            assert await it.remediate() == "held"
+            assert it.cluster.done == []
+
+    async def test_of_which_github_gives_no_answer_holds_it(self, with_a_run):
+        async with with_a_run() as (it, job):
+            self.over(it, job)
+            it.it.sandbox.control.fault(match=".*/actions/runs/.*", status=500)
+            assert await it.remediate() == "called-off"
+            assert (await it.evidence()).job_id is None
+
+    async def test_that_is_another_runners_by_now_says_nothing(self, with_a_run):
+        async with with_a_run() as (it, job):
+            self.over(it, job)
+            job.runner_name = "another"
+            assert await it.remediate() == "called-off"
+            assert (await it.evidence()).job_id is None

@@ -198,11 +198,11 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, red
     await Pods(redis).replace_pods(NS, [], NOW)
     replace, calls = Pods.replace_objects, []
 
-    async def away_once(self, *what):
+    async def away_once(self, *what, **how):
         calls.append(what)
         if len(calls) == 1:
             raise RedisAway
-        await replace(self, *what)
+        await replace(self, *what, **how)
 
     monkeypatch.setattr(Pods, "replace_objects", away_once)
     api.control.ephemeral_runner(NS, "linux-0")
@@ -258,3 +258,13 @@ class TestWhatAPersonMustMendIsKeptForTheReport:
         assert await self.kept(redis) == {self.PLACE: "RBAC lacks list"}
         await view_of(cluster, redis).see(Change("bookmark", None, "1"))
         assert await self.kept(redis) == {}
+
+
+@pytest.mark.parametrize(
+    ("sight", "lists"), [(Listed([], "7"), True), (Trouble(ResourceMissingError("no CRD")), False)]
+)
+async def test_a_view_says_whether_there_are_objects_to_list(redis, sight, lists):
+    """Without the CRD an object that is not in the view is not known to be gone."""
+    await Pods(redis).replace_pods(NS, [], NOW)
+    await view_of(None, redis, clock=lambda: NOW).see(sight)
+    assert (await Pods(redis).all(NS)).lists_objects is lists

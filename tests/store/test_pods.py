@@ -39,7 +39,7 @@ FULL_RUNNER = runner(
 
 async def test_a_view_comes_back_as_it_was_seen(redis):
     await Pods(redis).replace_all(NS, [FULL_POD, pod("b")], [FULL_RUNNER], NOW)
-    assert await Pods(redis).all(NS) == ({"a": FULL_POD, "b": pod("b")}, {"a": FULL_RUNNER}, NOW, 0.0)
+    assert await Pods(redis).all(NS) == ({"a": FULL_POD, "b": pod("b")}, {"a": FULL_RUNNER}, NOW, 0.0, True)
     assert await Pods(redis).all("elsewhere") is None
 
 
@@ -53,7 +53,7 @@ async def test_before_the_first_list_there_is_no_view_and_no_event_makes_one(red
 
 async def test_an_empty_namespace_is_a_view_too(redis):
     await Pods(redis).replace_all(NS, [], [], NOW)
-    assert await Pods(redis).all(NS) == ({}, {}, NOW, 0.0)
+    assert await Pods(redis).all(NS) == ({}, {}, NOW, 0.0, True)
 
 
 async def test_what_a_complete_list_lacks_is_gone(redis):
@@ -101,7 +101,7 @@ async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
     changed, added = pod("a", version="101", phase="Running"), pod("c")
     for told in (changed, added):
         assert await pods.put(NS, told) is True
-    assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW, 0.0)
+    assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW, 0.0, True)
 
 
 async def test_one_that_is_gone_goes_and_its_successor_and_namesake_stay(redis):
@@ -190,3 +190,28 @@ class TestBearers:
         await pods.replace_objects(NS, [runner("b", "uid-b")], NOW + 1)
         assert await pods.bearers(NS, "linux-1") == ((), NOW + 1)
         assert set((await pods.all(NS)).pods) == {"a"}
+
+
+async def test_a_part_of_the_view_holds_these_runners_and_the_objects_that_bear_them(redis):
+    pods, bearer = Pods(redis), runner("arc-1", runner_name="linux-1")
+    pod_of_bearer = pod("arc-1", uid="uid-b")
+    await pods.replace_all(NS, [FULL_POD, pod("b"), pod_of_bearer], [FULL_RUNNER, runner("c"), bearer], NOW)
+    found = await pods.some(NS, ["a", "linux-1", "unknown"])
+    assert found == ({"a": FULL_POD, "arc-1": pod_of_bearer}, {"a": FULL_RUNNER, "arc-1": bearer}, NOW, 0.0, True)
+    assert await pods.some("elsewhere", ["a"]) is None
+
+
+@pytest.mark.parametrize("served", [True, False])
+async def test_a_view_says_whether_objects_could_be_listed(redis, served):
+    pods = Pods(redis)
+    await pods.replace_pods(NS, [], NOW)
+    await pods.replace_objects(NS, [], NOW, served=served)
+    assert (await pods.some(NS, [])).lists_objects is (await pods.all(NS)).lists_objects is served
+
+
+async def test_a_view_of_a_version_that_did_not_say_so_lists_objects_where_it_has_any(redis):
+    pods = Pods(redis)
+    for objects in ([], [FULL_RUNNER]):
+        await pods.replace_all(NS, [], objects, NOW)
+        await redis.hdel(keys.pods(NS), "objects-served")
+        assert (await pods.some(NS, [])).lists_objects is bool(objects)

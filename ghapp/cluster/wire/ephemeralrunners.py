@@ -32,6 +32,7 @@ class _RunnerStatus(msgspec.Struct, rename="camel"):
     runner_name: Any = None
     job_id: Any = None
     job_request_id: Any = None
+    job_repository_name: Any = None
     workflow_run_id: Any = None
     failures: Any = None
 
@@ -81,6 +82,7 @@ def _value(found: _EphemeralRunner, read_at: float | None) -> EphemeralRunner:
         scale_set=labels.get(SCALE_SET) or _owning_set(meta),
         org=labels.get(ORGANIZATION, ""),
         read_at=read_at,
+        repository=_text(status.job_repository_name),
     )
 
 

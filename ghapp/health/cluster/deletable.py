@@ -10,14 +10,21 @@ from __future__ import annotations
 from ghapp.health.cluster.finding import Circumstances, Doubt, Ruling
 from ghapp.health.cluster.obstacle import Because
 from ghapp.health.cluster.pod import ARC_KIND, ORGANIZATION_LABEL, EphemeralRunner, Pod, is_in
+from ghapp.health.cluster.remains import RemainsKind
 from ghapp.health.evidence import Evidence
-from ghapp.health.verdict import JOB_LEASE_SECONDS, gone_since, is_absent
+from ghapp.health.verdict import LONGEST_JOB_SECONDS, gone_since, is_absent, may_run_an_unknown_job
 
 REGISTRATION_FINALIZER = "ephemeralrunner.actions.github.com/runner-registration-finalizer"
 """It asks GitHub to remove the registration; up to ARC 0.14.2 it takes a 404 for a failure, and tries for ever."""
 
 TERMINATING_SECONDS = 120.0
 """How long an object may be Terminating before its finalizer is taken for stuck."""
+
+NO_POD_SECONDS = 300.0
+"""How long no pod of an object may have been seen before the object is replaced: ARC may be about to make one."""
+
+NO_POD_LOOK_SECONDS = 60.0
+"""Between two looks at an object without a pod: where no watch tells, the looks themselves must show no pod."""
 
 CLOCK_SLACK_SECONDS = 5.0
 """Looked at this much later, for the cluster's clock tells whole seconds."""
@@ -32,10 +39,12 @@ def rule_on_object(
 
     1. the object is there, is the one that was meant before a crash, and is no successor of its name;
     2. it is this organization's, as far as anybody can know;
-    3. it is not Terminating (if it is, for two minutes, its stuck finalizer may be taken away);
+    3. it is not Terminating (if it is, for two minutes, its stuck finalizer may be taken away; where that was not our
+       doing, only if there is neither a claim nor a job);
     4. it and its container are older than the grace, and nobody has claimed it;
-    5. no job: none by deliveries, none by the object's own status, or one that has been over for the grace;
-    6. its own pod's container runs: only a process that runs and is not registered is lost in silence.
+    5. no job: none by deliveries, none by the object's own status, or one that has been over for the grace. What is
+       not known of a job is held for the longest job; it does not matter once no pod was seen for `NO_POD_SECONDS`;
+    6. its own pod's container runs, or no pod of it was seen for `NO_POD_SECONDS`: ARC heals what ended by itself.
     """
     if found is None:
         is_gone = pod is None or _is_superseded(evidence, "")
@@ -48,13 +57,15 @@ def rule_on_object(
     if not _is_ours(circumstances, found.org):
         return _refusal(Because.OF_ANOTHER_ORG)
     if found.deleting_since is not None:
-        return _terminating(evidence, found, circumstances.now)
+        return _terminating(evidence, found, pod, circumstances)
+    no_pod = _lacks_its_pod(evidence, circumstances.now) if pod is None else None
+    has_process = pod is not None or no_pod is not None
     doubt = (
         (Doubt(Because.CLOCKS_DISAGREE) if succeeds is None else None)
         or _too_young(circumstances, found.age, pod)
         or _claimed(circumstances, evidence.name, found.name)
-        or _job(evidence, circumstances, has_job=bool(found.job_id) or found.workflow_run_id is not None)
-        or _pod_of_object(found, pod)
+        or _job(evidence, circumstances, has_job=_names_a_job(found), has_process=has_process)
+        or (no_pod if pod is None else _pod_of_object(found, pod))
     )
     return (Ruling.REFUSE, doubt) if doubt else (Ruling.DELETE, None)
 
@@ -117,15 +128,47 @@ def _is_ours(circumstances: Circumstances, org_label: str) -> bool:
     return is_in(circumstances.org, org_label) and not circumstances.known_elsewhere
 
 
-def _terminating(evidence: Evidence, found: EphemeralRunner, now: float) -> tuple[Ruling, Doubt]:
-    """Both clocks must say so, each by itself: the cluster's since its deletion, ours since that was accepted."""
+def _names_a_job(found: EphemeralRunner) -> bool:
+    return bool(found.job_id) or found.workflow_run_id is not None
+
+
+def _terminating(
+    evidence: Evidence, found: EphemeralRunner, pod: Pod | None, circumstances: Circumstances
+) -> tuple[Ruling, Doubt]:
+    """Both clocks must show two minutes: the cluster's since its deletion, and ours.
+
+    Ours counts since we had the deletion accepted, or for as long as the watch has seen it Terminating. A deletion that
+    was not ours was not preceded by our guards: a claim or a job refuses. While its finalizer is stuck its pod runs on.
+    """
     accepted_at = None if evidence.deletion is None else evidence.deletion.accepted_at
-    by_ours = 0.0 if accepted_at is None else now - accepted_at
+    if accepted_at is None:
+        doubt = _claimed(circumstances, evidence.name, found.name)
+        doubt = doubt or _job(evidence, circumstances, has_job=_names_a_job(found), has_process=pod is not None)
+        if doubt is not None:
+            return Ruling.REFUSE, doubt
+    by_ours = _watched_for(evidence, RemainsKind.TERMINATING)
+    if accepted_at is not None:
+        by_ours = max(by_ours, circumstances.now - accepted_at)
     left = TERMINATING_SECONDS - min(found.terminating_for, by_ours)
     if left > 0:
         return Ruling.UNDER_WAY, Doubt(Because.TERMINATING, min(left, TERMINATING_SECONDS))
     is_stuck = REGISTRATION_FINALIZER in found.finalizers
     return (Ruling.FREE if is_stuck else Ruling.UNDER_WAY), Doubt(Because.TERMINATING)
+
+
+def _watched_for(evidence: Evidence, kind: RemainsKind) -> float:
+    """For how many seconds the watch's views have shown this of it, up to the latest of them."""
+    remains = evidence.remains
+    return 0.0 if remains is None or remains.kind is not kind else remains.seen_at - remains.since
+
+
+def _lacks_its_pod(evidence: Evidence, now: float) -> Doubt | None:
+    """Why an object without a pod waits: neither the watch nor our own looks have seen none for long enough."""
+    deletion, by_looks = evidence.deletion, 0.0
+    if deletion is not None and deletion.waits_for == Because.NO_POD and deletion.waiting_since is not None:
+        by_looks = now - deletion.waiting_since
+    left = NO_POD_SECONDS - max(by_looks, _watched_for(evidence, RemainsKind.NO_POD))
+    return Doubt(Because.NO_POD, min(left, NO_POD_LOOK_SECONDS)) if left > 0 else None
 
 
 def _too_young(circumstances: Circumstances, age: float, pod: Pod | None) -> Doubt | None:
@@ -141,26 +184,37 @@ def _claimed(circumstances: Circumstances, *names: str) -> Doubt | None:
     return Doubt(Because.POD_CLAIMED) if any(name in circumstances.claimed for name in names) else None
 
 
-def _job(evidence: Evidence, circumstances: Circumstances, *, has_job: bool) -> Doubt | None:
-    """What may still run. A job that was never told of can be believed to be over only when GitHub gave it up."""
+def _job(evidence: Evidence, circumstances: Circumstances, *, has_job: bool, has_process: bool = True) -> Doubt | None:
+    """What may still run. A job of which nobody told how it ended is over when GitHub says so: the caller asks it.
+
+    Without a process (`has_process`) only a job that is known to be in progress counts.
+    """
     now = circumstances.now
-    if evidence.running_job is not None or evidence.name in circumstances.at_work:
+    if _runs_a_known_job(evidence, now) or evidence.name in circumstances.at_work:
         return Doubt(Because.JOB_IN_PROGRESS)
     ended_at = evidence.job_ended_at
     if ended_at is not None and now - ended_at < circumstances.grace_seconds:
         return Doubt(Because.JOB_JUST_ENDED, circumstances.grace_seconds - (now - ended_at))
+    if not has_process or _is_beyond_any_job(evidence, now):
+        return None
     if has_job and ended_at is None:
         return Doubt(Because.JOB_UNKNOWN)
-    if evidence.busy:
-        left = JOB_LEASE_SECONDS - (now - gone_since(evidence)) if is_absent(evidence) else None
-        if left is None or left > 0:
-            return Doubt(Because.SEEN_BUSY, left)
-    return None
+    is_used_up = evidence.ephemeral is True and ended_at is not None  # its one job is over
+    return Doubt(Because.SEEN_BUSY) if may_run_an_unknown_job(evidence) and not is_used_up else None
 
 
-def _pod_of_object(found: EphemeralRunner, pod: Pod | None) -> Doubt | None:
-    if pod is None:
-        return Doubt(Because.NO_POD)
+def _runs_a_known_job(evidence: Evidence, now: float) -> bool:
+    started_at = evidence.job_started_at
+    is_endless = started_at is not None and now - started_at > LONGEST_JOB_SECONDS
+    return evidence.running_job is not None and not is_endless
+
+
+def _is_beyond_any_job(evidence: Evidence, now: float) -> bool:
+    """Whether a job that it had when its registration went must be over: none is longer."""
+    return is_absent(evidence) and now - gone_since(evidence) > LONGEST_JOB_SECONDS
+
+
+def _pod_of_object(found: EphemeralRunner, pod: Pod) -> Doubt | None:
     if all(owner.uid != found.uid for owner in pod.owners):
         return Doubt(Because.POD_OF_ANOTHER)
     if pod.deleting_since is not None:

@@ -11,7 +11,7 @@ from ghapp.health.cluster.pod import ARC_KIND, EphemeralRunner, Pod
 from ghapp.health.demand import is_fresh
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.pools import PoolRule, pool_of
-from ghapp.health.verdict import Limits, State, is_absent, judge, silent_since
+from ghapp.health.verdict import Limits, State, gone_since, is_absent, is_spent, judge, silent_since
 
 
 class Rule(PoolRule, Protocol):
@@ -117,12 +117,19 @@ def _known(runners: Iterable[Evidence], namespace: str, rules: Sequence[Rule]) -
 
 
 def _gone(runners: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[str, float]:
-    """When the registration of each went whose job was over, or whom its controller removed, by name."""
+    """When the registration of each went whose job was over, or whom its controller removed, by name.
+
+    A zombie is not called retired any more once it hangs; its job was over all the same.
+    """
     found: dict[str, float] = {}
     for each in runners:
-        verdict = judge(each, survey, now, limits)
-        if verdict.state is State.RETIRED and verdict.since is not None:
-            found[each.name] = max(verdict.since, found.get(each.name, 0.0))
+        since: float | None = None
+        if is_absent(each) and is_spent(each):
+            since = each.job_ended_at or gone_since(each)
+        elif (verdict := judge(each, survey, now, limits)).state is State.RETIRED:
+            since = verdict.since
+        if since is not None:
+            found[each.name] = max(since, found.get(each.name, 0.0))
     return found
 
 

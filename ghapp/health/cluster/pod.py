@@ -121,6 +121,7 @@ class EphemeralRunner(NamedTuple):
         job_id: the job it says that it runs; empty for none.
         scale_set: the name of its scale set.
         read_at: as a pod's.
+        repository: of the job, `owner/name`; empty where ARC does not say.
     """
 
     namespace: str
@@ -141,6 +142,7 @@ class EphemeralRunner(NamedTuple):
     scale_set: str = ""
     org: str = ""
     read_at: float | None = None
+    repository: str = ""
 
     @property
     def age(self) -> float:

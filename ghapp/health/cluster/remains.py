@@ -23,7 +23,7 @@ class RemainsKind(StrEnum):
     NO_POD = "no-pod"
     """ARC's object, and no pod."""
     TERMINATING = "terminating"
-    """ARC's object is being deleted, and is not gone."""
+    """ARC's object is being deleted and is not gone; where no object of ARC's is there, the pod is."""
 
 
 PROCESS_ENDED = frozenset({RemainsKind.NOTHING, RemainsKind.ENDED, RemainsKind.NO_POD})

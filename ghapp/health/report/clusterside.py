@@ -5,16 +5,20 @@ Counted and named, each with what to do; a name that comes or goes is news, an a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ghapp.health.cluster.clusterside import MOST_DEATHS, Passing, Unseen
 from ghapp.health.cluster.hindrance import Hindrance
 from ghapp.health.cluster.misfit import ADVICE, Because, Phantom
 from ghapp.health.deaths.cause import Cause, advice_for
+from ghapp.health.evidence import Evidence
 from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.markdown import code, cut, heading, row
+from ghapp.health.plan import Mode
 from ghapp.health.report.fleet import Fleet
 from ghapp.health.report.said import time_of
+from ghapp.health.verdict import is_absent
 
 MOST_NAMES = 10
 """Named in one row; of the others it is said how many there are."""
@@ -29,7 +33,7 @@ MOST_CHARACTERS = 12_000
 def cluster_text(fleet: Fleet) -> str:
     """Everything of the cluster side; empty where there is nothing to say."""
     blind = "\n".join(each for each in (_unseen(fleet.unseen), _hindrances(fleet.hindrances)) if each)
-    parts = (blind, _phantoms(fleet.phantoms), _leaks(fleet.leaks), _deaths(fleet.deaths))
+    parts = (blind, _phantoms(fleet), _leaks(fleet.leaks), _deaths(fleet.deaths))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -48,20 +52,39 @@ def _hindrances(found: Sequence[Hindrance]) -> str:
     return cut(said[0], said[1:], len(said) - 1, MOST_CHARACTERS, "places") if said else ""
 
 
-def _phantoms(found: Sequence[Phantom]) -> str:
+def _phantoms(fleet: Fleet) -> str:
+    found = fleet.phantoms
     if not found:
         return ""
     reasons = [reason for reason in Because if any(each.reason is reason for each in found)]
+    absent = {each.name: each for each in fleet.runners if is_absent(each)}
     head = "### Phantoms: counted as runners, and none\n\n"
-    head += heading("Kind", "Reason", "How many", "Which", "What to do", numbers=("How many",))
-    rows = (_phantom_row([each for each in found if each.reason is reason]) for reason in reasons)
+    head += heading("Kind", "Reason", "How many", "Which", "Replacement", "What to do", numbers=("How many",))
+    rows = (_phantom_row([each for each in found if each.reason is reason], absent, fleet.mode) for reason in reasons)
     return cut(head, rows, len(reasons), MOST_CHARACTERS, "kinds")
 
 
-def _phantom_row(alike: Sequence[Phantom]) -> str:
+def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], mode: Mode) -> str:
     kind, reason = alike[0].kind, alike[0].reason
     places = sorted({f"{each.namespace}/{each.subject}" if each.namespace else each.subject for each in alike})
-    return row(kind, reason, str(len(alike)), _named(places), ADVICE[reason])
+    done = Counter(_replacement_of(absent.get(each.subject), mode) for each in alike)
+    replacement = next(iter(done)) if len(done) == 1 else ", ".join(f"{done[each]} {each}" for each in sorted(done))
+    return row(kind, reason, str(len(alike)), _named(places), replacement, ADVICE[reason])
+
+
+def _replacement_of(lost: Evidence | None, mode: Mode) -> str:
+    """How far ghapp is with the replacement of the runner that a phantom was; None: ghapp knows no lost runner."""
+    if lost is None:
+        return "none"
+    if lost.replaced_at is not None:
+        return "accepted"
+    if lost.confirmed_at is None:
+        return "not confirmed as lost"
+    if mode != "act":
+        return f"none: remediation is {mode}"
+    if lost.deletion is not None and lost.deletion.waits_for:
+        return f"waits ({code(lost.deletion.waits_for)})"
+    return "asked for" if lost.granted_at is not None else "next"
 
 
 def _leaks(standing: LeakStanding) -> str:

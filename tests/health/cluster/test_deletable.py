@@ -6,12 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, TERMINATING_SECONDS, rule_on_object, rule_on_pod
+from ghapp.health.cluster.deletable import (
+    NO_POD_SECONDS,
+    REGISTRATION_FINALIZER,
+    TERMINATING_SECONDS,
+    rule_on_object,
+    rule_on_pod,
+)
 from ghapp.health.cluster.deletion import Deletion
 from ghapp.health.cluster.finding import Doubt, Ruling
 from ghapp.health.cluster.obstacle import SENTENCES, Because
 from ghapp.health.cluster.pod import Ended, Owner
-from ghapp.health.verdict import JOB_LEASE_SECONDS
+from ghapp.health.cluster.remains import Remains, RemainsKind
+from ghapp.health.verdict import LONGEST_JOB_SECONDS
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, present
 from tests.health.cluster.builders import (
     ARCS_OTHER_FINALIZER,
@@ -48,6 +55,19 @@ def case(said, expected, *, evidence=None, found=None, pod=None, around=None):
     return Case(said, expected, evidence or {}, found or {}, pod or {}, around or {})
 
 
+VERY_OLD = NOW - LONGEST_JOB_SECONDS - 60
+OLDER = {"found": {"created_at": VERY_OLD}, "pod": {"created_at": VERY_OLD}}
+
+
+def seen_as(kind, seconds=0.0):
+    """What the watch has shown for so long, up to now."""
+    return Remains(RemainsKind(kind), NOW - seconds, NOW)
+
+
+def waited_for(because, seconds):
+    return Deletion(waits_for=because, waiting_since=NOW - seconds)
+
+
 YOUNG = NOW - GRACE + MICROSECOND
 ENDED_JUST_NOW = {"job_id": 7, "job_ended_at": NOW - GRACE + 30}
 BOTH = [
@@ -66,15 +86,44 @@ BOTH = [
     case("a job in progress under another name", DELETE, around={"at_work": {"linux-2"}}),
     case("its job ended a moment ago", refused(Because.JOB_JUST_ENDED, 30.0), evidence=ENDED_JUST_NOW),
     case("its job ended the grace ago", DELETE, evidence={"job_id": 7, "job_ended_at": NOW - GRACE}),
+    case("seen busy, and nobody told of its job", refused(Because.SEEN_BUSY), evidence={"busy": True}),
     case(
-        "seen busy, and GitHub may still wait for it",
-        refused(Because.SEEN_BUSY, JOB_LEASE_SECONDS - 60),
-        evidence={"busy": True},
+        "seen busy, for as long as the longest job",
+        refused(Because.SEEN_BUSY),
+        evidence={"busy": True, "absent_since": NOW - LONGEST_JOB_SECONDS},
+        **OLDER,
     ),
     case(
-        "seen busy, and GitHub has given its job up",
+        "seen busy, for longer than any job",
         DELETE,
-        evidence={"busy": True, "absent_since": NOW - JOB_LEASE_SECONDS},
+        evidence={"busy": True, "absent_since": NOW - LONGEST_JOB_SECONDS - MICROSECOND},
+        **OLDER,
+    ),
+    case("seen busy, and its container ended since", DELETE, evidence={"busy": True, "remains": seen_as("ended")}),
+    case(
+        "seen busy, and its container runs",
+        refused(Because.SEEN_BUSY),
+        evidence={"busy": True, "remains": seen_as("running")},
+    ),
+    case(
+        "seen busy after the end of the one job of an ephemeral runner",
+        DELETE,
+        evidence={"busy": True, "ephemeral": True, "job_id": 7, "job_ended_at": NOW - GRACE},
+    ),
+    case(
+        "seen busy after the end of a job of a persistent runner",
+        refused(Because.SEEN_BUSY),
+        evidence={"busy": True, "job_id": 7, "job_ended_at": NOW - GRACE},
+    ),
+    case(
+        "a job in progress for as long as the longest job",
+        refused(Because.JOB_IN_PROGRESS),
+        evidence={"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS},
+    ),
+    case(
+        "a job in progress for longer than any",
+        DELETE,
+        evidence={"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS - 1},
     ),
     case("another organization knows its name", refused(Because.OF_ANOTHER_ORG), around={"known_elsewhere": True}),
     case("it was made just within the grace after its registration went", DELETE, evidence={"absent_since": LONG_AGO}),
@@ -165,8 +214,51 @@ def test_an_object_that_is_terminating_and_not_ours_is_not_freed():
     assert refusal == refused(Because.OF_ANOTHER_ORG)
 
 
-def test_an_object_without_a_pod_is_left_to_arc():
-    assert rule_on_object(lost(), runner_object(), None, circumstances()) == refused(Because.NO_POD)
+class TestAnObjectWithoutAPod:
+    """It is counted as a runner for ever (ARC's issue #3821); ARC may also be about to make its pod."""
+
+    @pytest.mark.parametrize(
+        ("evidence", "expected"),
+        [
+            ({}, refused(Because.NO_POD, 60.0)),
+            ({"remains": seen_as("no-pod", NO_POD_SECONDS - 1)}, refused(Because.NO_POD, 1.0)),
+            ({"remains": seen_as("no-pod", NO_POD_SECONDS)}, DELETE),
+            ({"remains": seen_as("running", NO_POD_SECONDS)}, refused(Because.NO_POD, 60.0)),
+            ({"deletion": waited_for("NoPod", NO_POD_SECONDS - 1)}, refused(Because.NO_POD, 1.0)),
+            ({"deletion": waited_for("NoPod", NO_POD_SECONDS)}, DELETE),
+            ({"deletion": waited_for("JobUnknown", NO_POD_SECONDS)}, refused(Because.NO_POD, 60.0)),
+        ],
+        ids=[
+            "of which we learn now",
+            "for less than five minutes by the watch",
+            "for five minutes by the watch",
+            "of which the watch has seen a pod a moment ago",
+            "for less than five minutes by our own looks",
+            "for five minutes by our own looks",
+            "that waited for something else",
+        ],
+    )
+    def test_is_replaced_once_no_pod_was_seen_for_five_minutes(self, evidence, expected):
+        assert rule_on_object(lost(**evidence), runner_object(), None, circumstances()) == expected
+
+    @pytest.mark.parametrize(
+        ("evidence", "found", "around", "expected"),
+        [
+            ({"busy": True}, {}, {}, DELETE),
+            ({}, {"job_id": "8f-a1"}, {}, DELETE),
+            ({"job_id": 7}, {}, {}, refused(Because.JOB_IN_PROGRESS)),
+            ({}, {}, {"claimed": {"linux-1"}}, refused(Because.POD_CLAIMED)),
+            ({}, {"created_at": NOW - 1}, {}, refused(Because.WITHIN_GRACE, GRACE - 1)),
+        ],
+        ids=["seen busy", "with a job that nobody told of", "with a job in progress", "claimed", "too young"],
+    )
+    def test_has_no_process_and_every_other_guard(self, evidence, found, around, expected):
+        evidence = lost(remains=seen_as("no-pod", NO_POD_SECONDS), **evidence)
+        assert rule_on_object(evidence, runner_object(**found), None, circumstances(**around)) == expected
+
+    def test_of_which_a_job_may_run_is_held_while_a_pod_may_only_just_be_missing(self):
+        found = runner_object(job_id="8f-a1")
+        assert rule_on_object(lost(), found, None, circumstances()) == refused(Because.JOB_UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +314,54 @@ TERMINATING = Doubt(Because.TERMINATING)
 def test_an_object_that_is_terminating(evidence, since, finalizers, expected):
     found = runner_object(deleting_since=since, finalizers=finalizers)
     assert rule_on_object(evidence, found, pod_of_object(), circumstances()) == expected
+
+
+def test_five_minutes_without_a_pod_are_meant():
+    assert NO_POD_SECONDS == 300
+
+
+class TestADeletionOfSomebodyElses:
+    """ARC, or a person, had the object deleted; no guard of ours preceded that."""
+
+    @pytest.mark.parametrize(
+        ("watched", "since", "finalizers", "expected"),
+        [
+            (120, NOW - 120, (REGISTRATION_FINALIZER,), (Ruling.FREE, TERMINATING)),
+            (119, NOW - 9000, (REGISTRATION_FINALIZER,), (Ruling.UNDER_WAY, Doubt(Because.TERMINATING, 1.0))),
+            (9000, NOW - 119, (REGISTRATION_FINALIZER,), (Ruling.UNDER_WAY, Doubt(Because.TERMINATING, 1.0))),
+            (9000, NOW - 9000, (ARCS_OTHER_FINALIZER,), (Ruling.UNDER_WAY, TERMINATING)),
+        ],
+        ids=["for two minutes by both clocks", "not by the watch", "not by the cluster's clock", "ARC's own finalizer"],
+    )
+    def test_is_freed_when_the_watch_has_seen_it_terminating(self, watched, since, finalizers, expected):
+        found = runner_object(deleting_since=since, finalizers=finalizers)
+        evidence = lost(remains=seen_as("terminating", watched))
+        assert rule_on_object(evidence, found, pod_of_object(), circumstances()) == expected
+
+    @pytest.mark.parametrize(
+        ("evidence", "found", "around", "because"),
+        [
+            ({"job_id": 7}, {}, {}, Because.JOB_IN_PROGRESS),
+            ({}, {"job_id": "8f-a1"}, {}, Because.JOB_UNKNOWN),
+            ({"busy": True}, {}, {}, Because.SEEN_BUSY),
+            ({}, {}, {"claimed": {"linux-1"}}, Because.POD_CLAIMED),
+        ],
+        ids=["a job", "a job that nobody told of", "seen busy", "claimed"],
+    )
+    def test_is_not_finished_while_its_pod_may_work(self, evidence, found, around, because):
+        evidence = lost(remains=seen_as("terminating", 9000), **evidence)
+        found = runner_object(deleting_since=NOW - 9000, **found)
+        refusal = rule_on_object(evidence, found, pod_of_object(), circumstances(**around))
+        assert refusal == refused(because)
+
+    def test_is_freed_without_a_pod_whatever_job_its_object_names(self):
+        evidence = lost(remains=seen_as("terminating", 9000), busy=True)
+        found = runner_object(deleting_since=NOW - 9000, job_id="8f-a1")
+        assert rule_on_object(evidence, found, None, circumstances()) == (Ruling.FREE, TERMINATING)
+
+    def test_an_object_that_is_not_terminating_is_never_freed(self):
+        evidence = lost(remains=seen_as("terminating", 9000))
+        assert rule_on_object(evidence, runner_object(), pod_of_object(), circumstances()) == DELETE
 
 
 @pytest.mark.parametrize("ahead", [-86_400.0, -300.0, 300.0, 86_400.0])
