@@ -19,8 +19,8 @@ from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.house import House, furnished, open_house
-from jobs.replacement.circumstances import learn_of_its_job
 from jobs.replacement.errand import Remedy
+from jobs.replacement.job_lookup import learn_known_job
 from jobs.replacement.ledger import STILL_WAITING
 from jobs.replacement.replace import REPLACERS, replace_in_cluster
 from jobs.tell import ask_for_replacement
@@ -50,7 +50,7 @@ async def remediate_runner(house: House, installation_id: int, runner_id: int) -
             if await _is_claimed(house, installation, {evidence.name}):
                 await _fold(house, installation, evidence, _if_known(seen.made_room))
             elif runs_a_job(evidence, house.clock()):  # reported after its removal: the delivery of its end may be lost
-                await learn_of_its_job(house, installation, evidence)
+                await learn_known_job(house, installation, evidence)
             return "held"
         outcome = await _act(house, installation, evidence)
     if outcome == STILL_WAITING:

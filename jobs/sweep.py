@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ghapp.errors import (
@@ -17,11 +18,12 @@ from ghapp.errors import (
 from ghapp.health import absence
 from ghapp.health.absence import Told
 from ghapp.health.cadence import Purpose, left, next_sweep_in
+from ghapp.health.cluster.remains import RemainsKind
 from ghapp.health.demand import is_over
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.installation import Installation
 from ghapp.health.news import may_be_forgotten
-from ghapp.health.verdict import Limits, Reason, judge
+from ghapp.health.verdict import Limits, Reason, is_absent, judge
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.work import Work
@@ -29,6 +31,8 @@ from jobs.decide import decide
 from jobs.house import House, furnished, open_house
 from jobs.installations import warn_of_name
 from jobs.observe import Observation, Progress, ask_each, observe
+from jobs.replacement.job_lookup import learn_jobs
+from jobs.views.remains import observe_remains
 
 log = logger(__name__)
 
@@ -143,6 +147,7 @@ async def _record(
         look = absence.weighed(look, sampled, await _look_alone(house, installation, sampled))
     after = absence.surveyed(survey, look, began)
     records = {**known, **await house.runners.revise(installation.id, absence.folds(look, known, survey, began), known)}
+    records |= await _look_at_cluster(house, installation, records.values())
     looked = await _look_alone(house, installation, absence.unasked(records.values(), after, began, policy.evidence))
     at = house.clock()
     records |= await house.runners.revise(
@@ -162,6 +167,26 @@ async def _record(
         flaw=look.flaw or "",
         confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
     )
+
+
+async def _look_at_cluster(
+    house: House, installation: Installation, records: Iterable[Evidence]
+) -> dict[int, Evidence]:
+    """What the watch shows of the absent, and what GitHub says of their jobs where the cluster names them.
+
+    One of which nothing stands any more is not looked for again.
+    """
+    absent = [each for each in records if is_absent(each) and not _is_taken_down(each)]
+    folds = await observe_remains(house, installation, absent)
+    if not folds:
+        return {}
+    seen_there = await house.runners.revise(installation.id, folds)
+    await learn_jobs(house, installation, seen_there.values())
+    return await house.runners.some(installation.id, seen_there)
+
+
+def _is_taken_down(evidence: Evidence) -> bool:
+    return evidence.remains is not None and evidence.remains.kind is RemainsKind.NOTHING
 
 
 async def _look_alone(house: House, installation: Installation, runner_ids: list[int]) -> dict[int, Told]:
