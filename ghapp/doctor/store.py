@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
@@ -14,11 +14,16 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError,
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.looking import connected
+from ghapp.health.document import timestamp
 from ghapp.store import keys
+from ghapp.store.quarantine import Quarantine, UnreadableRecord
 
 GROUP = "redis"
 PINGS = 3
 PROBE_MILLISECONDS = 1000
+
+MOST_NAMED = 5
+"""Unreadable records that are named."""
 
 
 async def look(url: str) -> list[Finding]:
@@ -33,7 +38,32 @@ async def look(url: str) -> list[Finding]:
         with suppress(ResponseError):  # nor need a managed Redis tell
             told: Any = await redis.config_get("maxmemory-policy")
             policy = str(told.get("maxmemory-policy", policy))
-    return [*of_redis(url, milliseconds, info, policy), *of_writing(refusal)]
+        unreadable: list[UnreadableRecord] = []
+        with suppress(ResponseError):
+            unreadable = await Quarantine(redis).standing()
+    return [*of_redis(url, milliseconds, info, policy), *of_writing(refusal), *of_records(unreadable)]
+
+
+def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
+    """Whether all records can be read.
+
+    Args:
+        unreadable: those that a role could not read, and that were not written again since, the oldest first.
+    """
+    if not unreadable:
+        return [ok(GROUP, "records", "no unreadable record is known")]
+    named = [
+        f"{each.kind} {each.field} in {each.key}" if each.field else f"{each.kind} in {each.key}"
+        for each in unreadable[:MOST_NAMED]
+    ]
+    more = f" and {len(unreadable) - MOST_NAMED} more" if len(unreadable) > MOST_NAMED else ""
+    said = f"{len(unreadable)} unreadable since {timestamp(unreadable[0].found_at)}: {', '.join(named)}{more}"
+    fix = (
+        "run versions that are at most one release apart. The next sweep writes runners again, other records are "
+        "written when they change, and `ghapp resume` ends an unreadable pause or fuse; the bytes are kept in "
+        f"{keys.QUARANTINE}"
+    )
+    return [warning(GROUP, "records", said, fix)]
 
 
 def of_writing(refusal: ResponseError | None) -> list[Finding]:

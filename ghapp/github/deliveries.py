@@ -155,7 +155,7 @@ def decode(facts: bytes) -> Delivery:
     delivery may lack it.
 
     Raises:
-        msgspec.DecodeError: it is no delivery, or lacks what its event always has.
+        msgspec.DecodeError: it is no delivery, or an object in it lacks what such an object always has.
     """
     try:
         return _delivery.decode(facts)
@@ -172,10 +172,10 @@ def _known(shape: type[msgspec.Struct], value: Any) -> Any:
         if field.encode_name not in value:
             continue
         found = value[field.encode_name]
-        for part in get_args(field.type):
-            if isinstance(part, type) and issubclass(part, msgspec.Struct):
-                found = _known(part, found)
-        if field.required or _is_of(field.type, found):
+        nested = [each for each in get_args(field.type) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+        if nested and isinstance(found, dict):  # whatever it lacks: it must not vanish without a word
+            kept[field.encode_name] = _known(nested[0], found)
+        elif field.required or _is_of(field.type, found):
             kept[field.encode_name] = found
     return kept
 

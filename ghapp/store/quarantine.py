@@ -122,8 +122,8 @@ class Quarantine:
 class RecordReader(Generic[Record]):
     """Reads records of one kind, and sets the unreadable ones aside."""
 
-    def __init__(self, redis: Redis, codec: Codec[Record]) -> None:
-        self._codec, self._quarantine = codec, Quarantine(redis)
+    def __init__(self, redis: Redis, codec: Codec[Record], clock: Callable[[], float] = time.time) -> None:
+        self._codec, self._quarantine = codec, Quarantine(redis, clock)
 
     async def one(self, key: str, row: bytes | None, field: str = "") -> Record | None:
         """The record of a row at a key, or at a field of the hash there; None for no row, and for an unreadable one."""

@@ -64,7 +64,7 @@ class Runners:
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock, self._quarantine = redis, clock, Quarantine(redis, clock)
-        self._read, self._read_survey = RecordReader(redis, _evidence), RecordReader(redis, _surveys)
+        self._read, self._read_survey = RecordReader(redis, _evidence, clock), RecordReader(redis, _surveys)
         self._save: Any = redis.register_script(_SAVE)
 
     async def all(self, installation: int) -> dict[int, Evidence]:
