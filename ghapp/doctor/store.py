@@ -38,10 +38,14 @@ async def look(url: str) -> list[Finding]:
         with suppress(ResponseError):  # nor need a managed Redis tell
             told: Any = await redis.config_get("maxmemory-policy")
             policy = str(told.get("maxmemory-policy", policy))
+        fsync = ""
+        with suppress(ResponseError):
+            settings: Any = await redis.config_get("appendfsync")
+            fsync = str(settings.get("appendfsync", ""))
         unreadable: list[UnreadableRecord] = []
         with suppress(ResponseError):
             unreadable = await Quarantine(redis).standing()
-    return [*of_redis(url, milliseconds, info, policy), *of_writing(refusal), *of_records(unreadable)]
+    return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
 
 
 def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
@@ -81,7 +85,7 @@ def of_writing(refusal: ResponseError | None) -> list[Finding]:
     return [wrong(GROUP, "writing", said, fix)]
 
 
-def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str) -> list[Finding]:
+def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str, fsync: str = "") -> list[Finding]:
     """What its answers mean.
 
     Args:
@@ -89,11 +93,12 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         milliseconds: a round trip.
         info: its INFO; empty where it does not tell.
         policy: its maxmemory-policy; empty where it does not tell.
+        fsync: its appendfsync; empty where it does not tell.
     """
     used = int(str(info.get("used_memory", 0))) / 2**20
     found = [ok(GROUP, "answers", f"{info.get('redis_version', '?')} in {milliseconds:.1f} ms, {used:.0f} MiB used")]
     if str(info.get("aof_enabled")) == "1":
-        found.append(ok(GROUP, "persistence", "appendonly"))
+        found.append(_of_fsync(fsync))
     else:
         said = "appendonly is off" if "aof_enabled" in info else "appendonly is not told"
         fix = "set `appendonly yes`: a restart forgets who is lost, and deliveries that wait"
@@ -107,6 +112,20 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         fix = "use rediss:// and an ACL user: whoever writes there gives work to the workers"
         found.append(warning(GROUP, "transport", f"no TLS to {', '.join(far)}", fix))
     return found
+
+
+def _of_fsync(fsync: str) -> Finding:
+    """When a write is on the disk. The usual `everysec` is a choice, and its price is named."""
+    match fsync:
+        case "no":
+            fix = (
+                "set `appendfsync always` or `everysec`: half a minute of answered deliveries is lost with the machine"
+            )
+            return warning(GROUP, "persistence", "appendonly, and appendfsync is no", fix)
+        case "everysec":
+            said = "appendonly, appendfsync everysec: with the machine, up to 2 s of answered deliveries are lost"
+            return ok(GROUP, "persistence", said)
+    return ok(GROUP, "persistence", f"appendonly, appendfsync {fsync}" if fsync else "appendonly")
 
 
 async def _refusal(redis: Redis) -> ResponseError | None:

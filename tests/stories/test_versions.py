@@ -78,6 +78,12 @@ def failures(started):
                 yield json.loads(line)
 
 
+def successors_are_online(redis_url, installation, lost):
+    states, records, *_ = asyncio.run(found(redis_url, installation))
+    idle = [states[each.id] for each in records.values() if IDLE.name in each.labels and each.id not in lost]
+    return len(idle) >= IDLE.size and set(idle) == {State.HEALTHY}
+
+
 async def found(redis_url, installation):
     """The state of each runner, and what was given up or set aside."""
     redis = connect(redis_url)
@@ -134,7 +140,7 @@ def test_rolling_forth_and_back_under_load_loses_nothing(redis_url, redis, tmp_p
         left = rows_of_the_next_version(desk, installation)
         sandbox.control.quiet()
         assert wait_for(lambda: desk.xlen(keys.INBOX) == 0)
-
+        assert wait_for(lambda: successors_are_online(redis_url, installation, lost)), after[2].log
         account, asked = sandbox.control.account(), replaced(sandbox)
         states, records, given_up, aside = asyncio.run(found(redis_url, installation))
         for name in work.QUEUES:
