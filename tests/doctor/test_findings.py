@@ -301,3 +301,18 @@ def test_unreadable_records_are_named_and_the_first_few_of_many():
     assert all(
         (f"runner #{number} in ghapp:7:runners" in found.said) == (number < MOST_NAMED - 1) for number in range(7)
     )
+
+
+@pytest.mark.parametrize(
+    ("fsync", "status", "named"),
+    [
+        ("always", Status.OK, "always"),
+        ("everysec", Status.OK, "2 s"),
+        ("no", Status.WARNING, "no"),
+        ("", Status.OK, ""),
+    ],
+)
+def test_when_a_write_is_on_the_disk_is_told_with_what_it_costs(fsync, status, named):
+    found = {each.name: each for each in of_redis("redis://localhost", 1.0, {"aof_enabled": 1}, "noeviction", fsync)}
+    assert found["persistence"].status is status
+    assert named in found["persistence"].said

@@ -149,23 +149,10 @@ def test_a_field_of_another_type_is_no_runner():
         CODECS["runner"].decode(msgspec.msgpack.encode([*ONE[:11], "yesterday"]))
 
 
-async def spoil(redis, row):
-    """Put a row in place of every record."""
-    spared = {keys.names(ORG), keys.death_names(ORG), keys.COUNTERS, keys.event(samples.EVENT)}
-    for key in set(await redis.keys()) - {name.encode() for name in spared}:
-        match await redis.type(key):
-            case b"string":
-                await redis.set(key, row)
-            case b"hash":
-                for field in await redis.hkeys(key):
-                    if not key.startswith(b"ghapp:pods:") or field[1:2] == b"/":
-                        await redis.hset(key, field, row)
-
-
 @pytest.mark.parametrize("row", GARBAGE)
 async def test_no_read_fails_for_unreadable_records_and_what_protects_goes_on_protecting(redis, row):
     await samples.write(redis)
-    await spoil(redis, row)
+    await samples.spoil(redis, row)
     with pytest.raises(AssertionError, match="was not read"):
         await samples.read(redis)
     read = await samples.read(redis, samples.mint)
