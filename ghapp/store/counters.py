@@ -19,7 +19,7 @@ class Counters:
 
     async def add(self, metric: str, amount: float = 1, **labels: str) -> None:
         """Count. Labels come from closed sets or from configuration, never from a stranger's payload."""
-        await self._redis.hincrbyfloat(keys.COUNTERS, series(metric, labels), amount)
+        await self._redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), amount)
 
     async def all(self) -> dict[str, float]:
         """Every series, as `name{label="value"}`."""
@@ -29,11 +29,10 @@ class Counters:
 
 def count(redis: SyncRedis, metric: str, **labels: str) -> None:
     """Count one, where nothing is asynchronous."""
-    redis.hincrbyfloat(keys.COUNTERS, series(metric, labels), 1)
+    redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), 1)
 
 
-def series(metric: str, labels: Mapping[str, str]) -> str:
-    """The field of a counter: `name{label="value"}`."""
+def _series(metric: str, labels: Mapping[str, str]) -> str:
     pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
     return f"{metric}{{{pairs}}}" if pairs else metric
 

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Key, Record, UnreadableError
-from ghapp.store.counters import series
+from ghapp.store.counters import Counters
 
 log = logger(__name__)
 
@@ -34,19 +34,16 @@ MOST_BYTES = 65_536
 MOST_LOGGED = 10
 """Lines a read: a thousand unreadable records need no thousand lines."""
 
-TOTAL = "ghapp_unreadable_records_total"
-
 DIGEST_LENGTH = 32
 
 _SET_ASIDE = """
 local fresh = {}
-for i = 4, #ARGV, 3 do
+for i = 3, #ARGV, 3 do
     local place, digest, entry = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     local known = redis.call('HGET', KEYS[1], place)
     if not (known and string.sub(known, 1, #digest) == digest)
         and (known or redis.call('HLEN', KEYS[1]) < tonumber(ARGV[1])) then
         redis.call('HSET', KEYS[1], place, digest .. entry)
-        redis.call('HINCRBYFLOAT', KEYS[2], ARGV[3], 1)
         fresh[#fresh + 1] = place
     end
 end
@@ -80,7 +77,7 @@ class Quarantine:
     """The unreadable records of all installations."""
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
-        self._redis, self._clock = redis, clock
+        self._redis, self._clock, self._counters = redis, clock, Counters(redis)
         self._set_aside: Any = redis.register_script(_SET_ASIDE)
 
     async def set_aside(self, kind: str, key: str, rows: Mapping[str, bytes]) -> None:
@@ -90,12 +87,14 @@ class Quarantine:
         """
         if not rows:
             return
-        args: list[str | bytes | int] = [MOST, KEPT_SECONDS, series(TOTAL, {"kind": kind})]
+        args: list[str | bytes | int] = [MOST, KEPT_SECONDS]
         for field, row in rows.items():
             entry = UnreadableRecord(kind, key, field, self._clock(), row[:MOST_BYTES])
             args += [_place(key, field), _digest(row), _entries.encode(entry)]
         with suppress(ResponseError):
-            fresh = await self._set_aside(keys=[keys.QUARANTINE, keys.COUNTERS], args=args)
+            fresh = await self._set_aside(keys=[keys.QUARANTINE], args=args)
+            if fresh:
+                await self._counters.add("ghapp_unreadable_records_total", len(fresh), kind=kind)
             for place in fresh[:MOST_LOGGED]:
                 log.warning("unreadable record set aside", kind=kind, record=place.decode(errors="replace"))
 
