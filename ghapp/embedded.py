@@ -90,7 +90,7 @@ class EmbeddedRedis:
             "dir": str(self._folder),
             "save": "",
             "appendonly": "yes" if self._durable else "no",
-            "appendfsync": "everysec",
+            "appendfsync": "always",  # a delivery that was answered 202 survives the machine
             "loglevel": "warning",
             "logfile": str(self._folder / "redis.log"),
         }
@@ -118,7 +118,7 @@ def embedded_redis(folder: Path, *, durable: bool) -> Iterator[str]:
 
     Args:
         folder: made with mode 0700 when it is not there; holds the data.
-        durable: write every change to disk within a second, and read them back at the start.
+        durable: write every change to disk before it is answered, and read them back at the start.
 
     Raises:
         ConfigurationError: there is no binary, another one has the folder, or it does not start.

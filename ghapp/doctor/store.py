@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
@@ -14,11 +14,16 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError,
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.looking import connected
+from ghapp.health.document import timestamp
 from ghapp.store import keys
+from ghapp.store.quarantine import Quarantine, UnreadableRecord
 
 GROUP = "redis"
 PINGS = 3
 PROBE_MILLISECONDS = 1000
+
+MOST_NAMED = 5
+"""Unreadable records that are named."""
 
 
 async def look(url: str) -> list[Finding]:
@@ -33,7 +38,36 @@ async def look(url: str) -> list[Finding]:
         with suppress(ResponseError):  # nor need a managed Redis tell
             told: Any = await redis.config_get("maxmemory-policy")
             policy = str(told.get("maxmemory-policy", policy))
-    return [*of_redis(url, milliseconds, info, policy), *of_writing(refusal)]
+        fsync = ""
+        with suppress(ResponseError):
+            settings: Any = await redis.config_get("appendfsync")
+            fsync = str(settings.get("appendfsync", ""))
+        unreadable: list[UnreadableRecord] = []
+        with suppress(ResponseError):
+            unreadable = await Quarantine(redis).standing()
+    return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
+
+
+def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
+    """Whether all records can be read.
+
+    Args:
+        unreadable: those that a role could not read, and that were not written again since, the oldest first.
+    """
+    if not unreadable:
+        return [ok(GROUP, "records", "no unreadable record is known")]
+    named = [
+        f"{each.kind} {each.field} in {each.key}" if each.field else f"{each.kind} in {each.key}"
+        for each in unreadable[:MOST_NAMED]
+    ]
+    more = f" and {len(unreadable) - MOST_NAMED} more" if len(unreadable) > MOST_NAMED else ""
+    said = f"{len(unreadable)} unreadable since {timestamp(unreadable[0].found_at)}: {', '.join(named)}{more}"
+    fix = (
+        "run versions that are at most one release apart. The next sweep writes runners again, other records are "
+        "written when they change, and `ghapp resume` ends an unreadable pause or fuse; the bytes are kept in "
+        f"{keys.QUARANTINE}"
+    )
+    return [warning(GROUP, "records", said, fix)]
 
 
 def of_writing(refusal: ResponseError | None) -> list[Finding]:
@@ -51,7 +85,7 @@ def of_writing(refusal: ResponseError | None) -> list[Finding]:
     return [wrong(GROUP, "writing", said, fix)]
 
 
-def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str) -> list[Finding]:
+def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str, fsync: str = "") -> list[Finding]:
     """What its answers mean.
 
     Args:
@@ -59,11 +93,12 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         milliseconds: a round trip.
         info: its INFO; empty where it does not tell.
         policy: its maxmemory-policy; empty where it does not tell.
+        fsync: its appendfsync; empty where it does not tell.
     """
     used = int(str(info.get("used_memory", 0))) / 2**20
     found = [ok(GROUP, "answers", f"{info.get('redis_version', '?')} in {milliseconds:.1f} ms, {used:.0f} MiB used")]
     if str(info.get("aof_enabled")) == "1":
-        found.append(ok(GROUP, "persistence", "appendonly"))
+        found.append(_of_fsync(fsync))
     else:
         said = "appendonly is off" if "aof_enabled" in info else "appendonly is not told"
         fix = "set `appendonly yes`: a restart forgets who is lost, and deliveries that wait"
@@ -77,6 +112,20 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         fix = "use rediss:// and an ACL user: whoever writes there gives work to the workers"
         found.append(warning(GROUP, "transport", f"no TLS to {', '.join(far)}", fix))
     return found
+
+
+def _of_fsync(fsync: str) -> Finding:
+    """When a write is on the disk. The usual `everysec` is a choice, and its price is named."""
+    match fsync:
+        case "no":
+            fix = (
+                "set `appendfsync always` or `everysec`: half a minute of answered deliveries is lost with the machine"
+            )
+            return warning(GROUP, "persistence", "appendonly, and appendfsync is no", fix)
+        case "everysec":
+            said = "appendonly, appendfsync everysec: with the machine, up to 2 s of answered deliveries are lost"
+            return ok(GROUP, "persistence", said)
+    return ok(GROUP, "persistence", f"appendonly, appendfsync {fsync}" if fsync else "appendonly")
 
 
 async def _refusal(redis: Redis) -> ResponseError | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any, get_args
 from urllib.parse import parse_qs
 
 import msgspec
@@ -148,8 +149,43 @@ def encode(delivery: Delivery) -> bytes:
 
 
 def decode(facts: bytes) -> Delivery:
-    """A kept delivery."""
-    return _delivery.decode(facts)
+    """A kept delivery, written by this version, the one before or the one after.
+
+    Unknown fields are ignored. A field that is there in a form that this version does not know counts as absent, if a
+    delivery may lack it.
+
+    Raises:
+        msgspec.DecodeError: it is no delivery, or an object in it lacks what such an object always has.
+    """
+    try:
+        return _delivery.decode(facts)
+    except msgspec.ValidationError:
+        return msgspec.convert(_known(Delivery, msgspec.json.decode(facts)), Delivery)
+
+
+def _known(shape: type[msgspec.Struct], value: Any) -> Any:
+    """Those fields of an untyped value that have a form that `shape` knows, and those that it requires."""
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for field in msgspec.structs.fields(shape):
+        if field.encode_name not in value:
+            continue
+        found = value[field.encode_name]
+        nested = [each for each in get_args(field.type) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+        if nested and isinstance(found, dict):  # whatever it lacks: it must not vanish without a word
+            kept[field.encode_name] = _known(nested[0], found)
+        elif field.required or _is_of(field.type, found):
+            kept[field.encode_name] = found
+    return kept
+
+
+def _is_of(shape: Any, value: Any) -> bool:
+    try:
+        msgspec.convert(value, shape)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _form_payload(body: bytes) -> bytes:

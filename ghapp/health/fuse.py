@@ -40,10 +40,6 @@ class Position(StrEnum):
     PROVING = "proving"
     STOPPED = "stopped"
 
-    @classmethod
-    def _missing_(cls, value: object) -> Position:  # noqa: ARG003 - a later version's: whatever it means, do not act
-        return cls.STOPPED
-
 
 class FuseReason(StrEnum):
     """Why a fuse last changed its position."""
@@ -60,10 +56,8 @@ class FuseReason(StrEnum):
     """Nothing was asked for, so that nothing could be proven; the mass loss is past."""
     NOT_NEEDED = "NotNeeded"
     """It was stopped; since then nothing changed for a window, and no job waits for what is lost."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> FuseReason:  # noqa: ARG003 - a later version's
-        return cls.NONE
+    UNREADABLE = "Unreadable"
+    """Its record cannot be read; until a person resumes it, it stays stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +274,7 @@ def _prove(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
 
 def _settle(fuse: Fuse, pool: Tally, now: float, limits: FuseLimits) -> Fuse:
     """A stopped fuse waits for a person, unless nothing is left for him to decide."""
-    if pool.calm_seconds < limits.window_seconds:
+    if pool.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:
         return fuse
     if pool.waiting == 0:
         return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if pool.returned else FuseReason.NOT_NEEDED)

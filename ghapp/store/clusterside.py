@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.health.cluster.clusterside import BRIDGED_SECONDS, ClusterSide
+from ghapp.health.cluster.misfit import Because, Kind
+from ghapp.health.deaths.cause import Cause
 from ghapp.store import keys
+from ghapp.store.codec import DROPPED, Codec
+from ghapp.store.quarantine import RecordReader
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(ClusterSide).decode
+_sides = Codec("cluster-side", ClusterSide, unknown={Kind: DROPPED, Because: DROPPED, Cause: Cause.UNKNOWN})
 
 
 class ClusterSides:
     """Those of all installations."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._read = redis, RecordReader(redis, _sides)
 
     async def keep(self, installation: int, side: ClusterSide) -> None:
         """Record a look. It is forgotten when no other follows."""
-        await self._redis.set(keys.cluster_side(installation), _encode(side), ex=int(BRIDGED_SECONDS))
+        await self._redis.set(keys.cluster_side(installation), _sides.encode(side), ex=int(BRIDGED_SECONDS))
 
     async def of(self, installation: int) -> ClusterSide | None:
-        """What was left; None where nobody has looked for ten minutes."""
+        """What was left; None without a look in the last ten minutes, and for an unreadable record."""
         row: Any = await self._redis.get(keys.cluster_side(installation))
-        return None if row is None else _decode(row)
+        return await self._read.one(keys.cluster_side(installation), row)

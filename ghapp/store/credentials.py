@@ -10,7 +10,6 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -19,6 +18,7 @@ from redis.asyncio import Redis
 
 from ghapp.store import keys
 from ghapp.store.claims import Claims
+from ghapp.store.codec import Codec, UnreadableError
 
 SPARE_SECONDS = 300.0
 """A token that ends sooner is not given out: a sweep must not lose it half-way."""
@@ -45,8 +45,7 @@ class SharedToken(NamedTuple):
     minted_at: float
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(SharedToken).decode
+_tokens = Codec("installation-token", SharedToken)
 
 
 class Credentials:
@@ -83,14 +82,14 @@ class Credentials:
             return None
         try:
             opened = self._seal.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], str(installation).encode())
-        except InvalidTag:  # sealed with a key that has been changed since
-            return None
-        return _decode(opened)
+            return _tokens.decode(opened)
+        except (InvalidTag, ValueError, UnreadableError):  # sealed with a key that was changed since, or corrupt
+            return None  # never set aside: opened, it may be a token
 
     async def _keep(self, installation: int, token: SharedToken, expires_at: float) -> None:
         lasts = int((expires_at - token.minted_at - SPARE_SECONDS) * 1000)
         if lasts <= 0:
             return
         nonce = os.urandom(NONCE_BYTES)
-        sealed = nonce + self._seal.encrypt(nonce, _encode(token), str(installation).encode())
+        sealed = nonce + self._seal.encrypt(nonce, _tokens.encode(token), str(installation).encode())
         await self._redis.set(keys.credential(installation), sealed, px=lasts)

@@ -5,26 +5,25 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-import msgspec
-
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.record import DeadJob, Death
+from ghapp.store.codec import Codec
 
 MOST_LINES, LONGEST_LINE, MOST_CHARACTERS = 200, 2_000, 32_768
 """Of each log, its last lines."""
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Death).decode
+DEATHS = Codec(
+    "death",
+    Death,
+    unknown={Cause: Cause.UNKNOWN},
+    body=lambda row: zlib.decompress(row.partition(b"\0")[2]),
+)
 
 
 def row(dead: Death) -> bytes:
     """What is kept of a death. The name in clear, for the script; the rest deflated, for it is mostly log lines."""
     bounded = dead._replace(runner_log=_last(dead.runner_log), host_log=_last(dead.host_log))
-    return dead.runner_name.encode() + b"\0" + zlib.compress(_encode(bounded), 1)
-
-
-def death(found: bytes) -> Death:
-    """The death that a row keeps."""
-    return _decode(zlib.decompress(found.partition(b"\0")[2]))
+    return dead.runner_name.encode() + b"\0" + zlib.compress(DEATHS.encode(bounded), 1)
 
 
 def _last(lines: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.deaths.death import Cause, Death
 from ghapp.store import deathrows, keys
+from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
 MOST = 10_000
@@ -77,6 +78,7 @@ class Deaths:
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock = redis, clock
+        self._read = RecordReader(redis, deathrows.DEATHS)
         self._record: Any = redis.register_script(_RECORD)
         self._replace: Any = redis.register_script(_REPLACE)
 
@@ -123,7 +125,8 @@ class Deaths:
             row: Any = await self._redis.hget(key, death_id)
             if row is None:
                 return False
-            joined = deathrows.joined(deathrows.death(row), death)
+            known = await self._read.one(key, row, death_id)
+            joined = death if known is None else deathrows.joined(known, death)
             richer = deathrows.row(joined)
             if richer == row or await self._replace(keys=keyed, args=[death_id, row, richer, _is_clean(joined)]):
                 return True
@@ -157,11 +160,13 @@ class Deaths:
         return await self._deaths(installation, [each for each in ids if each in left][: max(0, most)])
 
     async def _deaths(self, installation: int, ids: Sequence[bytes]) -> list[Death]:
-        """Those that are still kept, in that order."""
+        """Those that are still kept and readable, in that order."""
         if not ids:
             return []
-        rows: Any = await self._redis.hmget(keys.deaths(installation), list(ids))
-        return [deathrows.death(row) for row in rows if row is not None]
+        key = keys.deaths(installation)
+        rows: Any = await self._redis.hmget(key, list(ids))
+        there = {death_id: row for death_id, row in zip(ids, rows, strict=True) if row is not None}
+        return [*(await self._read.many(key, there)).values()]
 
     def _oldest(self) -> float:
         return self._clock() - KEPT_SECONDS

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.health.demand import Job
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Job).decode
+_jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "queued"})
 
 OVER_SECONDS = 3600
 """How long an ended job is remembered: a late word of its beginning must not raise it from the dead, and whoever
@@ -41,21 +41,22 @@ class Demand:
     """The jobs of all installations. Deliveries may come twice and in any order."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._read = redis, RecordReader(redis, _jobs)
         self._tell: Any = redis.register_script(_TELL.replace("3600", str(OVER_SECONDS)))
 
     async def tell(self, installation: int, jobs: Iterable[Job]) -> None:
         """Record what is queued and running, and let go what is over."""
         args: list[str | bytes] = []
         for job in jobs:
-            args += [str(job.id), job.status, _encode(job)]
+            args += [str(job.id), job.status, _jobs.encode(job)]
         if args:
             await self._tell(keys=[keys.jobs(installation), keys.over(installation)], args=args)
 
     async def all(self, installation: int) -> list[Job]:
         """Every job that is not over."""
-        rows: Any = await self._redis.hvals(keys.jobs(installation))
-        return [_decode(row) for row in rows]
+        key = keys.jobs(installation)
+        rows: Any = await self._redis.hgetall(key)
+        return [*(await self._read.many(key, rows)).values()]
 
     async def forget(self, installation: int, jobs: Iterable[Job]) -> None:
         """Their end was never told, and must have come. Whoever changed meanwhile is told of again, or next time."""
@@ -65,9 +66,10 @@ class Demand:
 
     async def one(self, installation: int, job_id: int) -> Job | None:
         """A job that is queued or running, or was over within the last hour; None when nobody told of it."""
+        key, over_key, field = keys.jobs(installation), f"{keys.over(installation)}:{job_id}", str(job_id)
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hget(keys.jobs(installation), str(job_id))
-            pipe.get(f"{keys.over(installation)}:{job_id}")
+            pipe.hget(key, field)
+            pipe.get(over_key)
             present, over = await pipe.execute()
-        row = present or over
-        return None if row is None or row == _UNTOLD else _decode(row)
+        found = await self._read.one(key, present, field)
+        return found or await self._read.one(over_key, None if over == _UNTOLD else over)

@@ -12,6 +12,8 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 MOST = 10_000
 """Events kept for each installation."""
@@ -35,21 +37,20 @@ class Outgoing(NamedTuple):
     event: bytes
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Outgoing).decode
+_outgoing = Codec("outgoing-event", Outgoing)
 
 
 class Events:
     """The events of all installations, and the outbox."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._read = redis, RecordReader(redis, _outgoing)
         self._append: Any = redis.register_script(_APPEND)
 
     async def append(self, installation: int, event: Mapping[str, Any], send_to_pool: str | None) -> bool:
         """Record an event, and put it in the outbox when its pool has a url; False when its id was there before."""
         body = msgspec.json.encode(event)
-        outgoing = _encode(Outgoing(installation, send_to_pool, body)) if send_to_pool is not None else b""
+        outgoing = _outgoing.encode(Outgoing(installation, send_to_pool, body)) if send_to_pool is not None else b""
         event_id = str(event["id"])
         fresh = await self._append(
             keys=[keys.event(event_id), keys.events(installation), keys.OUTBOX], args=[event_id, body, MOST, outgoing]
@@ -87,9 +88,12 @@ class Events:
         return {event_id for event_id, there in zip(event_ids, answers, strict=True) if not there}
 
     async def outgoing(self, event_id: str) -> Outgoing | None:
-        """What is still to be accepted under that id."""
+        """What is still to be accepted under that id. An unreadable record leaves the outbox: it can never be sent."""
         row: Any = await self._redis.hget(keys.OUTBOX, event_id)
-        return _decode(row) if row is not None else None
+        found = await self._read.one(keys.OUTBOX, row, event_id)
+        if row is not None and found is None:
+            await self._redis.hdel(keys.OUTBOX, event_id)
+        return found
 
     async def accepted(self, event_id: str) -> None:
         """The pool's url has it."""

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
-from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, Position, resume
+from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.store import keys
+from ghapp.store.codec import Codec, Record
+from ghapp.store.quarantine import RecordReader
 
 log = logger(__name__)
 
 WHOLE_ORG = WHOLE_INSTALLATION
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_fuse = msgspec.msgpack.Decoder(Fuse).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,14 @@ class Resumption:
         return bool(self.ended or self.proving)
 
 
-_decode_pause = msgspec.msgpack.Decoder(Pause).decode
+_fuses = Codec("fuse", Fuse, unknown={Position: Position.STOPPED, FuseReason: FuseReason.NONE})
+_pauses = Codec("pause", Pause)
+
+UNREADABLE_FUSE = Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE)
+"""What an unreadable fuse is read as: nothing is let through until a person resumes it."""
+
+UNREADABLE_PAUSE = Pause(who="unknown", why="The record of this pause is unreadable.", at=0.0)
+"""What an unreadable pause is read as: it lasts until a person resumes."""
 
 _SAVE = """
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
@@ -56,28 +61,29 @@ class Fuses:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read_fuses, self._read_pauses = RecordReader(redis, _fuses), RecordReader(redis, _pauses)
         self._save: Any = redis.register_script(_SAVE)
 
     async def all(self, installation: int) -> dict[str, Fuse]:
-        """Every fuse that ever turned, by pool; the others are closed."""
-        rows: Any = await self._redis.hgetall(keys.fuses(installation))
-        return {pool.decode(): _decode_fuse(row) for pool, row in rows.items()}
+        """Every fuse that ever turned, by pool; the others are closed. An unreadable one is stopped."""
+        return await _all(self._redis, keys.fuses(installation), self._read_fuses, UNREADABLE_FUSE)
 
     async def save(self, installation: int, pool: str, before: Fuse | None, after: Fuse) -> bool:
         """Record a turn; False when the fuse is not what it was, and nothing was recorded."""
-        row: Any = await self._redis.hget(keys.fuses(installation), pool)
-        if (_decode_fuse(row) if row is not None else None) != before:  # as values: an older version wrote fewer fields
+        key = keys.fuses(installation)
+        row: Any = await self._redis.hget(key, pool)
+        known = None if row is None else await self._read_fuses.one(key, row, pool) or UNREADABLE_FUSE
+        if known != before:  # as values: other versions write other bytes
             return False
-        return bool(await self._save(keys=[keys.fuses(installation)], args=[pool, row or b"", _encode(after)]))
+        return bool(await self._save(keys=[key], args=[pool, row or b"", _fuses.encode(after)]))
 
     async def pauses(self, installation: int) -> dict[str, Pause]:
-        """Every pause, by pool; `WHOLE_ORG` for the org's."""
-        rows: Any = await self._redis.hgetall(keys.pauses(installation))
-        return {pool.decode(): _decode_pause(row) for pool, row in rows.items()}
+        """Every pause, by pool; `WHOLE_ORG` for the org's. An unreadable one is a pause."""
+        return await _all(self._redis, keys.pauses(installation), self._read_pauses, UNREADABLE_PAUSE)
 
     async def pause(self, installation: int, pool: str, pause: Pause) -> None:
         """Stop remediation in a pool, or in the whole org."""
-        await self._redis.hset(keys.pauses(installation), pool, _encode(pause))
+        await self._redis.hset(keys.pauses(installation), pool, _pauses.encode(pause))
 
     async def unpause(self, installation: int, pool: str) -> bool:
         """Let it go on; False when it was not paused."""
@@ -110,3 +116,11 @@ class Fuses:
         for name in sorted({*ended, *proving}):
             log.info("resumed", installation=installation.id, org=installation.org, pool=name, by=by)
         return Resumption(ended, proving)
+
+
+async def _all(redis: Redis, key: str, read: RecordReader[Record], substitute: Record) -> dict[str, Record]:
+    """The records of a hash, by pool; the substitute for each unreadable one."""
+    rows: Any = await redis.hgetall(key)
+    by_pool = {pool.decode(): row for pool, row in rows.items()}
+    records = await read.many(key, by_pool)
+    return {pool: records.get(pool, substitute) for pool in by_pool}

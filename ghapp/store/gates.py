@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.health.rollout.rounds import Round
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Round).decode
+_rounds = Codec("round", Round)
 
 
 class Gates:
     """The rounds of all installations. Whoever writes holds the claim `gate` of that installation."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._read = redis, RecordReader(redis, _rounds)
 
     async def rounds(self, installation: int) -> dict[str, Round]:
         """The last round of each shard that ever had one, by place (`rounds.place_of`)."""
         rows: Any = await self._redis.hgetall(keys.gates(installation))
-        return {place.decode(): _decode(row) for place, row in rows.items()}
+        return await self._read.many(keys.gates(installation), {place.decode(): row for place, row in rows.items()})
 
     async def keep(self, installation: int, place: str, begun: Round) -> None:
         """Record a round, in place of the last one there."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hset(keys.gates(installation), place, _encode(begun))
+            pipe.hset(keys.gates(installation), place, _rounds.encode(begun))
             pipe.expire(keys.gates(installation), KEPT_SECONDS)
             await pipe.execute()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import WatchError
 
 from ghapp.health.installation import Installation, known_as, named_by
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Installation).decode
+_installations = Codec("installation", Installation)
 
 Rows = dict[int, Installation]
 
@@ -29,16 +29,19 @@ class Installations:
 
     def __init__(self, redis: Redis, named: Mapping[str, int] | None = None) -> None:
         self._redis, self._named = redis, named
+        self._read = RecordReader(redis, _installations)
 
     async def all(self) -> list[Installation]:
         """Every known installation, by id."""
         rows: Any = await self._redis.hgetall(keys.INSTALLATIONS)
-        return sorted((self._read(row) for row in rows.values()), key=lambda installation: installation.id)
+        records = await self._read.many(keys.INSTALLATIONS, rows)
+        return sorted(map(self._by_name, records.values()), key=lambda installation: installation.id)
 
     async def one(self, installation: int) -> Installation | None:
         """An installation by its id."""
         row: Any = await self._redis.hget(keys.INSTALLATIONS, str(installation))
-        return self._read(row) if row is not None else None
+        record = await self._read.one(keys.INSTALLATIONS, row, str(installation))
+        return None if record is None else self._by_name(record)
 
     async def of(self, org: str) -> Installation | None:
         """An installation by any of its own names, whatever its case."""
@@ -46,7 +49,9 @@ class Installations:
 
     async def put(self, installation: Installation) -> Installation:
         """Record what GitHub says of one installation; as what it is known."""
-        rows = await self._revise(lambda known: {**known, installation.id: self._known_as(installation, known)})
+        rows = await self._revise(
+            lambda known: {**known, installation.id: self._known_as(installation, known)}, keep_unreadable=True
+        )
         return rows[installation.id]
 
     async def replace_all(self, installations: Iterable[Installation]) -> list[Installation]:
@@ -59,27 +64,31 @@ class Installations:
                 seen[each.id] = self._known_as(each, seen)
             return {each.id: seen[each.id] for each in told}
 
-        return [*(await self._revise(revise)).values()]
+        return [*(await self._revise(revise, keep_unreadable=False)).values()]
 
     def _known_as(self, told: Installation, known: Rows) -> Installation:
         return known_as(told, known.values(), self._named or {})
 
-    def _read(self, row: bytes) -> Installation:
-        return _decode(row) if self._named is None else named_by(_decode(row), self._named)
+    def _by_name(self, record: Installation) -> Installation:
+        return record if self._named is None else named_by(record, self._named)
 
-    async def _revise(self, change: Callable[[Rows], Rows]) -> Rows:
+    async def _revise(self, change: Callable[[Rows], Rows], *, keep_unreadable: bool) -> Rows:
         """Write what becomes of all records, unless another process was faster: then see what it wrote, and again."""
         async with self._redis.pipeline(transaction=True) as pipe:
             while True:
                 try:
                     await pipe.watch(keys.INSTALLATIONS)
                     before: Any = await pipe.hgetall(keys.INSTALLATIONS)
-                    known = {each.id: each for each in map(_decode, before.values())}
+                    records, unreadable = _installations.decode_all(before)
+                    known = {each.id: each for each in records.values()}
                     after = change(known)
                     pipe.multi()  # type: ignore[no-untyped-call]
                     pipe.delete(keys.INSTALLATIONS)
-                    if after:
-                        rows = {str(each): _encode(installation) for each, installation in after.items()}
+                    rows: dict[bytes | str, bytes] = {**unreadable} if keep_unreadable else {}
+                    for each, record in after.items():
+                        rows.pop(str(each).encode(), None)
+                        rows[str(each)] = _installations.encode(record)
+                    if rows:
                         pipe.hset(keys.INSTALLATIONS, mapping=rows)  # type: ignore[arg-type]
                     await pipe.execute()
                 except WatchError:

@@ -41,6 +41,9 @@ PROBE = "ghapp:probe"
 COUNTERS = "ghapp:counters"
 """hash: metric and labels → number. Bounded by the labels, which come from closed sets and pool names."""
 
+QUARANTINE = "ghapp:quarantine"
+"""hash: key and field → UnreadableRecord, bytes that are no record. At most 1,000; expires after a week."""
+
 
 def seen(hour: int) -> str:
     """set: GUIDs of deliveries whose effects were stored in that hour; expires after three days."""

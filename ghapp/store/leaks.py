@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.health.leaks.leak import Memory
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 86_400
 """After the last tick. Clocks are worth nothing after minutes; what is half done is worth finishing."""
@@ -56,9 +57,8 @@ class Tick(NamedTuple):
     strangers: int = 0
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Tick).decode
-_decode_orphan = msgspec.msgpack.Decoder(Orphan).decode
+_ticks = Codec("reaper-tick", Tick)
+_orphans = Codec("orphan", Orphan)
 
 
 class Leaks:
@@ -66,26 +66,28 @@ class Leaks:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read_tick, self._read_orphans = RecordReader(redis, _ticks), RecordReader(redis, _orphans)
         self._begin: Any = redis.register_script(_BEGIN)
 
     async def last(self, installation: int) -> Tick:
-        """The last tick; an empty one before the first, and a day after the last."""
+        """The last tick; an empty one before the first, a day after the last, and for an unreadable record."""
         row: Any = await self._redis.get(keys.leaks(installation))
-        return Tick() if row is None else _decode(row)
+        return await self._read_tick.one(keys.leaks(installation), row) or Tick()
 
     async def remember(self, installation: int, tick: Tick) -> None:
         """Record how a tick went."""
-        await self._redis.set(keys.leaks(installation), _encode(tick), ex=KEPT_SECONDS)
+        await self._redis.set(keys.leaks(installation), _ticks.encode(tick), ex=KEPT_SECONDS)
 
     async def begin(self, installation: int, orphan: Orphan) -> bool:
         """Record that a pod's deletion is about to be asked for; False, and nothing, when too many are unfinished."""
-        args: list[str | bytes | int] = [orphan.uid, _encode(orphan), MOST_BEGUN, KEPT_SECONDS]
+        args: list[str | bytes | int] = [orphan.uid, _orphans.encode(orphan), MOST_BEGUN, KEPT_SECONDS]
         return bool(await self._begin(keys=[keys.orphans(installation)], args=args))
 
     async def begun(self, installation: int) -> list[Orphan]:
         """Those that were begun and are not done, oldest first."""
-        rows: Any = await self._redis.hvals(keys.orphans(installation))
-        return sorted((_decode_orphan(row) for row in rows), key=lambda each: (each.found_at, each.uid))
+        rows: Any = await self._redis.hgetall(keys.orphans(installation))
+        records = await self._read_orphans.many(keys.orphans(installation), rows)
+        return sorted(records.values(), key=lambda each: (each.found_at, each.uid))
 
     async def done(self, installation: int, orphan: Orphan) -> None:
         """All is done about it, or it is left alone."""

@@ -9,10 +9,11 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 
 class Page(NamedTuple):
@@ -22,36 +23,44 @@ class Page(NamedTuple):
     body: bytes
 
 
-class _Kept(NamedTuple):
+class StoredPage(NamedTuple):
+    """A page as it is stored. Fields are only ever appended."""
+
     token: str
     etag: str
     deflated: bytes
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Kept).decode
+_pages = Codec("page", StoredPage)
 
 
 class Pages:
     """Pages of all installations."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._read = redis, RecordReader(redis, _pages)
 
     async def of(self, installation: int, token: str) -> dict[int, Page]:
-        """The pages that this token (its fingerprint) was given, by number from 1."""
-        rows: Any = await self._redis.hgetall(keys.pages(installation))
-        kept = {int(number): _decode(row) for number, row in rows.items()}
-        return {
-            number: Page(row.etag, zlib.decompress(row.deflated)) for number, row in kept.items() if row.token == token
-        }
+        """The readable pages that this token (its fingerprint) was given, by number from 1."""
+        key = keys.pages(installation)
+        rows: Any = await self._redis.hgetall(key)
+        pages, corrupt = {}, {}
+        for number, stored in (await self._read.many(key, rows)).items():
+            if stored.token != token:
+                continue
+            try:
+                pages[int(number)] = Page(stored.etag, zlib.decompress(stored.deflated))
+            except zlib.error:
+                corrupt[number] = rows[number]
+        await self._read.set_aside(key, corrupt)
+        return pages
 
     async def keep(self, installation: int, token: str, changed: Mapping[int, Page], last: int) -> None:
         """Keep the pages that changed, and forget those behind the last."""
         known: Any = await self._redis.hkeys(keys.pages(installation))
         behind = [row for row in known if int(row) > last]
         rows = {
-            str(number): _encode(_Kept(token, page.etag, zlib.compress(page.body, 1)))
+            str(number): _pages.encode(StoredPage(token, page.etag, zlib.compress(page.body, 1)))
             for number, page in changed.items()
         }
         async with self._redis.pipeline(transaction=False) as pipe:

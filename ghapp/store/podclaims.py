@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import PodClaimsFullError
 from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 MOST = 10_000
 """Claims kept for each installation."""
@@ -19,8 +20,7 @@ MOST = 10_000
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 86_400.0
 """How long a claim may be asked for."""
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(PodClaim).decode
+_claims = Codec("pod-claim", PodClaim)
 
 LEEWAY_SECONDS = 3_600.0
 """How much longer one that has run out is kept: a clock that jumped must not wipe what others still go by."""
@@ -45,8 +45,12 @@ return 1
 
 _ALL = """
 local found = {}
-for _, pod in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf')) do
-    found[#found + 1] = redis.call('HGET', KEYS[1], pod)
+local live = redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'WITHSCORES')
+for i = 1, #live, 2 do
+    local row = redis.call('HGET', KEYS[1], live[i])
+    if row then
+        for _, each in ipairs({live[i], live[i + 1], row}) do found[#found + 1] = each end
+    end
 end
 return found
 """
@@ -61,7 +65,7 @@ class PodClaims:
     """
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
-        self._redis, self._clock = redis, clock
+        self._redis, self._clock, self._read = redis, clock, RecordReader(redis, _claims)
         self._claim: Any = redis.register_script(_CLAIM)
         self._all: Any = redis.register_script(_ALL)
 
@@ -80,7 +84,7 @@ class PodClaims:
         args: list[str | bytes | float] = [
             now,
             pod,
-            _encode(claim),
+            _claims.encode(claim),
             claim.expires_at,
             MOST,
             kept_for,
@@ -101,13 +105,19 @@ class PodClaims:
 
     async def all(self, installation: int, now: float) -> list[PodClaim]:
         """Every claim that holds at `now`; nothing is deleted, for `now` is somebody's clock."""
-        rows: Any = await self._all(keys=_keys(installation), args=[now])
-        return [_decode(row) for row in rows]
+        return await self._held(installation, f"({now}")
 
     async def kept(self, installation: int) -> list[PodClaim]:
         """Every claim as it is kept, and perhaps run out: for whoever remembers them, and judges by a later `now`."""
-        rows: Any = await self._redis.hvals(keys.pod_claims(installation))
-        return [_decode(row) for row in rows]
+        return await self._held(installation, "-inf")
+
+    async def _held(self, installation: int, after: str) -> list[PodClaim]:
+        """Claims that run out after a time. One whose record is unreadable still protects the pod of its name."""
+        found: Any = await self._all(keys=_keys(installation), args=[after])
+        expiries = {pod.decode(): float(expires_at) for pod, expires_at in zip(found[::3], found[1::3], strict=True)}
+        rows = dict(zip(expiries, found[2::3], strict=True))
+        records = await self._read.many(keys.pod_claims(installation), rows)
+        return [records.get(pod) or PodClaim(pod, pod, None, expiry) for pod, expiry in expiries.items()]
 
 
 def _keys(installation: int) -> list[str]:

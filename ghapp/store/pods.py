@@ -7,14 +7,15 @@ An object that is not called as its runner is found by a row of its runner's nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.health.cluster.pod import EphemeralRunner, Pod
 from ghapp.store import keys
+from ghapp.store.codec import Codec, Record
+from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 7 * 86_400
 """A view that nobody has refreshed for a week goes."""
@@ -23,9 +24,13 @@ _PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED = "at", "objects-at", "ahead", "objects-l
 _SERVED = "objects-served"
 _POD, _OBJECT, _BEARER = "p/", "o/", "r/"
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode_pod = msgspec.msgpack.Decoder(Pod).decode
-_decode_object = msgspec.msgpack.Decoder(EphemeralRunner).decode
+
+def _body(row: bytes) -> bytes:
+    return row.split(b"\0", 2)[2]
+
+
+_pods = Codec("pod", Pod, body=_body)
+_objects = Codec("ephemeralrunner", EphemeralRunner, body=_body)
 
 _REPLACE = """
 local kinds, kept = ARGV[1], ARGV[2]
@@ -122,6 +127,7 @@ class Pods:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read_pods, self._read_objects = RecordReader(redis, _pods), RecordReader(redis, _objects)
         self._replace: Any = redis.register_script(_REPLACE)
         self._put: Any = redis.register_script(_PUT)
         self._drop: Any = redis.register_script(_DROP)
@@ -193,8 +199,8 @@ class Pods:
         if pods_at is None or objects_at is None:
             return None
         return Seen(
-            {name: _decode_pod(_body(row)) for name, row in _of_kind(rows, _POD)},
-            {name: _decode_object(_body(row)) for name, row in _of_kind(rows, _OBJECT)},
+            await self._of(namespace, _POD, self._read_pods, rows),
+            await self._of(namespace, _OBJECT, self._read_objects, rows),
             min(float(pods_at), float(objects_at)),
             float(rows.get(_AHEAD.encode(), 0.0)),
             _lists_objects(rows.get(_LISTED.encode()), rows.get(_SERVED.encode())),
@@ -240,14 +246,15 @@ class Pods:
     async def known(self, namespace: str) -> list[Pod]:
         """The pods that were recorded last, however long ago: whoever watches now begins with what was seen before."""
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
-        return [_decode_pod(_body(row)) for _, row in _of_kind(rows, _POD)]
+        return [*(await self._of(namespace, _POD, self._read_pods, rows)).values()]
 
-
-def _of_kind(rows: dict[bytes, bytes], prefix: str) -> Iterator[tuple[str, bytes]]:
-    """Rows of pods, or of objects, by name."""
-    for field, row in rows.items():
-        if field.startswith(prefix.encode()):
-            yield field.decode()[len(prefix) :], row
+    async def _of(
+        self, namespace: str, prefix: str, read: RecordReader[Record], rows: Mapping[bytes, bytes]
+    ) -> dict[str, Record]:
+        """The readable records of pods, or of objects, by name."""
+        own = {field: row for field, row in rows.items() if field.startswith(prefix.encode())}
+        found = await read.many(keys.pods(namespace), own)
+        return {field.decode()[len(prefix) :]: record for field, record in found.items()}
 
 
 def _lists_objects(listed: bytes | None, served: bytes | None) -> bool:
@@ -267,8 +274,6 @@ def _bearer(seen: Pod | EphemeralRunner) -> str:
 
 
 def _row(seen: Pod | EphemeralRunner) -> bytes:
-    return f"{seen.uid}\0{seen.version}\0".encode() + _encode(seen)
-
-
-def _body(row: bytes) -> bytes:
-    return row.split(b"\0", 2)[2]
+    return f"{seen.uid}\0{seen.version}\0".encode() + (
+        _pods.encode(seen) if isinstance(seen, Pod) else _objects.encode(seen)
+    )

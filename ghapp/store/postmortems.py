@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
 SAID_SECONDS = 86_400
@@ -22,24 +23,23 @@ class PostedMortem(NamedTuple):
     digest: str
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(PostedMortem).decode
+_posted = Codec("post-mortem", PostedMortem)
 
 
 class PostMortems:
     """The post-mortems of all installations; a death goes by an id that is its own alone."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._read = redis, RecordReader(redis, _posted)
 
     async def posted(self, death_id: str) -> PostedMortem | None:
         """What tells of a death; None when nothing does, as far as we know."""
         row: Any = await self._redis.get(keys.post_mortem(death_id))
-        return None if row is None else _decode(row)
+        return await self._read.one(keys.post_mortem(death_id), row)
 
     async def post(self, death_id: str, posted: PostedMortem) -> None:
         """Record what tells of a death."""
-        await self._redis.set(keys.post_mortem(death_id), _encode(posted), ex=KEPT_SECONDS)
+        await self._redis.set(keys.post_mortem(death_id), _posted.encode(posted), ex=KEPT_SECONDS)
 
     async def is_unsaid(self, installation: int, what: str) -> bool:
         """Whether this was not said of an installation in the last day; it counts as said from now on."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.posting import Head, Posted, Setback, Standing, newer
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 ATTEMPTS = 20
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode_posted = msgspec.msgpack.Decoder(Posted).decode
-_decode_head = msgspec.msgpack.Decoder(Head).decode
-_decode_setback = msgspec.msgpack.Decoder(Setback).decode
+_posted = Codec("posted-report", Posted)
+_heads = Codec("report-head", Head)
+_setbacks = Codec("report-setback", Setback)
 
 _REPLACE = """
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
@@ -30,22 +30,24 @@ class Reports:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read_posted, self._read_head = RecordReader(redis, _posted), RecordReader(redis, _heads)
+        self._read_setback = RecordReader(redis, _setbacks)
         self._replace: Any = redis.register_script(_REPLACE)
 
     async def standing(self, installation: int) -> Standing:
         """All that is known."""
-        row: Any = await self._redis.hgetall(keys.report(installation))
-        posted, head, setback = (row.get(name) for name in (b"posted", b"head", b"setback"))
+        key = keys.report(installation)
+        row: Any = await self._redis.hgetall(key)
         return Standing(
-            None if posted is None else _decode_posted(posted),
-            None if head is None else _decode_head(head),
-            None if setback is None else _decode_setback(setback),
+            await self._read_posted.one(key, row.get(b"posted"), "posted"),
+            await self._read_head.one(key, row.get(b"head"), "head"),
+            await self._read_setback.one(key, row.get(b"setback"), "setback"),
         )
 
     async def posted(self, installation: int, posted: Posted) -> None:
         """Record what was posted; whatever kept us from it is over."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hset(keys.report(installation), "posted", _encode(posted))
+            pipe.hset(keys.report(installation), "posted", _posted.encode(posted))
             pipe.hdel(keys.report(installation), "setback")
             await pipe.execute()
 
@@ -54,9 +56,10 @@ class Reports:
         key = keys.report(installation)
         for _ in range(ATTEMPTS):
             row: Any = await self._redis.hget(key, "posted")
-            if row is None:
+            posted = await self._read_posted.one(key, row, "posted")
+            if posted is None:  # nothing was, or nobody knows what: it is posted anyhow
                 return
-            again = _encode(_decode_posted(row)._replace(digest=""))
+            again = _posted.encode(posted._replace(digest=""))
             if await self._replace(keys=[key], args=["posted", row, again]):
                 return
         raise _too_busy(ATTEMPTS)
@@ -66,8 +69,8 @@ class Reports:
         key = keys.report(installation)
         for _ in range(ATTEMPTS):
             row: Any = await self._redis.hget(key, "head")
-            head = newer(None if row is None else _decode_head(row), told)
-            if await self._replace(keys=[key], args=["head", row or b"", _encode(head)]):
+            head = newer(await self._read_head.one(key, row, "head"), told)
+            if await self._replace(keys=[key], args=["head", row or b"", _heads.encode(head)]):
                 return head
         raise _too_busy(ATTEMPTS)
 
@@ -78,7 +81,7 @@ class Reports:
     async def put_off(self, installation: int, setback: Setback) -> bool:
         """Record what keeps us from posting; whether it is another reason than before."""
         before = (await self.standing(installation)).setback
-        await self._redis.hset(keys.report(installation), "setback", _encode(setback))
+        await self._redis.hset(keys.report(installation), "setback", _setbacks.encode(setback))
         return before is None or before[:2] != setback[:2]
 
     async def try_again(self, installation: int) -> None:

@@ -6,24 +6,29 @@ latest version (`save` compares), and `revise` reads again and folds again where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.health.cluster.remains import RemainsKind
 from ghapp.health.evidence import Evidence, Fold, Survey
 from ghapp.store import keys
+from ghapp.store.codec import DROPPED, Codec
+from ghapp.store.quarantine import Quarantine, RecordReader
 
 CHUNK = 500
 """Records a script call: about 100 KB, a millisecond or two of Redis' one thread."""
 
 ATTEMPTS = 20
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Evidence).decode
-_decode_survey = msgspec.msgpack.Decoder(Survey).decode
+ABANDONED_SECONDS = 86_400
+"""How long an unreadable record is kept that no sweep writes again: as long as the record of a runner that left."""
+
+_evidence = Codec("runner", Evidence, unknown={RemainsKind: DROPPED})
+_surveys = Codec("survey", Survey)
 
 _SAVE = """
 local refused = {}
@@ -48,21 +53,33 @@ Change = tuple[Evidence | None, bytes, Evidence | None]
 
 
 class Runners:
-    """The runners of all installations."""
+    """The runners of all installations.
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+    An unreadable record is left out of every read. To `revise` its runner is unknown, and its bytes are replaced.
+
+    Args:
+        redis: where they are kept.
+        clock: epoch seconds; it says for how long a record has been unreadable.
+    """
+
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+        self._redis, self._clock, self._quarantine = redis, clock, Quarantine(redis, clock)
+        self._read, self._read_survey = RecordReader(redis, _evidence, clock), RecordReader(redis, _surveys)
         self._save: Any = redis.register_script(_SAVE)
 
     async def all(self, installation: int) -> dict[int, Evidence]:
         """Every known runner, by id."""
         rows: Any = await self._redis.hgetall(keys.runners(installation))
-        return {int(runner_id): _decode(row) for runner_id, row in rows.items()}
+        by_id = {int(runner_id): row for runner_id, row in rows.items()}
+        records = await self._read.many(keys.runners(installation), by_id)
+        if len(records) < len(by_id):
+            await self._forget_abandoned(installation, {each: by_id[each] for each in by_id if each not in records})
+        return records
 
     async def some(self, installation: int, ids: Iterable[int]) -> dict[int, Evidence]:
         """Those of the asked that are known, by id."""
         rows = await self._rows(installation, list(ids))
-        return {runner_id: _decode(row) for runner_id, row in rows.items()}
+        return await self._read.many(keys.runners(installation), rows)
 
     async def ids_of(self, installation: int, names: Iterable[str]) -> dict[str, int]:
         """The latest known id that bears each name."""
@@ -86,7 +103,9 @@ class Runners:
             The records as they stand now, of those that are known.
         """
         records = dict(known) if known is not None else await self.some(installation, folds)
-        stored = {runner_id: _encode(evidence) for runner_id, evidence in records.items() if runner_id in folds}
+        stored = {
+            runner_id: _evidence.encode(evidence) for runner_id, evidence in records.items() if runner_id in folds
+        }
         revised: dict[int, Evidence] = {}
         left = list(folds)
         for _ in range(ATTEMPTS):
@@ -107,17 +126,30 @@ class Runners:
                 records.pop(runner_id, None)
                 stored.pop(runner_id, None)
             stored.update(fresh)
-            records.update({runner_id: _decode(row) for runner_id, row in fresh.items()})
+            records.update(await self._read.many(keys.runners(installation), fresh))
         raise StoreUnavailableError(f"{len(left)} runner records changed {ATTEMPTS} times under our hands")
 
     async def survey(self, installation: int) -> Survey:
-        """The installation's last survey; an empty one before the first."""
+        """The installation's last survey; an empty one before the first, and for an unreadable record."""
         row: Any = await self._redis.get(keys.survey(installation))
-        return _decode_survey(row) if row is not None else Survey()
+        return await self._read_survey.one(keys.survey(installation), row) or Survey()
 
     async def save_survey(self, installation: int, survey: Survey) -> None:
         """Record how the last look went."""
-        await self._redis.set(keys.survey(installation), _encode(survey))
+        await self._redis.set(keys.survey(installation), _surveys.encode(survey))
+
+    async def _forget_abandoned(self, installation: int, unreadable: Mapping[int, bytes]) -> None:
+        """Delete unreadable rows that nobody has written again for a day: their runners are not registered any more."""
+        long_ago = self._clock() - ABANDONED_SECONDS
+        found_at = {
+            each.field: each.found_at for each in await self._quarantine.all() if each.key == keys.runners(installation)
+        }
+        args: list[str | bytes] = []
+        for runner_id, row in unreadable.items():
+            if found_at.get(str(runner_id), long_ago) < long_ago:
+                args += [str(runner_id), row, b"", ""]
+        if args:
+            await self._save(keys=[keys.runners(installation), keys.names(installation)], args=args)
 
     async def _rows(self, installation: int, ids: list[int]) -> dict[int, bytes]:
         if not ids:
@@ -133,7 +165,7 @@ class Runners:
             for before, stored, after in changes[start : start + CHUNK]:
                 subject = after or before
                 if subject is not None:
-                    args += [str(subject.id), stored, _encode(after) if after else b"", subject.name]
+                    args += [str(subject.id), stored, _evidence.encode(after) if after else b"", subject.name]
             rows = await self._save(keys=[keys.runners(installation), keys.names(installation)], args=args)
             refused += [int(row) for row in rows]
         return refused

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.rollout.active import ANSWER_SECONDS, Answer, Deploy, told
+from ghapp.health.rollout.active import ANSWER_SECONDS, Answer, Deploy, Role, told
 from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
 
 ATTEMPTS = 20
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode_deploys = msgspec.msgpack.Decoder(tuple[Deploy, ...]).decode
-_decode_answer = msgspec.msgpack.Decoder(Answer).decode
+_deploys = Codec("deploys", tuple[Deploy, ...], unknown={Role: Role.UNKNOWN})
+_answers = Codec("active-shard", Answer)
 
 _REPLACE = """
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
@@ -30,12 +30,13 @@ class Shards:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read_deploys, self._read_answer = RecordReader(redis, _deploys), RecordReader(redis, _answers)
         self._replace: Any = redis.register_script(_REPLACE)
 
     async def deploys(self, installation: int, pool: str) -> tuple[Deploy, ...]:
         """The last deploy of each shard that anybody told of, in the order of telling."""
         row: Any = await self._redis.hget(keys.deploys(installation), pool)
-        return () if row is None else _decode_deploys(row)
+        return await self._read_deploys.one(keys.deploys(installation), row, pool) or ()
 
     async def tell(self, installation: int, pool: str, deploy: Callable[[Deploy | None], Deploy]) -> Deploy:
         """Record a deploy, whoever else tells of another at the same time.
@@ -52,18 +53,19 @@ class Shards:
         key, shard = keys.deploys(installation), deploy(None).shard
         for _ in range(ATTEMPTS):
             row: Any = await self._redis.hget(key, pool)
-            known = () if row is None else _decode_deploys(row)
+            known = await self._read_deploys.one(key, row, pool) or ()
             new = deploy(next((each for each in known if each.shard == shard), None))
-            if await self._replace(keys=[key], args=[pool, row or b"", _encode(told(known, new))]):
+            if await self._replace(keys=[key], args=[pool, row or b"", _deploys.encode(told(known, new))]):
                 return new
         raise StoreUnavailableError(f"the deploys of {pool} changed {ATTEMPTS} times under our hands")
 
     async def answered(self, installation: int, pool: str, answer: Answer) -> None:
         """Record what the pool's command or URL said."""
         key = f"{keys.active(installation)}:{pool}"
-        await self._redis.set(key, _encode(answer), ex=int(ANSWER_SECONDS))
+        await self._redis.set(key, _answers.encode(answer), ex=int(ANSWER_SECONDS))
 
     async def answer(self, installation: int, pool: str) -> Answer | None:
         """What it last said; None when it has not for minutes."""
-        row: Any = await self._redis.get(f"{keys.active(installation)}:{pool}")
-        return None if row is None else _decode_answer(row)
+        key = f"{keys.active(installation)}:{pool}"
+        row: Any = await self._redis.get(key)
+        return await self._read_answer.one(key, row)

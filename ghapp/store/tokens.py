@@ -7,10 +7,11 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgspec
 from redis.asyncio import Redis
 
 from ghapp.store import keys
+from ghapp.store.codec import DROPPED, Codec
+from ghapp.store.quarantine import RecordReader
 
 Scope = Literal["read", "claim", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "claim", "admin")
@@ -35,9 +36,7 @@ class Token:
         return alive and opens and org.lower() in (each.lower() for each in self.orgs)
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Token).decode
-
+_tokens = Codec("token", Token, unknown={frozenset(SCOPES): DROPPED})
 
 SECRET_BYTES = 32
 
@@ -56,7 +55,7 @@ class Tokens:
     """All bearer tokens. Looking one up by its digest tells nothing by its timing: the digest is not the secret."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._read = redis, RecordReader(redis, _tokens)
 
     async def create(
         self, name: str, orgs: tuple[str, ...], scopes: tuple[Scope, ...], now: float, expires_at: float | None = None
@@ -64,23 +63,25 @@ class Tokens:
         """Make a token; the secret is returned this once and never again."""
         secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         token = Token(secrets.token_hex(4), name, orgs, scopes, now, expires_at)
-        await self._redis.hset(keys.TOKENS, digest(secret).hex(), _encode(token))
+        await self._redis.hset(keys.TOKENS, digest(secret).hex(), _tokens.encode(token))
         return secret, token
 
     async def find(self, digested: bytes) -> Token | None:
         """What the secret of that `digest` may do; None when it is none of ours, or was revoked."""
         row: Any = await self._redis.hget(keys.TOKENS, digested.hex())
-        return _decode(row) if row is not None else None
+        return await self._read.one(keys.TOKENS, row, digested.hex())
 
     async def all(self) -> list[Token]:
         """Every token, oldest first."""
-        rows: Any = await self._redis.hvals(keys.TOKENS)
-        return sorted((_decode(row) for row in rows), key=lambda token: token.created_at)
+        return sorted((await self._all()).values(), key=lambda token: token.created_at)
 
     async def revoke(self, token_id: str) -> bool:
         """Take a token back at once; False when there is none of that id."""
-        rows: Any = await self._redis.hgetall(keys.TOKENS)
-        for key, row in rows.items():
-            if _decode(row).id == token_id:
-                return bool(await self._redis.hdel(keys.TOKENS, key))
+        for field, token in (await self._all()).items():
+            if token.id == token_id:
+                return bool(await self._redis.hdel(keys.TOKENS, field))
         return False
+
+    async def _all(self) -> dict[str, Token]:
+        rows: Any = await self._redis.hgetall(keys.TOKENS)
+        return await self._read.many(keys.TOKENS, {field.decode(): row for field, row in rows.items()})

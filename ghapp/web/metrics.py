@@ -35,8 +35,9 @@ HELP = {
     "ghapp_watch_view_age_seconds": "How long ago all of a namespace was last known to be as the watch recorded it.",
     "ghapp_phantoms": "What is counted as a runner and is none, by kind.",
     "ghapp_deaths_total": "Runners whose end was recorded, by cause.",
+    "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
 }
-"""Every series has a line here."""
+"""Every series of this version has a line here. A newer version beside this one may count more."""
 
 
 class Sample(NamedTuple):
@@ -61,7 +62,8 @@ def exposition(gauges: Iterable[Sample], counters: Mapping[str, float]) -> bytes
         lines.setdefault(name, heading).append(f"{name}{{{pairs}}} {value!r}" if pairs else f"{name} {value!r}")
     for series, value in sorted(counters.items()):
         name = series.partition("{")[0]
-        heading = [f"# HELP {name} {HELP[name]}", f"# TYPE {name} counter"]
+        heading = [f"# HELP {name} {HELP[name]}"] if name in HELP else []
+        heading.append(f"# TYPE {name} counter")
         lines.setdefault(name, heading).append(f"{series} {value!r}")
     return "".join(f"{line}\n" for rows in lines.values() for line in rows).encode()
 

@@ -12,7 +12,9 @@ import pytest
 
 from ghapp.doctor import controllers, looking
 from ghapp.doctor.examination import GROUPS, examine
+from ghapp.health.verdict import State
 from ghapp.settings import Settings
+from ghapp.store import keys
 from ghapp.store.connect import connect_sync
 from jobs.sweep import sweep_installation
 from tests.keys import private_key
@@ -35,6 +37,23 @@ async def test_where_all_is_well_only_what_does_not_run_is_wrong(story):  # noqa
         assert found["github", "app"].said.startswith("ghapp")
         assert found["installations", "sweeps"].said.startswith("12 runners")
         assert found["controllers", "controller of linux-4vcpu"].status == "ok"
+
+
+async def test_an_unreadable_runner_is_named_until_the_next_sweep_has_written_it_anew(story):  # noqa: F811
+    async with story() as it:
+        await sweep_installation(it.house, it.installation)
+        known = await it.house.runners.all(it.installation)
+        spoiled = min(known)
+        await it.house.redis.hset(keys.runners(it.installation), str(spoiled), b"garbage")
+        assert set(await it.house.runners.all(it.installation)) == set(known) - {spoiled}
+        records = (await looked(it))["redis", "records"]
+        assert records.status == "warning"
+        assert f"runner {spoiled} in {keys.runners(it.installation)}" in records.said
+        await it.pass_(60)
+        await sweep_installation(it.house, it.installation)
+        assert set(await it.house.runners.all(it.installation)) == set(known)
+        assert (await it.states()) == {State.HEALTHY: len(known)}
+        assert (await looked(it))["redis", "records"].status == "ok"
 
 
 async def test_without_redis_it_goes_on_and_finds_the_rest(story):  # noqa: F811

@@ -17,7 +17,7 @@ from ghapp.doctor.installations import (
     of_unknown_orgs,
 )
 from ghapp.doctor.roles import of_roles
-from ghapp.doctor.store import of_redis, of_writing
+from ghapp.doctor.store import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.github.app import Delivered, Hook, Registration
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, FuseReason, Position
@@ -25,6 +25,7 @@ from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.posting import Setback
 from ghapp.settings import Settings
 from ghapp.store.fuses import Pause
+from ghapp.store.quarantine import UnreadableRecord
 
 NOW = 1_790_000_000.0
 APP = Registration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
@@ -46,6 +47,7 @@ def test_whatever_is_not_well_comes_with_what_to_do():
         *of_configuration(settings, {}),
         *of_redis("redis://redis:6379", 1.0, {}, "allkeys-lru"),
         *of_writing(ResponseError("MISCONF")),
+        *of_records([UnreadableRecord("runner", "ghapp:7:runners", "1", NOW, b"x")]),
         *of_roles(0, [], {"urgent": 3}, 2),
         *of_inbox(0, 1, has_come=False),
         *of_clock(90),
@@ -287,3 +289,30 @@ def test_an_org_that_is_configured_and_not_installed_is_named(tmp_path):
     settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": "/nowhere"})
     assert [each.org for each in of_unknown_orgs(settings, ["acme"])] == ["globex"]
     assert [each.org for each in of_unknown_orgs(settings, [])] == ["Acme", "globex"]
+
+
+def test_unreadable_records_are_named_and_the_first_few_of_many():
+    (fine,) = of_records([])
+    assert fine.status is Status.OK
+    many = [UnreadableRecord("runner", "ghapp:7:runners", f"#{number}", NOW, b"x") for number in range(MOST_NAMED + 2)]
+    (found,) = of_records([UnreadableRecord("survey", "ghapp:7:survey", "", NOW, b"x"), *many])
+    assert found.status is Status.WARNING
+    assert "survey in ghapp:7:survey" in found.said
+    assert all(
+        (f"runner #{number} in ghapp:7:runners" in found.said) == (number < MOST_NAMED - 1) for number in range(7)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fsync", "status", "named"),
+    [
+        ("always", Status.OK, "always"),
+        ("everysec", Status.OK, "2 s"),
+        ("no", Status.WARNING, "no"),
+        ("", Status.OK, ""),
+    ],
+)
+def test_when_a_write_is_on_the_disk_is_told_with_what_it_costs(fsync, status, named):
+    found = {each.name: each for each in of_redis("redis://localhost", 1.0, {"aof_enabled": 1}, "noeviction", fsync)}
+    assert found["persistence"].status is status
+    assert named in found["persistence"].said

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime
 from urllib.parse import urlencode
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ghapp.errors import MalformedDeliveryError
-from ghapp.github.deliveries import FORM, KNOWN, decode, encode, parse, verify
+from ghapp.github.deliveries import FORM, KNOWN, Delivery, WorkflowJob, decode, encode, parse, verify
 
 EVENTS = st.sampled_from(sorted(KNOWN)) | st.text(max_size=20)
 KINDS = st.sampled_from(["application/json", FORM, f"{FORM}; charset=utf-8", "", "text/html"])
@@ -58,3 +60,46 @@ def test_a_payload_nested_without_end_is_malformed_or_read_and_ends_nobody(depth
     body = b'{"a":' * depth + b"1" + b"}" * depth
     with suppress(MalformedDeliveryError):
         parse("workflow_job", b'{"workflow_job":' + body + b"}", "application/json")
+
+
+STARTED = datetime(2026, 11, 22, tzinfo=UTC)
+JOB = WorkflowJob(1, "in_progress", ("linux",), runner_id=7, runner_name="linux-7", started_at=STARTED)
+KEPT = {"action": "in_progress", "installation": {"id": 9}, "workflow_job": msgspec.to_builtins(JOB)}
+
+
+def kept(**job):
+    return json.dumps({**KEPT, "workflow_job": {**KEPT["workflow_job"], **job}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("more", "lost"),
+    [
+        ({"started_by": {"id": 1, "login": "ann"}}, {}),
+        ({"conclusion": {"code": "success", "by": 1}}, {}),
+        ({"labels": [{"name": "linux"}]}, {"labels": ()}),
+        ({"started_at": 1_790_000_000}, {"started_at": None}),
+    ],
+    ids=["a field more", "one of another form", "labels of another form", "a time of another form"],
+)
+def test_facts_that_the_next_version_kept_take_effect_but_for_what_we_do_not_know(more, lost):
+    assert decode(kept(**more)).workflow_job == msgspec.structs.replace(JOB, **lost)
+
+
+def test_an_unknown_form_at_one_place_leaves_the_others_alone():
+    facts = json.dumps(
+        {**KEPT, "sender": "ann", "repository": ["acme/api"], "check_run": {"id": 5, "name": 1}}
+    ).encode()
+    read = decode(facts)
+    assert (read.sender, read.repository, read.workflow_job) == (None, None, JOB)
+    assert read.check_run is not None
+    assert (read.check_run.id, read.check_run.name) == (5, "")
+
+
+@pytest.mark.parametrize("more", [{"id": "one"}, {"status": None}], ids=["its id", "its status"])
+def test_without_what_a_job_always_has_it_is_no_delivery(more):
+    with pytest.raises(msgspec.ValidationError):
+        decode(kept(**more))
+
+
+def test_facts_of_an_event_without_any_are_read():
+    assert decode(encode(Delivery())) == Delivery()

@@ -238,7 +238,7 @@ def test_the_image_is_of_this_version(overlay):
 def test_the_small_redis_keeps_what_it_has_and_forgets_nothing():
     (config,) = [each for each in kinds("dev", "ConfigMap") if "redis" in each["metadata"]["name"]]
     lines = config["data"]["redis.conf"].splitlines()
-    assert {"appendonly yes", "maxmemory-policy noeviction"} <= set(lines)
+    assert {"appendonly yes", "appendfsync always", "maxmemory-policy noeviction"} <= set(lines)
     (redis,) = kinds("dev", "StatefulSet")
     (limit,) = [each["resources"]["limits"]["memory"] for each in redis["spec"]["template"]["spec"]["containers"]]
     (most,) = [int(line.split()[1].removesuffix("mb")) for line in lines if line.startswith("maxmemory ")]

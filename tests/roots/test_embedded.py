@@ -32,7 +32,7 @@ def test_another_one_forgets(tmp_path):
 def test_one_that_was_killed_is_back_with_its_data_and_one_that_lives_is_left_alone(tmp_path):
     with tended_redis(tmp_path / "redis", durable=True) as own:
         redis = Redis.from_url(own.url)
-        redis.config_set("appendfsync", "always")
+        assert redis.config_get("appendfsync") == {"appendfsync": "always"}
         redis.set("kept", "yes")
         own.revive()
         pid = redis.info("server")["process_id"]

@@ -14,11 +14,11 @@ from ghapp.health.cadence import Purpose
 from ghapp.settings import Settings
 from jobs.house import open_house
 from jobs.installations import discover_installations
-from tests.stories import hurried
+from tests.stories import hurried, next_version
 
 PATIENCE_SECONDS = 30
-PATIENT, HURRIED = ("-m", "ghapp"), (hurried.__file__,)
-"""How a role is run: as always, or with little patience."""
+PATIENT, HURRIED, NEXT = ("-m", "ghapp"), (hurried.__file__,), (next_version.__file__,)
+"""How a role is run: as always, with little patience, or in the next version."""
 
 
 def environment(sandbox, redis_url, policy: Path):

@@ -136,3 +136,10 @@ def test_everything_that_is_counted_has_help():
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 async def test_they_are_only_read(http, method):
     assert (await http.request(method, "/readyz")).status_code == 405
+
+
+async def test_a_counter_of_a_newer_version_beside_us_is_shown_without_its_help(http, redis):
+    await Counters(redis).add("ghapp_of_the_next_version_total", kind="a")
+    answer = await http.get("/metrics")
+    assert answer.status_code == 200
+    assert 'ghapp_of_the_next_version_total{kind="a"} 1.0' in answer.text

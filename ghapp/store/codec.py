@@ -1,0 +1,249 @@
+"""How records are stored: one codec for each kind of record, and the only place that encodes or decodes them.
+
+A NamedTuple is stored as a msgpack array by position, a dataclass as a map by field name. Fields are only ever
+appended, and an appended field has a default. A version of this program therefore reads the rows of its neighbours:
+
+- A row of the version before has fewer fields. They get their defaults.
+- A row of the version after has more fields, or more keys in a map, at any depth. They are ignored.
+- A member of an enumeration that this version does not know is replaced as its codec says (`unknown`).
+
+A row of the present version is decoded strictly, at full speed. Only when that is refused, the row is decoded without
+types, reduced to what this version knows, and decoded strictly again. What is then still refused is unreadable.
+
+A version that rewrites a row of its successor drops the fields that it does not know. An appended field must
+therefore be safe to lose for as long as two versions run side by side.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+Record = TypeVar("Record")
+Key = TypeVar("Key")
+
+DROPPED = None
+"""In `unknown`: the smallest optional value that holds the member becomes None, or the sequence loses that item."""
+
+Unknown = Mapping[Any, Any]
+"""By enumeration, or by the frozenset of a `Literal`'s values: what an unknown member is read as, or `DROPPED`."""
+
+_NONE_UNKNOWN: Unknown = {}
+
+_Fit = Callable[[Any], Any]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_untyped = msgspec.msgpack.Decoder().decode
+
+_REFUSED = (msgspec.DecodeError, ValueError, IndexError, RecursionError, zlib.error)
+"""What decoding raises for bytes that are no record. Invalid UTF-8 is a `ValueError`."""
+
+
+class UnreadableError(Exception):
+    """Stored bytes that are no record of their kind. It never leaves the store."""
+
+
+class _UnknownMemberError(Exception):
+    """A member of an enumeration that this version does not know, and that is to be dropped."""
+
+
+CODECS: dict[str, Codec[Any]] = {}
+"""Every codec of the stores that are imported, by the name of its kind of record."""
+
+
+class Codec(Generic[Record]):
+    """Encodes and decodes one kind of record.
+
+    Attributes:
+        name: of the kind, as metrics and `ghapp doctor` show it.
+        shape: the type of the record.
+        encode: from a record to its row.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: type[Record],
+        *,
+        unknown: Unknown = _NONE_UNKNOWN,
+        body: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        """Register the codec of a kind.
+
+        Args:
+            name: of the kind; unique.
+            shape: a NamedTuple, a dataclass, or a tuple of them.
+            unknown: what unknown members are read as; every enumeration in `shape` needs an entry.
+            body: cuts the msgpack out of a stored row that is more than that.
+
+        Raises:
+            LookupError: an enumeration in `shape` has no entry in `unknown`.
+        """
+        self.name, self.shape = name, shape
+        self.encode: Callable[[Record], bytes] = _encode
+        self._strict: Callable[[bytes], Record] = msgspec.msgpack.Decoder(shape).decode
+        self._fit = _fitting(inspect.type_info(shape), unknown) or _same
+        self._body = body
+        CODECS[name] = self
+
+    def decode(self, row: bytes) -> Record:
+        """The record of a row that this version, the one before or the one after has written.
+
+        Raises:
+            UnreadableError: it is none.
+        """
+        try:
+            body = row if self._body is None else self._body(row)
+            try:
+                return self._strict(body)
+            except msgspec.ValidationError:
+                return self._strict(_encode(self._fit(_decode_untyped(body))))
+        except (*_REFUSED, _UnknownMemberError) as error:
+            raise UnreadableError(f"no {self.name}: {error}") from error
+
+    def decode_all(self, rows: Mapping[Key, bytes]) -> tuple[dict[Key, Record], dict[Key, bytes]]:
+        """The records of many rows; and those rows that are unreadable, as they are stored."""
+        strict = self._strict
+        if self._body is None:
+            try:
+                return {key: strict(row) for key, row in rows.items()}, {}
+            except _REFUSED:
+                pass
+        records: dict[Key, Record] = {}
+        unreadable: dict[Key, bytes] = {}
+        for key, row in rows.items():
+            try:
+                records[key] = self.decode(row)
+            except UnreadableError:
+                unreadable[key] = row
+        return records, unreadable
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _fitting(shape: inspect.Type, unknown: Unknown) -> _Fit | None:
+    """What reduces an untyped value to what `shape` knows; None where there is nothing to reduce.
+
+    A value of another type is left as it is: the strict decoder refuses it.
+    """
+    match shape:
+        case inspect.NamedTupleType(fields=fields):
+            return _fitting_array([field.type for field in fields], unknown)
+        case inspect.TupleType(item_types=types):
+            return _fitting_array(types, unknown)
+        case inspect.DataclassType(fields=fields):
+            return _fitting_map({field.encode_name: field.type for field in fields}, unknown)
+        case inspect.EnumType(cls=cls):
+            return _fitting_member({each.value for each in cls}, _replacement(cls, unknown))
+        case inspect.LiteralType(values=values):
+            return _fitting_member(set(values), _replacement(frozenset(values), unknown))
+        case inspect.UnionType(types=types):
+            return _fitting_union(types, unknown)
+        case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
+            return _fitting_items(item, unknown)
+        case inspect.FrozenSetType(item_type=item) | inspect.SetType(item_type=item):
+            return _fitting_items(item, unknown)
+        case inspect.DictType(value_type=item):
+            return _fitting_values(item, unknown)
+    return None
+
+
+def _replacement(enumeration: Any, unknown: Unknown) -> Any:
+    if enumeration not in unknown:
+        raise LookupError(f"`unknown` does not say what an unknown member of {enumeration} is read as")
+    found = unknown[enumeration]
+    return found.value if isinstance(found, Enum) else found
+
+
+def _fitting_array(types: list[inspect.Type] | tuple[inspect.Type, ...], unknown: Unknown) -> _Fit:
+    width = len(types)
+    parts = [(at, fit) for at, each in enumerate(types) if (fit := _fitting(each, unknown)) is not None]
+
+    def fit_array(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        kept = value[:width]
+        for at, fit in parts:
+            if at < len(kept):
+                kept[at] = fit(kept[at])
+        return kept
+
+    return fit_array
+
+
+def _fitting_map(types: Mapping[str, inspect.Type], unknown: Unknown) -> _Fit:
+    parts = {name: fit for name, each in types.items() if (fit := _fitting(each, unknown)) is not None}
+
+    def fit_map(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: parts[name](each) if name in parts else each for name, each in value.items() if name in types}
+
+    return fit_map
+
+
+def _fitting_member(members: set[Any], replacement: Any) -> _Fit:
+    def fit_member(value: Any) -> Any:
+        if not isinstance(value, str) or value in members:
+            return value
+        if replacement is DROPPED:
+            raise _UnknownMemberError(value)
+        return replacement
+
+    return fit_member
+
+
+def _fitting_union(types: tuple[inspect.Type, ...], unknown: Unknown) -> _Fit | None:
+    """Of a value that may be None: records hold no other unions that have anything to reduce."""
+    fits = [fit for each in types if (fit := _fitting(each, unknown)) is not None]
+    if not fits:
+        return None
+    (fit,) = fits
+
+    def fit_optional(value: Any) -> Any:
+        try:
+            return fit(value)
+        except _UnknownMemberError:
+            return None
+
+    return fit_optional
+
+
+def _fitting_items(item: inspect.Type, unknown: Unknown) -> _Fit | None:
+    fit = _fitting(item, unknown)
+    if fit is None:
+        return None
+
+    def fit_items(value: Any) -> Any:
+        return [each for _, each in _kept(enumerate(value), fit)] if isinstance(value, list) else value
+
+    return fit_items
+
+
+def _fitting_values(item: inspect.Type, unknown: Unknown) -> _Fit | None:
+    fit = _fitting(item, unknown)
+    if fit is None:
+        return None
+
+    def fit_values(value: Any) -> Any:
+        return dict(_kept(value.items(), fit)) if isinstance(value, dict) else value
+
+    return fit_values
+
+
+def _kept(items: Any, fit: _Fit) -> list[tuple[Any, Any]]:
+    """Those items that are not to be dropped, each reduced."""
+    kept = []
+    for key, value in items:
+        try:
+            kept.append((key, fit(value)))
+        except _UnknownMemberError:
+            continue
+    return kept

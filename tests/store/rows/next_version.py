@@ -1,0 +1,75 @@
+"""A version of the day after tomorrow: to every record that it writes it appends fields, at every depth."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+import ghapp.store
+from ghapp.github import deliveries
+from ghapp.store.codec import CODECS
+
+APPENDED = ({"of": "the next version", "numbers": [1, 2.5]}, None, "more")
+"""What it appends to an array; a map gets it under a new name."""
+
+NAME = "field_of_the_next_version"
+
+
+def longer(record: Any) -> Any:
+    """A record as builtins, with fields appended to it and to every record within it."""
+    if isinstance(record, Enum):
+        return record.value
+    if isinstance(record, msgspec.Struct):
+        found = {each: getattr(record, each) for each in record.__struct_fields__}
+        return {**{name: longer(value) for name, value in found.items() if value is not None}, NAME: APPENDED}
+    if is_dataclass(record):
+        return {**{field.name: longer(getattr(record, field.name)) for field in fields(record)}, NAME: APPENDED}
+    if isinstance(record, tuple) and hasattr(record, "_fields"):
+        return [*map(longer, record), *APPENDED]
+    if isinstance(record, tuple | list | frozenset):
+        return [longer(each) for each in record]
+    if isinstance(record, dict):
+        return {name: longer(value) for name, value in record.items()}
+    return record
+
+
+def encode(record: Any) -> bytes:
+    """The row of a record, as the next version writes it."""
+    return msgspec.msgpack.encode(longer(record))
+
+
+class _Encoder:
+    """In place of the encoder of the inbox' facts."""
+
+    @staticmethod
+    def encode(delivery: Any) -> bytes:
+        return msgspec.json.encode(longer(delivery))
+
+
+def become() -> None:
+    """From now on this process writes as the next version does."""
+    for module in pkgutil.iter_modules(ghapp.store.__path__):
+        import_module(f"ghapp.store.{module.name}")
+    for codec in CODECS.values():
+        codec.encode = encode
+    deliveries._encoder = _Encoder()
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Write as the next version does while the block runs."""
+    present = {name: codec.encode for name, codec in CODECS.items()}, deliveries._encoder
+    become()
+    try:
+        yield
+    finally:
+        for name, codec in CODECS.items():
+            codec.encode = present[0].get(name, msgspec.msgpack.encode)
+        deliveries._encoder = present[1]

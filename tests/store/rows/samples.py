@@ -1,0 +1,211 @@
+"""One record of each kind with every field filled, written and read by the public methods of the stores."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from ghapp.github import deliveries
+from ghapp.github.deliveries import Delivery
+from ghapp.health.cluster.clusterside import ClusterSide
+from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from ghapp.health.deaths.record import Death
+from ghapp.health.demand import Job
+from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.fuse import Fuse
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.posting import Head, Posted, Setback
+from ghapp.health.rollout.active import Answer, Deploy
+from ghapp.health.rollout.rounds import Round
+from ghapp.store import keys
+from ghapp.store.clusterside import ClusterSides
+from ghapp.store.credentials import Credentials
+from ghapp.store.deaths import Deaths
+from ghapp.store.demand import Demand
+from ghapp.store.events import Events
+from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.gates import Gates
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.leaks import Leaks, Tick
+from ghapp.store.pages import Page, Pages
+from ghapp.store.podclaims import PodClaims
+from ghapp.store.pods import Pods
+from ghapp.store.postmortems import PostedMortem, PostMortems
+from ghapp.store.reports import Reports
+from ghapp.store.runners import Runners
+from ghapp.store.shards import Shards
+from ghapp.store.tokens import Tokens, digest
+
+ORG = 7
+NOW = 1_790_000_000.0
+NUMBER, SECONDS, TEXT = 7, NOW + 0.25, "text"
+POOL, POD_NAME, NAMESPACE, EVENT, DEATH, JOB = "linux", "pod-1", "runners", "event-1", "death-1", 7
+PRIVATE_KEY = "any text: the key that seals is derived from it"
+
+
+def filled(kind: Any) -> Any:
+    """A value of a type, with every field filled, at every depth."""
+    if kind in (int, float, str, bytes, bool):
+        return {int: NUMBER, float: SECONDS, str: TEXT, bytes: b"bytes", bool: True}[kind]
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return args[0]
+    if origin is UnionType or type(kind).__name__ == "_UnionGenericAlias":
+        return filled(next(each for each in args if each is not NoneType))
+    if origin is tuple:
+        return (filled(args[0]),) if args[-1] is Ellipsis else tuple(map(filled, args))
+    if origin is frozenset:
+        return frozenset({filled(args[0])})
+    if origin is not None:  # a mapping
+        return {filled(args[0]): filled(args[1])}
+    if issubclass(kind, Enum):
+        return list(kind)[-1]
+    if kind is datetime:
+        return datetime.fromtimestamp(NOW, UTC)
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", hints)
+    return kind(**{name: filled(hints[name]) for name in names})
+
+
+class _Minted:
+    secret, expires_at = TEXT, NOW + 3600
+
+
+async def mint() -> _Minted:
+    return _Minted()
+
+
+async def _never() -> _Minted:
+    raise AssertionError("the stored token was not read")
+
+
+EVIDENCE = filled(Evidence)
+
+
+async def write(redis: Any) -> dict[str, Any]:
+    """Write one record of each kind; what was written, by the name of its codec."""
+    pod, runner = filled(Pod)._replace(name=POD_NAME), filled(EphemeralRunner)._replace(name=POD_NAME)
+    death, orphan, job = filled(Death)._replace(at=NOW), filled(Orphan), filled(Job)._replace(id=JOB)
+    first_name = Installation(ORG, "acme", 9, {"checks": "write"}, suspended=True)
+    await Installations(redis).put(first_name)
+    installation = await Installations(redis).put(replace(first_name, org="acme-inc"))
+    await Runners(redis).revise(ORG, {EVIDENCE.id: lambda _: EVIDENCE})
+    await Runners(redis).save_survey(ORG, filled(Survey))
+    await Fuses(redis).save(ORG, POOL, None, filled(Fuse))
+    await Fuses(redis).pause(ORG, POOL, filled(Pause))
+    await Events(redis).append(ORG, {"id": EVENT, "type": "ghapp.runner.replace.v1"}, POOL)
+    await Demand(redis).tell(ORG, [job._replace(status="running")])
+    await Gates(redis).keep(ORG, POOL, filled(Round))
+    await ClusterSides(redis).keep(ORG, filled(ClusterSide))
+    await Deaths(redis, lambda: NOW).record(ORG, death)
+    await Leaks(redis).remember(ORG, filled(Tick))
+    await Leaks(redis).begin(ORG, orphan)
+    await Pages(redis).keep(ORG, TEXT, {1: Page("etag", b"body")}, 1)
+    claim = await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
+    await Pods(redis).replace_all(NAMESPACE, [pod], [runner], NOW)
+    await PostMortems(redis).post(DEATH, filled(PostedMortem))
+    await Reports(redis).posted(ORG, filled(Posted))
+    await Reports(redis).tell_head(ORG, filled(Head))
+    await Reports(redis).put_off(ORG, filled(Setback))
+    deploy = await Shards(redis).tell(ORG, POOL, lambda _: filled(Deploy))
+    await Shards(redis).answered(ORG, POOL, filled(Answer))
+    secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, NOW + 60)
+    await redis.hset(keys.TOKENS, digest(TEXT).hex(), await redis.hget(keys.TOKENS, digest(secret).hex()))
+    await redis.hdel(keys.TOKENS, digest(secret).hex())
+    delivery = filled(Delivery)
+    await Inbox(redis).keep("guid-1", "workflow_job", deliveries.encode(delivery))
+    shared = await Credentials(redis, PRIVATE_KEY).token(ORG, mint, NOW)
+    return {
+        "installation": installation,
+        "runner": EVIDENCE,
+        "survey": filled(Survey),
+        "fuse": filled(Fuse),
+        "pause": filled(Pause),
+        "outgoing-event": (ORG, POOL),
+        "job": job._replace(status="running"),
+        "round": filled(Round),
+        "cluster-side": filled(ClusterSide),
+        "death": death,
+        "reaper-tick": filled(Tick),
+        "orphan": orphan,
+        "page": Page("etag", b"body"),
+        "pod-claim": claim,
+        "pod": pod,
+        "ephemeralrunner": runner,
+        "post-mortem": filled(PostedMortem),
+        "posted-report": filled(Posted),
+        "report-head": filled(Head),
+        "report-setback": filled(Setback),
+        "deploys": (deploy,),
+        "active-shard": filled(Answer),
+        "token": token,
+        "installation-token": shared,
+        "delivery": delivery,
+    }
+
+
+async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
+    """Read the same; None for each kind of which nothing readable is there. `mint`: for want of a stored token."""
+    view = await Pods(redis).all(NAMESPACE)
+    outgoing = await Events(redis).outgoing(EVENT)
+    standing = await Reports(redis).standing(ORG)
+    claims, deaths = PodClaims(redis, lambda: NOW), Deaths(redis, lambda: NOW)
+    return {
+        "installation": _first(await Installations(redis).all()),
+        "runner": _first((await Runners(redis).all(ORG)).values()),
+        "survey": await Runners(redis).survey(ORG),
+        "fuse": _first((await Fuses(redis).all(ORG)).values()),
+        "pause": _first((await Fuses(redis).pauses(ORG)).values()),
+        "outgoing-event": None if outgoing is None else outgoing[:2],
+        "job": _first(await Demand(redis).all(ORG)),
+        "round": _first((await Gates(redis).rounds(ORG)).values()),
+        "cluster-side": await ClusterSides(redis).of(ORG),
+        "death": _first(await deaths.recent(ORG, 0, 10)),
+        "reaper-tick": await Leaks(redis).last(ORG),
+        "orphan": _first(await Leaks(redis).begun(ORG)),
+        "page": _first((await Pages(redis).of(ORG, TEXT)).values()),
+        "pod-claim": _first(await claims.all(ORG, NOW)),
+        "pod": None if view is None else _first(view.pods.values()),
+        "ephemeralrunner": None if view is None else _first(view.objects.values()),
+        "post-mortem": await PostMortems(redis).posted(DEATH),
+        "posted-report": standing.posted,
+        "report-head": standing.head,
+        "report-setback": standing.setback,
+        "deploys": await Shards(redis).deploys(ORG, POOL),
+        "active-shard": await Shards(redis).answer(ORG, POOL),
+        "token": await Tokens(redis).find(digest(TEXT)),
+        "delivery": deliveries.decode((await Inbox(redis).take(1))[0].facts),
+        "installation-token": await Credentials(redis, PRIVATE_KEY).token(ORG, mint, NOW),
+    }
+
+
+def _first(records: Any) -> Any:
+    return next(iter(records), None)
+
+
+async def spoil(redis: Any, row: bytes) -> None:
+    """Put a row in place of every record. What is kept otherwise, as numbers, names and times, stays."""
+    spared = (
+        b":names",
+        b":budget",
+        b"ghapp:counters",
+        b"ghapp:event:",
+        b"ghapp:claim:",
+        b"ghapp:seen:",
+        b"ghapp:inbox",
+    )
+    for key in await redis.keys("ghapp:*"):
+        if any(each in key for each in spared):
+            continue
+        match await redis.type(key):
+            case b"string":
+                await redis.set(key, row, keepttl=True)
+            case b"hash":
+                for field in await redis.hkeys(key):
+                    if not key.startswith(b"ghapp:pods:") or field[1:2] == b"/":
+                        await redis.hset(key, field, row)

@@ -1,0 +1,297 @@
+"""Rows of other versions, and rows that no version wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ghapp.health.cluster.podclaim import PodClaim
+from ghapp.health.cluster.remains import Remains, RemainsKind
+from ghapp.health.demand import Job
+from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.fuse import Fuse, FuseLimits, FuseReason, Position
+from ghapp.health.installation import Installation
+from ghapp.store import keys, quarantine
+from ghapp.store.codec import CODECS, Codec, UnreadableError
+from ghapp.store.connect import connect
+from ghapp.store.counters import Counters
+from ghapp.store.credentials import SharedToken
+from ghapp.store.deaths import Deaths, identity
+from ghapp.store.events import Events
+from ghapp.store.fuses import UNREADABLE_FUSE, UNREADABLE_PAUSE, Fuses
+from ghapp.store.installations import Installations
+from ghapp.store.leaks import Tick
+from ghapp.store.pages import Page, Pages
+from ghapp.store.quarantine import Quarantine
+from ghapp.store.runners import ABANDONED_SECONDS, Runners
+from ghapp.store.tokens import Token
+from tests.store.rows import next_version, samples
+from tests.store.rows.samples import NOW, ORG, POD_NAME, POOL
+
+RELEASES = sorted(Path(samples.__file__).parent.glob("*.json"))
+ONE, TWO = Evidence(1, "linux-1", NOW, registered=True), Evidence(2, "linux-2", NOW, registered=True)
+GARBAGE = [b"", b"\xc1", b"\x00garbage", b"\xa1\xff", msgspec.msgpack.encode(["of", {"another": "shape"}]), b"\xd9"]
+TOTAL = 'ghapp_unreadable_records_total{kind="%s"}'
+
+
+async def load(redis, stored):
+    for key, (kind, value) in stored.items():
+        match kind:
+            case "string":
+                await redis.set(key, bytes.fromhex(value))
+            case "hash":
+                await redis.hset(key, mapping={field: bytes.fromhex(row) for field, row in value.items()})
+            case "zset":
+                await redis.zadd(key, value)
+            case "stream":
+                for entry in value:
+                    await redis.xadd(key, {name: bytes.fromhex(part) for name, part in entry.items()})
+
+
+def holds(read, written):
+    """Whether all that was written then is read now; fields that were appended since may follow."""
+    if isinstance(written, list):
+        return len(read) >= len(written) and all(map(holds, read, written))
+    if isinstance(written, dict):
+        return all(name in read and holds(read[name], each) for name, each in written.items())
+    return read == written
+
+
+def codecs(*but):
+    """The kinds of records; the quarantine's own entries are no records of the fleet."""
+    return set(CODECS) - {"unreadable-record", *but}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.stem)
+async def test_every_row_that_a_release_wrote_is_read(redis, release):
+    rows = json.loads(release.read_text())
+    await load(redis, rows["keys"])
+    read = msgspec.to_builtins(await samples.read(redis))
+    for kind, written in rows["records"].items():
+        assert holds(read[kind], written), kind
+    assert await Quarantine(redis).all() == []
+
+
+async def test_every_kind_of_record_has_a_sample(redis):
+    assert codecs() == set(await samples.write(redis)) - {"delivery"}
+
+
+async def test_rows_of_the_next_version_are_read_without_what_it_appended_at_any_depth(redis):
+    with next_version.writing():
+        written = await samples.write(redis)
+    row = await redis.hget(keys.runners(ORG), str(samples.EVIDENCE.id))
+    assert len(msgspec.msgpack.decode(row)) > len(Evidence._fields), "it did append"
+    assert await samples.read(redis) == written
+    assert await Quarantine(redis).all() == []
+
+
+async def test_a_row_of_the_next_version_is_folded_and_written_back_in_our_format(redis):
+    runners = Runners(redis)
+    with next_version.writing():
+        await runners.revise(ORG, {1: lambda _: ONE})
+    known = await runners.all(ORG)
+    assert known == {1: ONE}
+    online = ONE._replace(online=True)
+    assert await runners.revise(ORG, {1: lambda it: it._replace(online=True)}, known) == {1: online}
+    assert msgspec.msgpack.decode(await redis.hget(keys.runners(ORG), "1"), type=Evidence) == online
+
+
+async def test_a_fuse_of_the_next_version_can_be_turned(redis):
+    before, after = Fuse(Position.PROVING, NOW, 3, 3), Fuse(Position.STOPPED, NOW, 3, 3)
+    with next_version.writing():
+        assert await Fuses(redis).save(ORG, POOL, None, before)
+    assert await Fuses(redis).save(ORG, POOL, before, after)
+    assert await Fuses(redis).all(ORG) == {POOL: after}
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "read"),
+    [
+        ("fuse", {"position": "half-open", "batch": 3}, Fuse(Position.STOPPED, batch=3)),
+        ("fuse", {"position": "proving", "reason": "Novel"}, Fuse(Position.PROVING, reason=FuseReason.NONE)),
+        ("runner", [1, "linux-1", NOW, *ONE[3:-3], ["molten", 1.0, 2.0], None, None], ONE),
+        ("job", [1, "waiting", [], "acme/api", NOW], Job(1, "queued", (), "acme/api", NOW)),
+        (
+            "token",
+            {"id": "1", "name": "a", "orgs": ["acme"], "scopes": ["read", "root"], "created_at": NOW},
+            Token("1", "a", ("acme",), ("read",), NOW),
+        ),
+    ],
+    ids=["a fuse is stopped", "a reason is none", "remains are not known", "a job waits", "a scope opens nothing"],
+)
+def test_a_member_that_we_do_not_know_is_read_as_what_is_safe(kind, row, read):
+    assert CODECS[kind].decode(msgspec.msgpack.encode(row)) == read
+
+
+def test_known_members_within_a_longer_row_stay():
+    remains = Remains(RemainsKind.ENDED, 1.0, 2.0)
+    row = next_version.encode(ONE._replace(remains=remains))
+    assert CODECS["runner"].decode(row).remains == remains
+
+
+def test_an_enumeration_without_a_safe_member_gets_no_codec():
+    with pytest.raises(LookupError, match="Position"):
+        Codec("fuse", Fuse)
+
+
+@pytest.mark.parametrize("row", GARBAGE)
+def test_bytes_of_another_kind_are_no_runner(row):
+    with pytest.raises(UnreadableError):
+        CODECS["runner"].decode(row)
+
+
+def test_a_field_of_another_type_is_no_runner():
+    with pytest.raises(UnreadableError):
+        CODECS["runner"].decode(msgspec.msgpack.encode([*ONE[:11], "yesterday"]))
+
+
+@pytest.mark.parametrize("row", GARBAGE)
+async def test_no_read_fails_for_unreadable_records_and_what_protects_goes_on_protecting(redis, row):
+    await samples.write(redis)
+    await samples.spoil(redis, row)
+    with pytest.raises(AssertionError, match="was not read"):
+        await samples.read(redis)
+    read = await samples.read(redis, samples.mint)
+    del read["delivery"]
+    assert read.pop("installation-token") == SharedToken(samples.TEXT, NOW), "minted anew"
+    assert read.pop("fuse") == UNREADABLE_FUSE
+    assert UNREADABLE_FUSE.position is Position.STOPPED
+    assert read.pop("pause") == UNREADABLE_PAUSE
+    assert read.pop("pod-claim") == PodClaim(POD_NAME, POD_NAME, None, NOW + 60)
+    assert read.pop("survey") == Survey()
+    assert read.pop("reaper-tick") == Tick()
+    assert read.pop("deploys") == ()
+    assert set(read.values()) == {None}
+    aside = {each.kind for each in await Quarantine(redis).all()}
+    assert aside == codecs("installation-token"), "a token is never set aside: it could be opened there"
+    counted = await Counters(redis).all()
+    assert all(counted[TOTAL % kind] == 1 for kind in aside)
+
+
+async def three_of_which_two_is_unreadable(redis):
+    runners = Runners(redis, lambda: NOW)
+    three = Evidence(3, "linux-3", NOW)
+    await runners.revise(ORG, {1: lambda _: ONE, 2: lambda _: TWO, 3: lambda _: three})
+    await redis.hset(keys.runners(ORG), "2", b"garbage")
+    return runners, {1: ONE, 3: three}
+
+
+async def test_an_unreadable_runner_costs_itself_alone(redis):
+    runners, others = await three_of_which_two_is_unreadable(redis)
+    assert await runners.all(ORG) == others
+    assert await runners.some(ORG, [1, 2, 3]) == others
+    (aside,) = await Quarantine(redis).standing()
+    assert (aside.kind, aside.key, aside.field, aside.row) == ("runner", keys.runners(ORG), "2", b"garbage")
+
+
+async def test_it_is_unknown_to_whoever_revises_it_and_is_written_anew(redis):
+    runners, others = await three_of_which_two_is_unreadable(redis)
+    seen = []
+
+    def fold(evidence):
+        seen.append(evidence)
+        return TWO
+
+    assert await runners.revise(ORG, {2: fold}, await runners.all(ORG)) == {2: TWO}
+    assert set(seen) == {None}
+    assert await runners.all(ORG) == {**others, 2: TWO}
+    assert await Quarantine(redis).standing() == [], "what was written again is no trouble any more"
+    assert len(await Quarantine(redis).all()) == 1, "its bytes are kept for a while"
+
+
+async def test_two_who_write_it_anew_lose_no_fold(redis, redis_url):
+    runners, _ = await three_of_which_two_is_unreadable(redis)
+    other = connect(redis_url)
+
+    def counted(evidence):
+        return (evidence or TWO)._replace(job_id=((evidence and evidence.job_id) or 0) + 1)
+
+    await asyncio.gather(*(each.revise(ORG, {2: counted}) for each in (runners, Runners(other)) for _ in range(5)))
+    await other.aclose()
+    assert (await runners.all(ORG))[2].job_id == 10
+
+
+async def test_it_is_counted_once_however_often_it_is_read(redis):
+    runners, _ = await three_of_which_two_is_unreadable(redis)
+    for _ in range(3):
+        await runners.all(ORG)
+    assert (await Counters(redis).all())[TOTAL % "runner"] == 1
+    await redis.hset(keys.runners(ORG), "2", b"other garbage")
+    await runners.all(ORG)
+    assert (await Counters(redis).all())[TOTAL % "runner"] == 2
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(ABANDONED_SECONDS, b"garbage"), (ABANDONED_SECONDS + 1, None)])
+async def test_one_that_no_sweep_writes_again_for_a_day_is_forgotten(redis, seconds, left):
+    runners, others = await three_of_which_two_is_unreadable(redis)
+    await runners.all(ORG)
+    later = Runners(redis, lambda: NOW + seconds)
+    assert await later.all(ORG) == others
+    assert await redis.hget(keys.runners(ORG), "2") == left
+
+
+async def test_what_is_set_aside_is_bounded_in_number_in_length_and_in_time(redis, monkeypatch):
+    monkeypatch.setattr(quarantine, "MOST", 2)
+    monkeypatch.setattr(quarantine, "MOST_BYTES", 4)
+    place = Quarantine(redis, lambda: NOW)
+    await place.set_aside("runner", "key", {str(number): b"garbage" for number in range(5)})
+    assert [each.row for each in await place.all()] == [b"garb", b"garb"]
+    assert (await Counters(redis).all())[TOTAL % "runner"] == 2
+    assert 0 < await redis.ttl(keys.QUARANTINE) <= quarantine.KEPT_SECONDS
+
+
+async def test_a_read_does_not_fail_where_nothing_can_be_set_aside(redis):
+    runners, others = await three_of_which_two_is_unreadable(redis)
+    await redis.set(keys.QUARANTINE, "of another type")
+    assert await runners.some(ORG, [1, 2, 3]) == others
+
+
+async def test_an_unreadable_fuse_can_be_resumed_and_an_unreadable_pause_ended(redis):
+    fuses = Fuses(redis)
+    await redis.hset(keys.fuses(ORG), POOL, b"garbage")
+    await redis.hset(keys.pauses(ORG), POOL, b"garbage")
+    done = await fuses.resume(Installation(ORG, "acme", 1), POOL, "ann", NOW, FuseLimits())
+    assert set(done.ended) == set(done.proving) == {POOL}
+    assert (await fuses.all(ORG))[POOL].position is Position.PROVING
+    assert await fuses.pauses(ORG) == {}
+
+
+async def test_an_unreadable_installation_stays_until_discovery_lists_all(redis):
+    installations = Installations(redis)
+    await redis.hset(keys.INSTALLATIONS, "8", b"garbage")
+    one, eight = Installation(ORG, "acme", 1), Installation(8, "other", 2)
+    await installations.put(one)
+    assert await installations.all() == [one]
+    assert await redis.hexists(keys.INSTALLATIONS, "8")
+    await installations.replace_all([one, eight])
+    assert await installations.all() == [one, eight]
+
+
+async def test_an_unreadable_event_leaves_the_outbox(redis):
+    events = Events(redis)
+    await redis.hset(keys.OUTBOX, "e", b"garbage")
+    assert await events.outgoing("e") is None
+    assert await events.unsent() == []
+
+
+async def test_an_unreadable_death_is_written_anew_by_what_is_found_out_since(redis):
+    death = samples.filled(samples.Death)._replace(at=NOW)
+    deaths = Deaths(redis, lambda: NOW)
+    await deaths.record(ORG, death)
+    await redis.hset(keys.deaths(ORG), identity(death), b"text\0garbage")
+    assert await deaths.recent(ORG, 0, 10) == []
+    assert await deaths.enrich(ORG, death)
+    assert await deaths.recent(ORG, 0, 10) == [death]
+
+
+async def test_a_page_whose_body_is_corrupt_is_fetched_again(redis):
+    pages = Pages(redis)
+    await pages.keep(ORG, "token", {1: Page("one", b"1"), 2: Page("two", b"2")}, 2)
+    row = msgspec.msgpack.decode(await redis.hget(keys.pages(ORG), "2"))
+    await redis.hset(keys.pages(ORG), "2", msgspec.msgpack.encode([*row[:2], b"no zlib"]))
+    assert await pages.of(ORG, "token") == {1: Page("one", b"1")}
+    assert [each.field for each in await Quarantine(redis).all()] == ["2"]
