@@ -209,6 +209,7 @@ class Pods:
     async def some(self, namespace: str, runner_names: Iterable[str]) -> Seen | None:
         """The part of the view that concerns these runners, in one round trip; None where there is no view.
 
+        Nor is there one while a row of it is unreadable: a pod whose row is left out would look as if it were gone.
         Returns their pods and objects by these names, and the objects of another name that bear one of these runners,
         with their pods.
         """
@@ -216,12 +217,12 @@ class Pods:
         pods_at, objects_at, ahead, listed, served = rows[0]
         if pods_at is None or objects_at is None:
             return None
-        pods, objects = {}, {}
-        for name, pod, found in rows[1:]:
-            if pod is not None:
-                pods[name.decode()] = _decode_pod(_body(pod))
-            if found is not None:
-                objects[name.decode()] = _decode_object(_body(found))
+        kept = {_POD.encode() + name: pod for name, pod, _ in rows[1:] if pod is not None}
+        kept |= {_OBJECT.encode() + name: found for name, _, found in rows[1:] if found is not None}
+        pods = await self._of(namespace, _POD, self._read_pods, kept)
+        objects = await self._of(namespace, _OBJECT, self._read_objects, kept)
+        if len(pods) + len(objects) < len(kept):
+            return None
         seen_at = min(float(pods_at), float(objects_at))
         return Seen(pods, objects, seen_at, float(ahead or 0.0), _lists_objects(listed, served))
 
