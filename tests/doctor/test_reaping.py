@@ -41,14 +41,18 @@ def orphan(name="linux-1", **changes):
         (
             tick(kept={"SessionOpen": 7, "NeverStarted": 1}, examples={"NeverStarted": (("runners/a", NOW - 900),)}),
             "ok",
-            "12 stamped pods; in the last minute 2 were reaped; kept: 1 NeverStarted, 7 SessionOpen: "
-            f"runners/a (created {timestamp(NOW - 900)})",
+            (
+                "12 stamped pods; in the last minute 2 were reaped; kept: 1 NeverStarted, 7 SessionOpen: "
+                f"runners/a (created {timestamp(NOW - 900)})"
+            ),
         ),
         (
             tick(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/b", NOW - 900),)}),
             "warning",
-            "1 running pods are unclaimed, and their runners' names are not known: "
-            f"runners/b (created {timestamp(NOW - 900)}); kept: 1 Unnamed",
+            (
+                "1 running pods are unclaimed, and their runners' names are not known: "
+                f"runners/b (created {timestamp(NOW - 900)}); kept: 1 Unnamed"
+            ),
         ),
         (
             tick(held=2, kept={"MassLeak": 2}, examples={"MassLeak": (("runners/c", NOW - 900),)}),

@@ -75,13 +75,17 @@ STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means s
             LeakStanding(
                 held=2, examples={"MassLeak": (("runners/a", NOW),), "FuseNotClosed": (("runners/b", NOW - 9),)}
             ),
-            "2 pods are leaks and are kept by the fuse: so many at once may be a mistake. "
-            f"The oldest: `runners/b`, created at {timestamp(NOW - 9)}.",
+            (
+                "2 pods are leaks and are kept by the fuse: so many at once may be a mistake. "
+                f"The oldest: `runners/b`, created at {timestamp(NOW - 9)}."
+            ),
         ),
         (
             LeakStanding(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/a", NOW),)}),
-            "1 pod runs and is claimed by nobody; the name of its runner is not known, so that nothing is reaped. "
-            f"The oldest: `runners/a`, created at {timestamp(NOW)}.",
+            (
+                "1 pod runs and is claimed by nobody; the name of its runner is not known, so that nothing is reaped. "
+                f"The oldest: `runners/a`, created at {timestamp(NOW)}."
+            ),
         ),
         (LeakStanding(kept={"NeverStarted": 2}), "2 pods wait to be started: for a node, a volume or an image."),
         (

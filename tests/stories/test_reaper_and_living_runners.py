@@ -173,6 +173,15 @@ async def test_while_github_gives_no_true_answer_no_living_runner_loses_its_pod(
         assert at.deletions() == []
 
 
+async def test_an_empty_list_that_is_believed_at_last_takes_no_pod_though_every_look_up_agrees(leaky):
+    async with leaky(runners=2) as at:
+        await unclaimed_fleet(at)
+        everybody = list(at.it.sandbox.world.orgs["acme"].fleet.roster.registered)
+        at.it.sandbox.control.unlist("acme", ids=everybody, everywhere=True)
+        ticks = await at.minutes(30)
+        assert (at.deletions(), ticks[-1].kept) == ([], {"ListEmpty": 2})
+
+
 class TestAMassLeak:
     async def leak(self, at, count):
         """So many hang after their jobs, of a fleet that nobody claims; their names."""
