@@ -74,4 +74,7 @@ async def leaks_of(house: House, installation: Installation, now: float) -> Leak
         deferred=last.deferred,
         told=last.told,
         strangers=last.strangers,
+        held=last.held,
+        kept=last.kept,
+        examples=last.examples,
     )

@@ -19,6 +19,7 @@ from ghapp.health.remediation import is_open
 from ghapp.log import logger
 from ghapp.store.claims import OUTLIVING_SECONDS
 from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.leaks import Leaks
 from ghapp.work import Work
 from jobs.house import House
 from jobs.report import ask_for_report
@@ -68,7 +69,9 @@ async def _situation(
             if job.status == "queued" and not is_over(job, now)
         ]
     claimed = by_name(await house.pod_claims.all(installation.id, now))
-    return Situation(survey, now, queued, claimed)
+    window = house.settings.of(installation.org).fuse.window_seconds
+    reaped = await Leaks(house.redis).reaped_by_pool(installation.id, now - window)
+    return Situation(survey, now, queued, claimed, reaped)
 
 
 async def _write_off(

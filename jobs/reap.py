@@ -13,6 +13,7 @@ from ghapp.health.cluster.clusterside import namespaces_of
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.leak import Guard, Memory, Reaping, leaks
+from ghapp.health.leaks.standing import examples, kept_by_guard
 from ghapp.log import logger
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick
@@ -70,15 +71,18 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
     seen = await look_at_all(house, installation, reaper.cluster, before.memory)
     if await learn_of_jobs(house, installation, seen, before.memory):
         seen = await look_with(house, installation, seen.listed, seen.look.pods_at, before.memory)
-    reaping, seen, unasked = await _judge(reaper, seen, before.memory)
+    reaping, seen = await _judge(reaper, seen, before.memory)
     tick = Tick(
         reaping.memory,
         at=house.clock(),
         stamped=len(seen.look.pods),
-        deferred=len(reaping.deferred) + len(unasked),
+        deferred=len(reaping.deferred),
         told=len(reaping.told),
         nobodys=seen.nobodys,
         strangers=sum(guard is Guard.NO_RUNNER for _, guard in reaping.kept),
+        held=len(reaping.held),
+        kept=kept_by_guard(reaping),
+        examples=examples(reaping),
     )
     if reaping.skipped is not None:
         await reaper.count(SKIPPED)
@@ -88,23 +92,41 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
     return tick._replace(reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
 
 
-async def _judge(reaper: Reaper, seen: Seen, memory: Memory) -> tuple[Reaping, Seen, tuple[Pod, ...]]:
-    """Twice: first without GitHub's word, to know for whom it is needed; then with it.
+async def _judge(reaper: Reaper, seen: Seen, memory: Memory) -> tuple[Reaping, Seen]:
+    """Three times: without GitHub's word, to know for whom it is needed; with its last list; and with its answers.
 
     Returns:
-        What is to be done, what was seen with GitHub's word for it, and who looks like a leak and was not asked about
-        this time.
+        What is to be done, and what was seen with GitHub's word for it.
     """
-    blind = seen.look._replace(runners={name: word._replace(busy=None) for name, word in seen.look.runners.items()})
-    first = leaks(blind, reaper.house.clock(), reaper.limits, memory)
-    waiting = [pod for pod, guard in first.kept if guard is Guard.GITHUB_UNKNOWN]
-    if first.skipped is not None or not waiting:
-        return first, seen._replace(look=blind), ()
-    enough = reaper.limits.per_tick - len(first.reap) - len(first.told)
+    house, heard = reaper.house, seen.look.runners
+    without = {name: word._replace(busy=None) for name, word in heard.items()}
+    blind = seen.look._replace(runners=without)
+    first = leaks(blind, house.clock(), reaper.limits, memory)
+    if first.skipped is not None or not _unknown(first):
+        return first, seen._replace(look=blind)
+    by_list = leaks(seen.look, house.clock(), reaper.limits, memory)
+    found = {pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))}
+    unknown = {pod.uid for pod in _unknown(by_list)}
+    waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
+    may_go = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
+    enough = len(may_go)
+    if unknown and not by_list.held:  # those of which the list says nothing may go, too
+        enough = reaper.limits.per_tick - len(first.reap) - len(first.told)
     names = first.memory.names
-    asked = await ask_for_runners(reaper.house, reaper.installation, seen, waiting, names, enough)
-    look = seen.look._replace(runners=asked.runners)
-    return leaks(look, reaper.house.clock(), reaper.limits, memory), seen._replace(look=look), asked.unasked
+    asked = await ask_for_runners(house, reaper.installation, seen, waiting, names, enough)
+    # The list's word keeps a pod, without a question; it never lets one go.
+    kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
+    runners = {
+        **asked.runners,
+        **{name: heard[name] for name in kept - {names[pod.uid] for pod in waiting} if name in heard},
+    }
+    look = seen.look._replace(runners=runners, unasked=frozenset(pod.uid for pod in asked.unasked))
+    return leaks(look, house.clock(), reaper.limits, memory), seen._replace(look=look)
+
+
+def _unknown(reaping: Reaping) -> list[Pod]:
+    """The pods that nothing keeps but that GitHub gave no word on their runners."""
+    return [pod for pod, guard in reaping.kept if guard is Guard.GITHUB_UNKNOWN]
 
 
 async def _account(house: House, installation: Installation, store: Leaks, before: Tick, tick: Tick) -> Tick:
@@ -117,6 +139,16 @@ async def _account(house: House, installation: Installation, store: Leaks, befor
         log.warning("the reaper is held up", installation=installation.id, org=org, why=tick.trouble)
     if before.trouble and not tick.trouble:
         log.info("the reaper goes on", installation=installation.id, org=org)
-    if tick.deferred or tick.told:
-        log.warning("leaks wait", installation=installation.id, org=org, deferred=tick.deferred, only_told=tick.told)
+    if tick.deferred or tick.told or tick.held:
+        log.warning(
+            "leaks deferred",
+            installation=installation.id,
+            org=org,
+            deferred=tick.deferred,
+            only_told=tick.told,
+            held_by_fuse=tick.held,
+        )
+    if dict(tick.examples) != dict(before.examples):
+        examples = {guard: list(pods) for guard, pods in tick.examples.items()}
+        log.info("pods kept", installation=installation.id, org=org, kept=dict(tick.kept), examples=examples)
     return tick

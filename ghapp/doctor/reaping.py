@@ -11,6 +11,7 @@ from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.looking import connected, looked
 from ghapp.health.document import timestamp
 from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.leaks.reaping import Guard
 from ghapp.health.leaks.standing import is_overdue
 from ghapp.log import redact
 from ghapp.settings import Settings
@@ -19,6 +20,7 @@ from ghapp.store.leaks import Leaks, Tick
 
 GROUP = "cluster"
 BROKE_OFF = "mend Redis, above"
+FUSE_GUARDS = (Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
 
 
 async def look(settings: Settings, url: str | None) -> list[Finding]:
@@ -58,9 +60,30 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         said = f"{last.strangers} of {last.stamped} pods that bear the owner label were never a runner's, and are kept"
         fix = "name a label by [leaks] owner_label that runners' pods bear, and nothing else in their namespaces"
         return warning(GROUP, "reaper", said, fix, org)
+    if last.held:
+        said = f"{last.held} leaked pods are held back by the fuse{_examples(last, FUSE_GUARDS)}{_kept(last)}"
+        fix = "see whether their runners are alive; `ghapp resume` restarts a stopped fuse"
+        return warning(GROUP, "reaper", said, fix, org)
+    if unnamed := last.kept.get(Guard.UNNAMED):
+        said = f"{unnamed} running pods are unclaimed, and their runners' names are not known"
+        fix = "claim them with their `runner_name`, or delete those that do no work; they are never reaped"
+        return warning(GROUP, "reaper", f"{said}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
     said = f"{last.stamped} stamped pods; in the last minute {last.reaped} were reaped"
     waiting = {"deferred": last.deferred, "only told": last.told, "nobody knows whose": last.nobodys}
-    return ok(GROUP, "reaper", ", ".join([said, *(f"{count} {what}" for what, count in waiting.items() if count)]), org)
+    parts = ", ".join([said, *(f"{count} {what}" for what, count in waiting.items() if count)])
+    return ok(GROUP, "reaper", f"{parts}{_kept(last)}{_examples(last, (Guard.NEVER_STARTED,))}", org)
+
+
+def _kept(last: Tick) -> str:
+    """How many pods each guard keeps."""
+    counts = ", ".join(f"{count} {guard}" for guard, count in sorted(last.kept.items()))
+    return f"; kept: {counts}" if counts else ""
+
+
+def _examples(last: Tick, guards: Sequence[Guard]) -> str:
+    found = [each for guard in guards for each in last.examples.get(guard, ())]
+    named = ", ".join(f"{place} (created {_time_of(created_at)})" for place, created_at in found)
+    return f": {named}" if named else ""
 
 
 def of_unfinished(org: str, begun: Sequence[Orphan], now: float) -> list[Finding]:

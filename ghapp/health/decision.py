@@ -211,7 +211,9 @@ class _Counts:
 
     def whole(self, fuse: Fuse, stopped: Collection[str]) -> Tally:
         """All pools but those whose own fuse is stopped: they wait by themselves, and hold up no other."""
-        return combined(self.of(pool, fuse) for pool in self.pools if pool not in stopped)
+        counted = combined(self.of(pool, fuse) for pool in self.pools if pool not in stopped)
+        of_no_pool = sum(count for pool, count in self.situation.reaped.items() if pool not in self.pools)
+        return replace(counted, lost=counted.lost + of_no_pool, expected=counted.expected + of_no_pool)
 
     def _queued_for(self, members: Sequence[tuple[Evidence, State]]) -> int | None:
         """Jobs that wait and that one of these runners, lost or not, could take."""

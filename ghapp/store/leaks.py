@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
 from ghapp.health.leaks.leak import Memory
 from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.leaks.standing import Example
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
@@ -43,6 +46,9 @@ class Tick(NamedTuple):
         told: leaks that are only told: dry-run, or a person paused it.
         nobodys: pods in a namespace of several organizations of which none, or more than one, knows the runner.
         strangers: pods that bear the label and were never a runner's.
+        held: leaks that the fuse holds back.
+        kept: how many pods each guard keeps, by the guard's code.
+        examples: the oldest pods of the guards that people are told of, by the guard's code.
     """
 
     memory: Memory = Memory()
@@ -55,6 +61,9 @@ class Tick(NamedTuple):
     told: int = 0
     nobodys: int = 0
     strangers: int = 0
+    held: int = 0
+    kept: Mapping[str, int] = {}
+    examples: Mapping[str, tuple[Example, ...]] = {}
 
 
 _ticks = Codec("reaper-tick", Tick)
@@ -97,7 +106,7 @@ class Leaks:
         """Record that a pod is gone, or going; once, however often that is said."""
         key = keys.reaped(installation)
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.zadd(key, {orphan.uid: at}, nx=True)
+            pipe.zadd(key, {f"{orphan.uid} {orphan.pool}": at}, nx=True)  # a uid has no space; earlier rows, no pool
             pipe.zremrangebyscore(key, "-inf", at - KEPT_SECONDS)
             pipe.zremrangebyrank(key, 0, -MOST_REAPED - 1)
             pipe.expire(key, KEPT_SECONDS)
@@ -106,3 +115,11 @@ class Leaks:
     async def reaped_since(self, installation: int, at: float) -> int:
         """How many pods were reaped after that time; of the last day, and no more than `MOST_REAPED`."""
         return int(await self._redis.zcount(keys.reaped(installation), f"({at}", "+inf"))
+
+    async def reaped_by_pool(self, installation: int, since: float) -> dict[str, int]:
+        """How many pods of each pool were reaped after that time; the pool is empty where it is not known.
+
+        Of the last day, and no more than `MOST_REAPED` together.
+        """
+        rows: Any = await self._redis.zrange(keys.reaped(installation), f"({since}", "+inf", byscore=True)
+        return dict(Counter(row.decode().partition(" ")[2] for row in rows))

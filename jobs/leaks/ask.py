@@ -53,7 +53,7 @@ async def ask_for_runners(
         house: the stores and GitHub.
         installation: whose pods.
         at: the look that found them.
-        waiting: pods that nothing else keeps.
+        waiting: pods that nothing else keeps, GitHub's last list included.
         names: what each one's runner is called, by the pod's uid.
         enough: how many can be reaped in this tick.
     """

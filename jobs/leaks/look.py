@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
@@ -12,14 +12,16 @@ from ghapp.health.cluster.pod import Pod
 from ghapp.health.cluster.podclaim import Claimed, by_name
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.fuse import Position
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.asking import heard_of
-from ghapp.health.leaks.heard import Heard
-from ghapp.health.leaks.leak import Look, Memory
+from ghapp.health.leaks.heard import Heard, Patience
+from ghapp.health.leaks.leak import FuseView, Look, Memory
 from ghapp.health.leaks.whose import is_ours
 from ghapp.health.pools import pool_of
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.leaks import Leaks
 from jobs.house import House
 
 
@@ -40,9 +42,15 @@ class Known(NamedTuple):
     survey: Survey
     at: float
 
-    def heard(self, name: str, now: float, stale_seconds: float) -> Heard:
+    def heard(self, name: str, now: float, stale_seconds: float, patience: Patience) -> Heard:
         """What all that comes to for one name."""
-        return heard_of(self.bearers.get(name, ()), self.jobs.get(name, ()), self.survey, now, stale_seconds)
+        bearers, jobs = self.bearers.get(name, ()), self.jobs.get(name, ())
+        return heard_of(bearers, jobs, self.survey, now, stale_seconds, patience)
+
+    def is_github_stale(self, now: float, stale_seconds: float) -> bool:
+        """Whether GitHub's last complete list is too old, or sweeps have failed since."""
+        swept_at = self.survey.swept_at
+        return swept_at is None or now - swept_at > stale_seconds or self.survey.failing_since is not None
 
     def latest(self, name: str) -> Evidence | None:
         """The last runner that bore that name."""
@@ -103,15 +111,57 @@ async def look_with(
     *,
     only: Collection[str] | None = None,
 ) -> Seen:
-    """What is known now of the runners of pods that were read at `pods_at`; `only` of these names, not of all."""
+    """What is known now of the runners of pods that were read at `pods_at`; `only` of these names, not of all.
+
+    Where only a few names are looked at, what was reaped lately is left out: it is counted against all leaks together.
+    """
     known = await _known(house, installation.id, only)
     ours = await _ours(house, installation, pods, known, memory)
-    now, stale_seconds = house.clock(), house.settings.of(installation.org).evidence.stale_seconds
+    policy, now = house.settings.of(installation.org), house.clock()
+    stale_seconds, patience = policy.evidence.stale_seconds, _patience(house.settings, installation.org)
     names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in ours))
-    heard = {name: known.heard(name, now, stale_seconds) for name in names}
-    pauses = await house.fuses.pauses(installation.id)
-    kept = [pod for pod in ours if not _is_paused(house.settings, installation.org, pod, known, memory, set(pauses))]
-    return Seen(Look(kept, pods_at, known.claims, heard, known.at), known, pods, len(pods) - len(ours))
+    heard = {name: known.heard(name, now, stale_seconds, patience) for name in names}
+
+    def pools(pod: Pod) -> set[str]:
+        return _pools_of(house.settings, installation.org, pod, known, memory)
+
+    paused = (await house.fuses.pauses(installation.id)).keys() - {WHOLE_ORG}
+    kept = [pod for pod in ours if not paused or paused.isdisjoint(pools(pod))]
+    look = Look(
+        kept,
+        pods_at,
+        known.claims,
+        heard,
+        known.at,
+        github_stale=known.is_github_stale(now, stale_seconds),
+        list_empty=known.survey.total == 0,
+        fuse=await _fuse_view(house, installation, kept, pools, count=only is None),
+    )
+    return Seen(look, known, pods, len(pods) - len(ours))
+
+
+async def _fuse_view(
+    house: House, installation: Installation, pods: Sequence[Pod], pools: Callable[[Pod], set[str]], *, count: bool
+) -> FuseView:
+    """What the fuses allow the reaper; `count`: with what was reaped lately."""
+    limits = house.settings.of(installation.org).fuse
+    fuses = await house.fuses.all(installation.id)
+    turned = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
+    of_pods = {pod.uid: pools(pod) for pod in pods}
+    since = house.clock() - limits.window_seconds
+    return FuseView(
+        limits,
+        pools={uid: next(iter(names)) for uid, names in of_pods.items() if len(names) == 1},
+        reaped=await Leaks(house.redis).reaped_by_pool(installation.id, since) if count else {},
+        not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, WHOLE_ORG})),
+    )
+
+
+def _patience(settings: Settings, org: str) -> Patience:
+    """For how long a runner may be offline before its pool replaces it."""
+    rules = settings.pools_of(org)
+    seconds = {rule.name: rule.replace_offline_after_seconds for rule in rules}
+    return lambda evidence: seconds.get(pool_of(evidence.labels, evidence.custom_labels, rules))
 
 
 async def _known(house: House, installation: int, only: Collection[str] | None) -> Known:
@@ -161,11 +211,8 @@ async def _known_elsewhere(
     return found
 
 
-def _is_paused(settings: Settings, org: str, pod: Pod, known: Known, memory: Memory, paused: set[str]) -> bool:
-    """Whether a person paused its pool, or, where nobody knows which that is, any that it may be of."""
-    if not paused - {WHOLE_ORG}:
-        return False
+def _pools_of(settings: Settings, org: str, pod: Pod, known: Known, memory: Memory) -> set[str]:
+    """Its pool; where that is not known, all that it may be of."""
     name = memory.names.get(pod.uid, pod.name)
     pool = pool_for(settings, org, pod.namespace, known.latest(name))
-    pools = {pool} if pool else {each.name for each in settings.pools_of(org) if each.namespace == pod.namespace}
-    return not paused.isdisjoint(pools)
+    return {pool} if pool else {each.name for each in settings.pools_of(org) if each.namespace == pod.namespace}

@@ -123,13 +123,19 @@ class Reaper:
         names = names_of(pod, before.look.claims, memory)
         seen = await look_with(self.house, self.installation, [pod], pods_at, memory, only=names)
         heard = {
-            name: known._replace(busy=word.busy if name == called else None, online=word.online)
+            name: known._replace(
+                busy=word.busy if name == called else None,
+                online=word.online,
+                registered=word.registered,
+                offline_too_long=known.offline_too_long and word.offline_too_long,
+            )
             for name, known in seen.look.runners.items()
         }
         now, alone = self.house.clock(), memory._replace(pods=0, claims=0)
         again = leaks(seen.look._replace(runners=heard), now, self.limits, alone)
         if not again.reap:
-            log.info("the pod is spared", pod=pod.name, guards=[guard.value for _, guard in again.kept])
+            guards = [guard.value for _, guard in (*again.kept, *again.held)]
+            log.info("pod kept", installation=self.installation.id, org=org, pod=pod.name, guards=guards)
             return None
         name = again.memory.names[pod.uid]
         pool = pool_for(self.house.settings, org, pod.namespace, seen.known.latest(name))

@@ -38,6 +38,27 @@ def orphan(name="linux-1", **changes):
             "ok",
             "12 stamped pods; in the last minute 2 were reaped, 3 deferred, 4 only told, 1 nobody knows whose",
         ),
+        (
+            tick(kept={"SessionOpen": 7, "NeverStarted": 1}, examples={"NeverStarted": (("runners/a", NOW - 900),)}),
+            "ok",
+            (
+                "12 stamped pods; in the last minute 2 were reaped; kept: 1 NeverStarted, 7 SessionOpen: "
+                f"runners/a (created {timestamp(NOW - 900)})"
+            ),
+        ),
+        (
+            tick(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/b", NOW - 900),)}),
+            "warning",
+            (
+                "1 running pods are unclaimed, and their runners' names are not known: "
+                f"runners/b (created {timestamp(NOW - 900)}); kept: 1 Unnamed"
+            ),
+        ),
+        (
+            tick(held=2, kept={"MassLeak": 2}, examples={"MassLeak": (("runners/c", NOW - 900),)}),
+            "warning",
+            f"2 leaked pods are held back by the fuse: runners/c (created {timestamp(NOW - 900)}); kept: 2 MassLeak",
+        ),
         (tick(strangers=2), "warning", "2 of 12 pods that bear the owner label were never a runner's, and are kept"),
         (
             tick(trouble="no answer", trouble_since=NOW - 300),
@@ -53,6 +74,9 @@ def orphan(name="linux-1", **changes):
     ids=[
         "well",
         "waiting",
+        "kept",
+        "unnamed",
+        "held by the fuse",
         "strangers",
         "held up",
         "3 minutes",

@@ -97,6 +97,27 @@ STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means s
         (LeakStanding(told=4), "4 pods are kept, for `[leaks]` is in dry-run, or a person paused the org."),
         (LeakStanding(strangers=1), f"1 pod bears the owner label and was {STRANGERS}"),
         (LeakStanding(strangers=4), f"4 pods bear the owner label and were {STRANGERS}"),
+        (
+            LeakStanding(
+                held=2, examples={"MassLeak": (("runners/a", NOW),), "FuseNotClosed": (("runners/b", NOW - 9),)}
+            ),
+            (
+                "2 pods are leaks and are kept by the fuse: so many at once may be a mistake. "
+                f"The oldest: `runners/b`, created at {timestamp(NOW - 9)}."
+            ),
+        ),
+        (
+            LeakStanding(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/a", NOW),)}),
+            (
+                "1 pod runs and is claimed by nobody; the name of its runner is not known, so that nothing is reaped. "
+                f"The oldest: `runners/a`, created at {timestamp(NOW)}."
+            ),
+        ),
+        (LeakStanding(kept={"NeverStarted": 2}), "2 pods wait to be started: for a node, a volume or an image."),
+        (
+            LeakStanding(kept={"BusyWhenLastSeen": 1}),
+            "1 pod runs a runner that was busy when GitHub last showed it; the end of its job is not known.",
+        ),
         (LeakStanding(held_up_since=NOW), f"Since {timestamp(NOW)} none could be reaped: `ghapp doctor` says why."),
     ],
     ids=[
@@ -109,6 +130,10 @@ STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means s
         "four told",
         "a stranger",
         "four",
+        "held by the fuse",
+        "unnamed",
+        "never started",
+        "busy when last seen",
         "held up",
     ],
 )

@@ -58,7 +58,7 @@ async def ripe(at):
     """A pod for each of GitHub's runners, hung and unclaimed for a minute less than it takes; and one that is claimed."""
     for name in at.runners:
         at.make_pod(name)
-    at.hang()
+    await at.hang()
     at.make_pod("busy")
     await at.claim("busy", seconds=36_000)
     await at.tick()
@@ -96,7 +96,7 @@ async def test_a_reaped_pod_is_told_of_with_its_evidence_and_counted_and_logged(
         }
         said = {each["source"]: each for each in data["evidence"]}
         assert data["unclaimed_since"] == said["claim"]["at"]
-        assert said["list"]["said"] == "GitHub shows no runner of its name online or busy"
+        assert said["list"]["said"] == "GitHub shows no runner of its name"
         assert [each["at"] for each in data["evidence"]] == sorted(each["at"] for each in data["evidence"])
         assert await at.counted("reaped") == 1
         (line,) = [each for each in logs if each["event"] == "orphan reaped"]
@@ -109,6 +109,7 @@ async def test_the_pods_service_account_goes_with_it_and_that_of_the_namespace_s
     async with leaky(runners=1) as at:
         (name,) = await ripe(at)
         at.make_pod("default")
+        at.end_containers("default")
         await at.minutes(6)
         assert set(at.deletions()) == {name, "default"}
         assert at.deletions("serviceaccounts") == [name]
@@ -392,6 +393,7 @@ async def test_trouble_that_lasts_is_told_with_since_when_and_no_more_once_it_is
 async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_other_is_reaped_either(leaky, unlistable):
     async with leaky(pools=ELSEWHERE) as at:
         at.make_pod("there", "elsewhere", age_seconds=3600)
+        at.end_containers("there", namespace="elsewhere")
         leaks, listed = await ripe(at), at.cluster.pods
 
         async def listed_but_one(namespace, label):
@@ -413,6 +415,7 @@ async def test_of_two_namespaces_the_pods_of_both_are_reaped(leaky):
     async with leaky(pools=ELSEWHERE) as at:
         at.api.control.namespace("elsewhere")
         at.make_pod("there", "elsewhere", age_seconds=3600)
+        at.end_containers("there", namespace="elsewhere")
         leaks = await ripe(at)
         (tick,) = await at.minutes(1)
         assert (tick.reaped, tick.stamped) == (len(leaks) + 1, len(leaks) + 2)
@@ -443,7 +446,7 @@ async def test_dry_run_tells_in_one_line_and_leaves_what_was_begun(leaky):
         await ripe(at)
         with capture_logs() as logs:
             (tick,) = await at.minutes(1)
-        (line,) = [each for each in logs if each["event"] == "leaks wait"]
+        (line,) = [each for each in logs if each["event"] == "leaks deferred"]
         assert (line["only_told"], line["deferred"]) == (tick.told, tick.deferred) == (3, 1)
         assert await standing(at) == LeakStanding(reaped=0, deferred=1, told=3)
         assert await at.told() == []
@@ -473,7 +476,7 @@ class TestWhatDeliveriesSay:
             at.make_pod("repo-1")
             for name in at.runners:
                 at.make_pod(name)
-            at.hang()
+            await at.hang()
             ticks = await at.minutes(6)
             assert set(at.deletions()) == set(at.runners)
             assert [each.trouble for each in ticks] == [""] * 6
@@ -509,7 +512,7 @@ class TestWhatDeliveriesSay:
             assert (at.deletions(), ticks[-1].trouble) == ([], "")
             for name in at.runners:
                 at.make_pod(name)
-            at.hang()
+            await at.hang()
             await at.minutes(6)
             assert set(at.deletions()) == set(at.runners), "and the others are reaped as ever"
 
@@ -532,14 +535,18 @@ class TestWhatDeliveriesSay:
             await at.reap()
             assert (at.it.account()["calls"], at.deletions()) == (before, [])
 
-    async def test_until_its_job_has_been_over_for_15_minutes_and_no_github_is_needed_for_that(self, leaky):
+    async def test_until_its_job_has_been_over_for_15_minutes_and_its_container_has_ended(self, leaky):
         async with leaky() as at:
             started = at.it.clock()
             ended = job_ended(job_started(Evidence(777, "repo-1", started), 5, started), 5, started + 1)
             await self.with_a_pod(at, **{key: value for key, value in ended._asdict().items() if key.startswith("job")})
+            await at.minutes(30)
+            assert at.deletions() == [], "it may wait for another job"
             at.it.sandbox.control.fault(match="/orgs/", status=503)
-            await at.minutes(15)
+            at.end_containers("repo-1")
+            await at.minutes(6)
             assert at.deletions() == []
+            at.it.sandbox.control.no_faults()
             await at.minutes(1)
             assert at.deletions() == ["repo-1"]
             (data,) = await at.it.told("pod.orphaned")
@@ -557,11 +564,11 @@ async def test_a_pod_whose_controller_called_its_runner_otherwise_is_kept_by_wha
         at.make_pod("busy")
         await at.claim("busy", seconds=36_000)
         await at.tick()
-        (busy,) = at.it.sandbox.control.busy("acme", count=1)
-        (kept,) = {f"pod-of-{name}" for name, each in at.runners.items() if each.id == busy}
-        at.hang()
+        kept = min(at.runners)
+        at.it.sandbox.control.busy("acme", ids=[at.runners[kept].id])
+        await at.hang(*(at.runners.keys() - {kept}))
         await at.minutes(20)
-        assert at.pods() == {"busy", kept}
+        assert at.pods() == {"busy", f"pod-of-{kept}"}
 
 
 async def test_a_pod_whose_runner_is_online_is_not_reaped_however_unclaimed_it_is(leaky):
@@ -573,8 +580,10 @@ async def test_a_pod_whose_runner_is_online_is_not_reaped_however_unclaimed_it_i
         await at.minutes(20)
         assert at.pods() == {"busy", *at.runners}
         first, *others = sorted(at.runners)
-        at.hang(first)
-        await at.minutes(2)
+        await at.hang(first)
+        await at.minutes(4)
+        assert at.pods() == {"busy", *at.runners}, "a registration that was gone for a moment comes back"
+        await at.minutes(1)
         assert at.pods() == {"busy", *others}
 
 

@@ -95,3 +95,23 @@ async def test_all_of_it_goes_by_themselves_after_a_day(redis, key):
     await leaks.begin(ORG, orphan())
     await leaks.reaped(ORG, orphan(), NOW)
     assert KEPT_SECONDS - 5 < await redis.ttl(key(ORG)) <= KEPT_SECONDS
+
+
+async def test_what_was_reaped_is_counted_by_pool_after_a_time_and_rows_of_an_earlier_version_have_none(redis):
+    leaks = Leaks(redis)
+    await redis.zadd(keys.reaped(ORG), {"uid-of-an-earlier-version": NOW})
+    reaped = [("a", "linux", NOW), ("b", "linux", NOW + 5), ("c", "of two words", NOW + 5), ("d", "", NOW + 5)]
+    for name, pool, at in [*reaped, ("b", "linux", NOW + 9)]:
+        await leaks.reaped(ORG, orphan(name, pool=pool), at)
+    assert await leaks.reaped_by_pool(ORG, NOW - 1) == {"linux": 2, "of two words": 1, "": 2}
+    assert await leaks.reaped_by_pool(ORG, NOW) == {"linux": 1, "of two words": 1, "": 1}
+    assert await leaks.reaped_by_pool(ORG, NOW + 5) == {}
+    assert await leaks.reaped_by_pool(ORG + 1, 0.0) == {}
+    assert await leaks.reaped_since(ORG, NOW) == 3
+
+
+async def test_what_keeps_pods_comes_back_with_the_tick(redis):
+    memory = Memory(named={"uid-a": NOW})
+    tick = Tick(memory, held=3, kept={"Unnamed": 2}, examples={"Unnamed": (("runners/a", NOW),)})
+    await Leaks(redis).remember(ORG, tick)
+    assert await Leaks(redis).last(ORG) == tick

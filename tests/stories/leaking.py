@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from unittest import mock
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import open_cluster
+from ghapp.health import seen
 from ghapp.sandbox import deliveries
 from ghapp.sandbox.cluster import ClusterServer
 from jobs.reap import reap_installation
@@ -19,11 +21,17 @@ from tests.stories.conftest import POOL, Story
 NAMESPACE = "runners"
 LABEL = {"ghapp.dev/owner": "linux-4vcpu"}
 CLAIM_SECONDS = 150.0
+BYSTANDERS = 4
 
 
-def config(more=""):
+NO_FUSE = "[fuse]\nfloor = 10_000"
+"""For stories of the other guards: however many leak, no fuse holds them back."""
+
+
+def config(more="", fuse=NO_FUSE):
     return f"""
         {more}
+        {fuse}
         [[pools]]
         org = "acme"
         name = "in-cluster"
@@ -39,11 +47,15 @@ class Leaking:
     it: Story
     api: ClusterServer
     cluster: Cluster
+    bystanders: frozenset[str] = frozenset()
+    """Runners without a pod here, registered and offline: GitHub's list is never empty."""
 
     @property
     def runners(self):
-        """GitHub's, by name."""
-        return {each.name: each for each in self.it.sandbox.world.orgs["acme"].fleet.roster.registered.values()}
+        """Those of GitHub's that have a pod here, by name, and those whose registration is gone while they hang."""
+        roster = self.it.sandbox.world.orgs["acme"].fleet.roster
+        known = {**roster.zombies, **roster.registered}.values()
+        return {each.name: each for each in known if each.name not in self.bystanders}
 
     @contextmanager
     def at_once(self):
@@ -57,11 +69,36 @@ class Leaking:
         """A stamped one, with a ServiceAccount of its own, ten minutes old unless it is said otherwise."""
         self.api.control.pod(namespace, name, **{"labels": LABEL, "service_account": name, **changes})
 
-    def hang(self, *names):
-        """Their processes are dead, and GitHub shows them offline; without names, of all that run no job."""
+    async def hang(self, *names):
+        """Their one job is over and their registration is gone, while their containers run on: leaks.
+
+        Without names, all. GitHub has listed each of them before, so that their names are known.
+        """
+        runners, it = self.runners, self.it
+        await sweep_installation(it.house, it.installation)
+        chosen = [runners[name].id for name in names or runners]
+        it.sandbox.control.lose("acme", ids=chosen)
+        now = it.clock()
+        over = partial(self._job_over, at=now)
+        await it.house.runners.revise(it.installation, dict.fromkeys(chosen, over))
+        await sweep_installation(it.house, it.installation)
+
+    @staticmethod
+    def _job_over(evidence, at):
+        """A delivery tells that it had a job, a moment ago."""
+        return seen.job_ended(evidence, 900_000 + evidence.id, at, at - 1)
+
+    def come_back(self, *names):
+        """GitHub shows their registrations again, offline."""
+        runners = self.runners
+        self.it.sandbox.control.restore("acme", ids=[runners[name].id for name in names])
+        self.go_offline(*names)
+
+    def go_offline(self, *names, alive=True):
+        """Their connections drop, and GitHub shows them offline; without names, of all that run no job."""
         runners = self.runners
         chosen = [runners[name].id for name in names or runners if names or runners[name].job is None]
-        self.it.sandbox.control.take_offline("acme", ids=chosen, alive=False)
+        self.it.sandbox.control.take_offline("acme", ids=chosen, alive=alive)
 
     def hang_after_its_job(self, name):
         """Its job is over, and its process stays connected: GitHub shows it online, and gives it no other job."""
@@ -72,8 +109,13 @@ class Leaking:
     def end_container(self, name):
         """It was killed, and asks for no job any more, which GitHub has not noticed: it shows the runner online."""
         self.api.control.container_ends(NAMESPACE, name, exit_code=137)
-        self.hang(name)
+        self.go_offline(name, alive=False)
         self._show_online(self.runners[name])
+
+    def end_containers(self, *names, namespace=NAMESPACE):
+        """They have ended, and are not started again."""
+        for name in names:
+            self.api.control.container_ends(namespace, name, exit_code=137)
 
     def _show_online(self, runner):
         roster = self.it.sandbox.world.orgs["acme"].fleet.roster
@@ -157,8 +199,8 @@ class Leaking:
 
 
 @asynccontextmanager
-async def leaking(story, tmp_path, *, runners=4, more="", pools=""):
-    async with story(runners=runners, config=config(more) + pools) as it:
+async def leaking(story, tmp_path, *, runners=4, more="", pools="", fuse=NO_FUSE):
+    async with story(runners=runners, config=config(more, fuse) + pools) as it:
         with ClusterServer(clock=it.clock) as api:
             api.control.namespace(NAMESPACE)
             api.control.kubelet_deletes_after(30)
@@ -169,4 +211,6 @@ async def leaking(story, tmp_path, *, runners=4, more="", pools=""):
                     return cluster
 
                 it.house = replace(it.house, cluster=opened)
-                yield Leaking(it, api, cluster)
+                fleet = it.sandbox.world.orgs["acme"].fleet
+                others = it.sandbox.control.in_world(lambda: [fleet.register(POOL).name for _ in range(BYSTANDERS)])
+                yield Leaking(it, api, cluster, frozenset(others))

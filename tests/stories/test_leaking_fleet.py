@@ -1,4 +1,4 @@
-"""Of 500 pods 3 % a minute are forgotten, in each way there is; all of those go in time, and none else."""
+"""Of 500 pods 3 % a minute are forgotten, in each way there is; all leaks of those go in time, and none else."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ LEAKS_A_MINUTE = 15
 HANGING_MINUTES = (1, 2)
 """When those whose job ends stay connected: late enough that there are jobs, and early enough to see their end."""
 
+KEPT = {"never registered": "Unnamed", "hung, offline": "Registered"}
+"""Ways in which a pod is forgotten that cannot be told from ones in which it is alive, and the guard that keeps it."""
+
 CLAIM_SECONDS = 480.0
 
 MOST_SECONDS = 360
@@ -25,7 +28,7 @@ async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_
     story, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(inbox, "LINGER_MILLISECONDS", 1)  # there are no stragglers here
-    async with leaking(story, tmp_path, runners=PODS) as at:
+    async with leaking(story, tmp_path, runners=PODS, fuse="") as at:
         at.listen_without_http(monkeypatch)
         fleet = Fleet(at)
         await fleet.care(age_seconds=3600)
@@ -35,10 +38,15 @@ async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_
             if minute < LEAKING_MINUTES:
                 await fleet.leak(LEAKS_A_MINUTE, is_hanging=minute in HANGING_MINUTES)
             await fleet.live_a_minute(jobs=2 * LEAKS_A_MINUTE)
-        await at.tick()
+        last = await at.tick()
         fleet.look()
-        assert at.accounts() == at.pods() == fleet.cared_for
+        kept = {name for way in KEPT for name in fleet.forgotten[way]}
+        assert at.accounts() == at.pods() == fleet.cared_for | kept
         assert len(at.deletions()) == len(set(at.deletions()))
+        assert {guard: last.kept[guard] for guard in KEPT.values()} == {
+            guard: len(fleet.forgotten[way]) for way, guard in KEPT.items()
+        }
+        assert last.held == 0
     assert {way: len(names) for way, names in fleet.forgotten.items()} == {
         "never registered": 36,
         "job over, registration gone": 36,
@@ -82,7 +90,8 @@ class Fleet:
     async def care(self, age_seconds=0):
         """New runners' pods are made, ended runners' pods go, and the others are claimed as they need it."""
         runners = self.at.runners
-        new, gone = runners.keys() - self.cared_for - self.leaks_from.keys(), self.cared_for - runners.keys()
+        forgotten = set().union(*self.forgotten.values())
+        new, gone = runners.keys() - self.cared_for - forgotten, self.cared_for - runners.keys()
         with self.at.at_once():
             for name in new:
                 self.at.make_pod(name, age_seconds=age_seconds)
@@ -113,7 +122,7 @@ class Fleet:
     async def leak(self, count, *, is_hanging):
         """Forget so many, in all ways: no controller speaks for them any more."""
         runners, control = self.at.runners, self.at.it.sandbox.control
-        unregistered = [f"{POOL}-never-{len(self.leaks_from) + each}" for each in range(3)]
+        unregistered = [f"{POOL}-never-{len(self.forgotten.get('never registered', ())) + each}" for each in range(3)]
         for name in unregistered:
             self.at.make_pod(name, age_seconds=900)
         await self.forget("never registered", unregistered)
@@ -129,7 +138,7 @@ class Fleet:
             await self.forget("job over, registration gone", over)
         idle = sorted(name for name in self.cared_for if runners[name].job is None)
         rest = self.chance.sample(idle, count - len(unregistered) - len(over))
-        self.at.hang(*rest[::2])
+        self.at.go_offline(*rest[::2], alive=False)
         await self.forget("hung, offline", rest[::2])
         with self.at.at_once():
             for name in rest[1::2]:
@@ -139,7 +148,8 @@ class Fleet:
     async def forget(self, way, names, shielded_seconds=0.0):
         self.forgotten.setdefault(way, set()).update(names)
         for name in names:
-            self.leaks_from[name] = self.at.it.clock() + shielded_seconds
+            if way not in KEPT:
+                self.leaks_from[name] = self.at.it.clock() + shielded_seconds
             self.cared_for.discard(name)
             await self.give_back(name)
 

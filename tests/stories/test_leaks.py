@@ -27,14 +27,18 @@ def leaky(story, tmp_path, monkeypatch):
     return opened
 
 
-async def four_leaks(at):
-    """A pod of each of GitHub's runners, hung and claimed by nobody; one more that is claimed, as in any fleet."""
+async def four_leaks(at, alive=0):
+    """A pod of each of GitHub's runners, hung and claimed by nobody; one more that is claimed, as in any fleet.
+
+    So many of the runners are `alive`: no leaks.
+    """
     for name in at.runners:
         at.make_pod(name)
-    at.hang()
+    leaks = sorted(at.runners)[alive:]
+    await at.hang(*leaks)
     at.make_pod("busy")
     await at.claim("busy", seconds=36_000)
-    return set(at.runners)
+    return set(leaks)
 
 
 async def test_two_workers_at_once_do_nothing_twice(leaky):
@@ -63,10 +67,23 @@ async def test_when_redis_is_emptied_between_ticks_the_grace_passes_anew(leaky, 
         await at.it.house.redis.flushdb()
         await discover_installations(at.it.house)
         await at.claim("busy", seconds=36_000)
+        at.end_containers(*leaks)
         await at.minutes(GRACE_MINUTES)
         assert at.deletions() == []
         await at.minutes(1)
         assert set(at.deletions()) == leaks
+
+
+async def test_when_redis_is_emptied_the_names_of_runners_that_are_gone_are_forgotten_and_their_pods_are_kept(leaky):
+    async with leaky() as at:
+        leaks = await four_leaks(at)
+        await at.tick()
+        await at.it.house.redis.flushdb()
+        await discover_installations(at.it.house)
+        await at.claim("busy", seconds=36_000)
+        ticks = await at.minutes(20)
+        assert at.deletions() == []
+        assert ticks[-1].kept == {"Claimed": 1, "Unnamed": len(leaks)}
 
 
 async def test_while_github_is_away_its_shields_hold(leaky):
@@ -94,16 +111,22 @@ async def test_while_only_the_questions_about_single_runners_fail_nothing_is_rea
         assert len(at.deletions()) == 4
 
 
-async def test_a_runner_that_github_shows_busy_is_kept_and_goes_when_that_is_over(leaky):
+async def test_a_runner_that_github_shows_busy_is_kept_and_goes_when_its_container_has_ended(leaky):
     async with leaky() as at:
-        leaks = await four_leaks(at)
-        busy = at.it.sandbox.control.busy("acme", count=1)
-        (kept,) = {name for name, each in at.runners.items() if each.id in busy}
-        await at.minutes(GRACE_MINUTES + 20)
-        assert set(at.deletions()) == leaks - {kept}
-        at.it.sandbox.control.busy("acme", ids=busy, busy=False)
-        await at.minutes(1)
+        leaks = await four_leaks(at, alive=1)
+        (kept,) = set(at.runners) - leaks
+        at.it.sandbox.control.busy("acme", ids=[at.runners[kept].id])
+        ticks = await at.minutes(GRACE_MINUTES + 20)
         assert set(at.deletions()) == leaks
+        assert ticks[-1].kept == {"Claimed": 1, "SessionOpen": 1}
+        at.it.sandbox.control.busy("acme", ids=[at.runners[kept].id], busy=False)
+        at.go_offline(kept)
+        ticks = await at.minutes(GRACE_MINUTES + 20)
+        assert set(at.deletions()) == leaks
+        assert ticks[-1].kept == {"Claimed": 1, "Registered": 1}
+        at.end_containers(kept)
+        await at.minutes(GRACE_MINUTES + 1)
+        assert set(at.deletions()) == leaks | {kept}
 
 
 async def test_a_runner_that_took_a_job_after_the_last_sweep_is_kept(leaky):
@@ -112,8 +135,9 @@ async def test_a_runner_that_took_a_job_after_the_last_sweep_is_kept(leaky):
         await at.tick()
         await at.minutes(GRACE_MINUTES - 1)
         await at.it.pass_(60)
-        busy = at.it.sandbox.control.busy("acme", count=1)
-        (kept,) = {name for name, each in at.runners.items() if each.id in busy}
+        kept = min(leaks)
+        at.come_back(kept)
+        at.it.sandbox.control.busy("acme", ids=[at.runners[kept].id])
         await at.reap()  # and no delivery told of it
         assert set(at.deletions()) == leaks - {kept}
 
@@ -206,9 +230,9 @@ async def test_a_claim_that_comes_back_just_before_the_deletion_spares_the_pod(l
 
 
 LAST_WORDS = {
-    "online": lambda control, runner: control.bring_online("acme", ids=[runner]),
-    "busy": lambda control, runner: control.busy("acme", ids=[runner]),
-    "no word": lambda control, _: control.fault(match="/actions/runners$", status=503),
+    "online": lambda at, name: at.it.sandbox.control.restore("acme", ids=[at.runners[name].id]),
+    "offline": lambda at, name: at.come_back(name),
+    "no word": lambda at, _: at.it.sandbox.control.fault(match="/actions/runners$", status=503),
 }
 
 
@@ -223,7 +247,7 @@ async def test_github_is_asked_afresh_just_before_the_deletion(leaky, comes):
         async def read_and_back(namespace, name):
             looked_at.append(name)
             if len(looked_at) == len(leaks):
-                comes(at.it.sandbox.control, at.runners[name].id)
+                comes(at, name)
             return await read(namespace, name)
 
         at.cluster.pod = read_and_back
@@ -233,9 +257,9 @@ async def test_github_is_asked_afresh_just_before_the_deletion(leaky, comes):
         assert (await at.counted("spared"), tick.reaped, tick.trouble) == (1, len(leaks) - 1, "")
         at.cluster.pod = read
         at.it.sandbox.control.no_faults()
-        at.it.sandbox.control.busy("acme", ids=[at.runners[last].id], busy=False)
-        at.hang()
-        await at.minutes(1)
+        if at.runners[last].id in at.it.sandbox.world.orgs["acme"].fleet.roster.registered:
+            await at.hang(last)
+        await at.minutes(GRACE_MINUTES + 1)
         assert set(at.deletions()) == leaks
 
 
@@ -282,6 +306,7 @@ async def test_a_process_that_hangs_online_after_its_job_goes_15_minutes_later_a
 async def test_a_container_that_ended_is_no_runners_though_github_shows_it_online(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)
+        at.come_back(*leaks)
         at.it.sandbox.control.bring_online("acme")
         ended = min(leaks)
         at.end_container(ended)
@@ -340,7 +365,7 @@ async def test_the_label_may_be_called_otherwise_and_then_ours_says_nothing(leak
         at.make_pod(first, labels={theirs: "x"})
         for name in others:
             at.make_pod(name)
-        at.hang()
+        await at.hang()
         await at.tick()
         await at.minutes(GRACE_MINUTES + 1)
         assert at.deletions() == [first]

@@ -7,7 +7,7 @@ from math import floor, log2
 
 from ghapp.health.demand import Job
 from ghapp.health.evidence import Evidence, Registration, Survey
-from ghapp.health.leaks.heard import Heard, heard
+from ghapp.health.leaks.heard import Heard, Patience, heard, never
 
 FIRST_ASKED_SECONDS = 300.0
 """A job that looks as if it were over is asked about at this age, and then at each doubling of it."""
@@ -17,7 +17,12 @@ LONG_SECONDS = 16 * FIRST_ASKED_SECONDS
 
 
 def heard_of(
-    bearers: Sequence[Evidence], jobs: Sequence[Job], survey: Survey, now: float, stale_seconds: float
+    bearers: Sequence[Evidence],
+    jobs: Sequence[Job],
+    survey: Survey,
+    now: float,
+    stale_seconds: float,
+    patience: Patience = never,
 ) -> Heard:
     """What all runners of one name come to; whatever speaks for the pod counts.
 
@@ -27,12 +32,16 @@ def heard_of(
         survey: how the last look at GitHub went.
         now: as of when.
         stale_seconds: an observation older than this answers nothing.
+        patience: for how long a runner may be offline before its pool replaces it.
     """
-    words = [heard(each, survey, now, stale_seconds) for each in sorted(bearers, key=lambda each: each.id)]
+    words = [heard(each, survey, now, stale_seconds, patience) for each in sorted(bearers, key=lambda each: each.id)]
     latest = words[-1] if words else heard(None, survey, now, stale_seconds)
     over = {each.job_id for each in bearers if each.job_ended_at is not None}
     running = any(word.running for word in words) or any(job.id not in over for job in jobs)
     said = [word.busy for word in words or [latest]]
+    registered = [word for word in words if word.registered]
+    absent = [word.absent_seconds for word in words if word.absent_seconds is not None]
+    seen = [word.seen_at for word in words if word.seen_at is not None]
     return Heard(
         running=running,
         over_at=None if running else latest.over_at,
@@ -40,6 +49,11 @@ def heard_of(
         ephemeral=False if any(word.ephemeral is False for word in words) else latest.ephemeral,
         online=any(word.online for word in words),
         is_known=bool(bearers or jobs),
+        registered=bool(registered),
+        offline_too_long=bool(registered) and all(word.offline_too_long for word in registered),
+        last_busy=any(word.last_busy for word in words),
+        absent_seconds=min(absent, default=None),
+        seen_at=max(seen, default=None),
     )
 
 
@@ -47,7 +61,7 @@ def is_worth_asking(runner: Heard, bearers: Sequence[Evidence]) -> bool:
     """Whether a question about the runners of that name could let the pod go.
 
     A fresh list that shows one busy or online is believed. Runners that no list ever showed, as those of repositories,
-    are in no answer either.
+    are in no answer either. `leaks` decides first whether the list's word keeps the pod.
     """
     return not runner.has_session and (not bearers or any(each.registered for each in bearers))
 
@@ -58,8 +72,17 @@ def answered(runner: Heard, bearers: Sequence[Evidence], named: Sequence[Registr
     That GitHub shows none of that name says nothing by itself: it must agree with what the lists said before.
     """
     if named:
-        return runner._replace(busy=any(each.busy for each in named), online=any(each.online for each in named))
-    return runner._replace(busy=None, online=False) if any(each.listed for each in bearers) else runner
+        is_old = {each.id for each in named} <= {each.id for each in bearers}
+        return runner._replace(
+            busy=any(each.busy for each in named),
+            online=any(each.online for each in named),
+            is_known=True,
+            registered=True,
+            offline_too_long=runner.offline_too_long and is_old,  # a new registration has not been offline for long
+        )
+    if any(each.listed for each in bearers):
+        return runner._replace(busy=None, online=False, registered=False, offline_too_long=False)
+    return runner
 
 
 def is_due(started_at: float, last: float | None, now: float, *, looks_over: bool) -> bool:

@@ -8,17 +8,22 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from ghapp.health.cluster.pod import ARC_KIND, Pod, lasted
 from ghapp.health.cluster.podclaim import claim_on
 from ghapp.health.leaks.heard import Heard
-from ghapp.health.leaks.reaping import Guard, LeakLimits, Look, Memory, Reaping
+from ghapp.health.leaks.mass import held_back
+from ghapp.health.leaks.reaping import FuseView, Guard, LeakLimits, Look, Memory, Reaping
 
-__all__ = ["TERMINAL_SECONDS", "Guard", "LeakLimits", "Look", "Memory", "Reaping", "leaks"]
+__all__ = ["TERMINAL_SECONDS", "FuseView", "Guard", "LeakLimits", "Look", "Memory", "Reaping", "has_started", "leaks"]
 
 TERMINAL_SECONDS = 900.0
 """A job that has been over for this long shields nobody."""
+
+FINAL_PHASES = ("Succeeded", "Failed")
+"""Of a pod none of whose containers runs, or will run again."""
 
 MOST_GAP_SECONDS = 150.0
 """Between two good looks. After a longer gap nobody knows whether a pod was claimed meanwhile."""
@@ -38,14 +43,32 @@ def leaks(look: Look, now: float, limits: LeakLimits, memory: Memory) -> Reaping
     6. Nor by GitHub, and it has no session there: a runner that is online works, or may be given a job at any moment,
        however unclaimed its pod is. GitHub says so, and freshly: no answer is not "idle".
     7. The container agrees: one that started less than `grace_seconds` ago has had no time to be claimed, and GitHub's
-       word that it is busy or online is believed of every container but one that has ended.
-    8. A job that has been over for `TERMINAL_SECONDS` overrules 5 to 7, for they kept leaks for hours: the runner's
-       latest, in this very pod, and not where the runner is known to take further jobs.
+       word that it is busy or online is believed of every container but one that has ended for good.
+    8. A job that has been over for `TERMINAL_SECONDS` overrules 5 to 7 and 13 to 17, for they kept leaks for hours:
+       the runner's latest, in this very run of its container, and only where GitHub says that the runner is ephemeral,
+       or its container has ended.
     9. At most `per_tick`, oldest first; the others are deferred, and reported.
     10. The kill switch: `off` judges nothing, `dry-run` only tells.
     11. A pod that is being deleted already is left alone, and so is one of ARC's: ARC would start it again.
     12. It is a runner's pod: it has a container called `runner`, or GitHub, a delivery or a claim once knew its name.
         The label may mean something else in that namespace.
+    13. Registered is not gone. While GitHub shows a registration of its runner, online or offline, the pod is kept,
+        unless its container has ended. Only a pool that sets `replace_offline_after_seconds` gives up a registered
+        runner, when it has been offline for longer than that.
+    14. An unknown name is not idle. A pod whose container may run is kept until GitHub has shown a registration of its
+        runner's name since the container started. Without that, the runner may be registered under another name, or
+        with a repository, which no list shows; and it may be busy. A controller's claim says which name to look for.
+    15. A container that never started is not a leak: the pod waits for a node, a volume or an image.
+    16. Time and absence count only while GitHub can be seen: nothing is reaped while its last complete list is older
+        than `stale_seconds`, or sweeps fail. A list without any runner proves the absence of none whose container may
+        run, and a registration must have been gone for `grace_seconds` of time that complete lists cover.
+    17. A runner that was busy when GitHub last showed it, and the end of whose job is not known, may be working.
+    18. Its deletions count for the fuse. When the leaks of a pool, or of the installation, together with what was
+        reaped there within the fuse's window, reach the fuse's threshold, at most `first_batch` are reaped within a
+        window. While the fuse of the pool or of the installation is not closed, none is. The others are reported.
+
+    A container has ended for good when its pod's phase is final, or when it has stood terminated for `grace_seconds`:
+    one that updated itself is started again before that.
     """
     if limits.mode == "off":
         return Reaping(skipped=Guard.OFF)
@@ -64,18 +87,30 @@ def leaks(look: Look, now: float, limits: LeakLimits, memory: Memory) -> Reaping
     there = {pod.uid: there_before.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None}
     alone = {pod.uid: min(now - since[pod.uid], lasted(there.get(pod.uid, 0.0), pod.read_at)) for pod in unclaimed}
     ours = frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], look, memory))
-    judged = [
-        (pod, _others_business(pod, ours) or _guard(pod, runners[pod.uid], alone.get(pod.uid), now, limits))
-        for pod in stamped
-    ]
-    found = sorted((pod for pod, guard in judged if guard is None), key=lambda pod: (pod.created_at, pod.uid))
-    chosen = tuple(found[: limits.per_tick])
+    named = _named(names, runners, memory)
+    judged = dict[str, Guard | None]()
+    for pod in stamped:
+        runner, started_at = runners[pod.uid], _started_at(pod, now)
+        seen_at = max(named.get(pod.uid, 0.0), runner.seen_at or 0.0)
+        told = _Told(pod, runner, alone.get(pod.uid), is_named=seen_at >= started_at)
+        judged[pod.uid] = _others_business(pod, ours) or _guard(told, look, now, limits)
+    oldest = sorted(stamped, key=lambda pod: (pod.created_at, pod.uid))
+    found = [pod for pod in oldest if judged[pod.uid] is None]
+    likely = [pod for pod in oldest if judged[pod.uid] is Guard.GITHUB_UNKNOWN and pod.uid in look.unasked]
+    there_now = [pod for pod in stamped if pod.uid in ours and pod.deleting_since is None]
+    held = held_back([*found, *likely], there_now, look.fuse)
+    free = [pod for pod in found if pod.uid not in held]
+    chosen = tuple(free[: limits.per_tick])
+    is_leak = {pod.uid for pod in (*found, *likely)}
     return Reaping(
         reap=chosen if limits.mode == "act" else (),
         told=chosen if limits.mode == "dry-run" else (),
-        deferred=tuple(found[limits.per_tick :]),
-        kept=tuple((pod, guard) for pod, guard in judged if guard is not None),
-        memory=Memory(since, len(stamped), claims, now, names, there, ours),
+        deferred=(*free[limits.per_tick :], *(pod for pod in likely if pod.uid not in held)),
+        kept=tuple(
+            (pod, guard) for pod in stamped if (guard := judged[pod.uid]) is not None and pod.uid not in is_leak
+        ),
+        memory=Memory(since, len(stamped), claims, now, names, there, ours, named),
+        held=tuple((pod, held[pod.uid]) for pod in oldest if pod.uid in held),
     )
 
 
@@ -100,37 +135,102 @@ def _others_business(pod: Pod, runners: Collection[str]) -> Guard | None:
     return None if pod.uid in runners else Guard.NO_RUNNER
 
 
-def _guard(pod: Pod, runner: Heard, unclaimed_for: float | None, now: float, limits: LeakLimits) -> Guard | None:
-    """Guards 3 to 8: what keeps this pod; None for a leak. `unclaimed_for` is None for a claimed one."""
-    if unclaimed_for is None:
+class _Told(NamedTuple):
+    """One pod and what speaks for it. `unclaimed_for` is None for a claimed one (seconds)."""
+
+    pod: Pod
+    runner: Heard
+    unclaimed_for: float | None
+    is_named: bool
+
+
+def _guard(told: _Told, look: Look, now: float, limits: LeakLimits) -> Guard | None:
+    """Guards 3 to 8 and 13 to 17: what keeps this pod; None for a leak."""
+    if told.unclaimed_for is None:
         return Guard.CLAIMED
-    if pod.age < limits.grace_seconds:
+    if told.pod.age < limits.grace_seconds:
         return Guard.WITHIN_GRACE
-    if unclaimed_for < limits.grace_seconds:
+    if told.unclaimed_for < limits.grace_seconds:
         return Guard.UNCLAIMED_BRIEFLY
-    return None if _is_long_over(runner, pod, now) else _shield(pod, runner, limits)
+    if not has_started(told.pod):
+        return Guard.NEVER_STARTED
+    if look.github_stale:
+        return Guard.GITHUB_STALE
+    if _is_long_over(told, now, limits):
+        return None
+    return _shield(told, look, limits)
 
 
-def _shield(pod: Pod, runner: Heard, limits: LeakLimits) -> Guard | None:
-    """Guards 5 to 7."""
+def _shield(told: _Told, look: Look, limits: LeakLimits) -> Guard | None:
+    """Guards 5 to 7, 13, 14, 16 and 17."""
+    pod, runner, has_ended = told.pod, told.runner, _has_ended(told.pod, limits)
     if runner.running:
         return Guard.JOB_BY_DELIVERY
-    if runner.has_session is None:
-        return Guard.GITHUB_UNKNOWN
-    has_ended = pod.runner is not None and pod.runner.ended is not None
-    if runner.has_session and not has_ended:
-        return Guard.SESSION_OPEN
     if pod.container_age is not None and pod.container_age < limits.grace_seconds:
         return Guard.JUST_STARTED
-    return None
+    if not has_ended and not told.is_named:
+        return Guard.UNNAMED
+    if runner.has_session is None:
+        return Guard.GITHUB_UNKNOWN
+    if has_ended:
+        return None
+    if runner.has_session:
+        return Guard.SESSION_OPEN
+    if runner.registered:
+        return None if runner.offline_too_long else Guard.REGISTERED
+    if look.list_empty:
+        return Guard.LIST_EMPTY
+    if runner.absent_seconds is not None and runner.absent_seconds < limits.grace_seconds:
+        return Guard.ABSENT_BRIEFLY
+    return Guard.BUSY_WHEN_LAST_SEEN if runner.last_busy else None
 
 
-def _is_long_over(runner: Heard, pod: Pod, now: float) -> bool:
-    """Guard 8. A job that ended before the pod was made, by either clock, was another's, of the same name."""
-    if runner.over_at is None or runner.ephemeral is False:
+def has_started(pod: Pod) -> bool:
+    """Whether its runner's container ever ran, as far as the kubelet has told; a pod whose phase is final waits not."""
+    runner = pod.runner
+    has_run = runner is not None and (runner.running_since is not None or runner.restarts > 0)
+    return has_run or pod.ended is not None or pod.phase in FINAL_PHASES
+
+
+def _has_ended(pod: Pod, limits: LeakLimits) -> bool:
+    """Whether its runner's container has ended, and is not started again."""
+    if pod.phase in FINAL_PHASES:
+        return True
+    ended = None if pod.runner is None else pod.runner.ended
+    if ended is None:
         return False
+    return ended.finished_at is None or lasted(ended.finished_at, pod.read_at) >= limits.grace_seconds
+
+
+def _is_long_over(told: _Told, now: float, limits: LeakLimits) -> bool:
+    """Guard 8. A job that ended before the container started, by either clock, was another's, of the same name."""
+    pod, over_at = told.pod, told.runner.over_at
+    if over_at is None or over_at < _started_at(pod, now) or now - over_at < TERMINAL_SECONDS:
+        return False
+    return told.runner.ephemeral is True or (told.runner.ephemeral is None and _has_ended(pod, limits))
+
+
+def _started_at(pod: Pod, now: float) -> float:
+    """When its container started, or else its pod was made, by our clock or the cluster's, whichever is later."""
     made_at = max(pod.created_at, now - pod.age)
-    return runner.over_at >= made_at and now - runner.over_at >= TERMINAL_SECONDS
+    if pod.runner is None or pod.runner.running_since is None or pod.container_age is None:
+        return made_at
+    return max(made_at, pod.runner.running_since, now - pod.container_age)
+
+
+def _named(names: Mapping[str, str], runners: Mapping[str, Heard], memory: Memory) -> dict[str, float]:
+    """When GitHub last showed a registration of each pod's runner's name, now or at an earlier tick.
+
+    One that may be working on a job of which nothing tells (guard 17) is not named any more: when its record is
+    forgotten, its pod is kept as one whose runner nobody knows.
+    """
+    named = dict[str, float]()
+    for uid, name in names.items():
+        before = memory.named.get(uid) if memory.names.get(uid) == name else None
+        times = [at for at in (before, runners[uid].seen_at) if at is not None]
+        if times and not runners[uid].last_busy:
+            named[uid] = max(times)
+    return named
 
 
 def _is_runners(pod: Pod, runner: Heard, look: Look, memory: Memory) -> bool:

@@ -76,10 +76,15 @@ def document(org: str, found: Orphan) -> dict[str, Any]:
 
 
 def _githubs_word(runner: Heard, now: float) -> str:
-    if runner.has_session is False:
-        return "GitHub shows no runner of its name online or busy"
-    shown = "busy" if runner.busy else "online"
-    word = f"GitHub shows its runner {shown}" if runner.has_session else "GitHub gave no word on its runner"
+    if runner.has_session is None:
+        word = "GitHub gave no word on its runner"
+    elif not runner.has_session and not runner.registered:
+        return "GitHub shows no runner of its name"
+    else:
+        shown = "busy" if runner.busy else "online" if runner.online else "offline"
+        word = f"GitHub shows its runner {shown}"
+    if runner.offline_too_long and runner.has_session is False:
+        return f"{word}, for longer than `replace_offline_after_seconds` of its pool"
     if runner.over_at is not None and now - runner.over_at >= TERMINAL_SECONDS:
         return f"{word}, whose job has been over for {TERMINAL_SECONDS / 60:.0f} minutes"
     return f"{word}, whose container has ended"

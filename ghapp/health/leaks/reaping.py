@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.cluster.podclaim import Claimed
+from ghapp.health.fuse import FuseLimits
 from ghapp.health.leaks.heard import Heard
 
 
@@ -30,6 +31,15 @@ class Guard(StrEnum):
     GITHUB_UNKNOWN = "GitHubUnknown"
     SESSION_OPEN = "SessionOpen"
     JUST_STARTED = "JustStarted"
+    REGISTERED = "Registered"
+    UNNAMED = "Unnamed"
+    NEVER_STARTED = "NeverStarted"
+    GITHUB_STALE = "GitHubStale"
+    LIST_EMPTY = "ListEmpty"
+    ABSENT_BRIEFLY = "AbsentBriefly"
+    BUSY_WHEN_LAST_SEEN = "BusyWhenLastSeen"
+    FUSE_NOT_CLOSED = "FuseNotClosed"
+    MASS_LEAK = "MassLeak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,22 @@ class LeakLimits:
     mode: Literal["act", "dry-run", "off"] = "act"
 
 
+class FuseView(NamedTuple):
+    """What limits the reaper as the fuses limit replacements.
+
+    Attributes:
+        limits: the `[fuse]` table.
+        pools: the pool of each stamped pod, by the pod's uid; empty, or missing, where it is not known.
+        reaped: how many pods were reaped within `window_seconds`, by pool.
+        not_closed: the uids of pods whose pool's fuse, or whose installation's, is proving or stopped.
+    """
+
+    limits: FuseLimits = FuseLimits()
+    pools: Mapping[str, str] = {}
+    reaped: Mapping[str, int] = {}
+    not_closed: frozenset[str] = frozenset()
+
+
 class Look(NamedTuple):
     """What was read for one tick, the pods first.
 
@@ -60,6 +86,10 @@ class Look(NamedTuple):
         runners: by the names of runners.
         claims_at: when the reading of claims and runners was begun.
         complete: whether every read was answered, and in full.
+        github_stale: GitHub's last complete list is too old, or sweeps fail since then.
+        list_empty: GitHub's last complete list has no runner at all.
+        unasked: the uids of pods that are leaks by GitHub's list, and whose runner was not looked up by name this time.
+        fuse: what the fuses allow.
     """
 
     pods: Sequence[Pod]
@@ -68,6 +98,10 @@ class Look(NamedTuple):
     runners: Mapping[str, Heard]
     claims_at: float
     complete: bool = True
+    github_stale: bool = False
+    list_empty: bool = False
+    unasked: frozenset[str] = frozenset()
+    fuse: FuseView = FuseView()
 
 
 class Memory(NamedTuple):
@@ -83,6 +117,8 @@ class Memory(NamedTuple):
         since_there: what the cluster's clock said when that began. A clock that jumps makes nothing older: it must
             have been for long enough by both.
         runners: the uids of those that are known to be runners' pods: a claim, and GitHub's record, may be gone later.
+        named: when GitHub last showed a registration of the name of each pod's runner, by the pods' uids (epoch
+            seconds). The record may be forgotten before the pod is gone.
     """
 
     since: Mapping[str, float] = {}
@@ -92,6 +128,7 @@ class Memory(NamedTuple):
     names: Mapping[str, str] = {}
     since_there: Mapping[str, float] = {}
     runners: frozenset[str] = frozenset()
+    named: Mapping[str, float] = {}
 
 
 class Reaping(NamedTuple):
@@ -101,6 +138,7 @@ class Reaping(NamedTuple):
         reap: delete these now, oldest first.
         told: those that would be deleted, were it not for dry-run.
         deferred: leaks too, but too many for one tick.
+        held: leaks too, each with the guard of the fuse that holds it back, oldest first.
         kept: the other stamped pods, each with the guard that keeps it.
         memory: for the next tick.
         skipped: why this tick judges nothing; None when it does.
@@ -112,3 +150,4 @@ class Reaping(NamedTuple):
     kept: tuple[tuple[Pod, Guard], ...] = ()
     memory: Memory = Memory()
     skipped: Guard | None = None
+    held: tuple[tuple[Pod, Guard], ...] = ()

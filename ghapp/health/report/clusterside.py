@@ -13,6 +13,7 @@ from ghapp.health.cluster.hindrance import Hindrance
 from ghapp.health.cluster.misfit import ADVICE, Because, Phantom
 from ghapp.health.deaths.cause import Cause, advice_for
 from ghapp.health.evidence import Evidence
+from ghapp.health.leaks.reaping import Guard
 from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.markdown import code, cut, heading, row
 from ghapp.health.plan import Mode
@@ -25,6 +26,8 @@ MOST_NAMES = 10
 
 EXACT_BELOW = 10
 """Pods; from then on a count is rough."""
+
+FUSE_GUARDS = (Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
 
 MOST_CHARACTERS = 12_000
 """Of each table: runners in trouble keep more than half of a report's room."""
@@ -98,6 +101,26 @@ def _said_of_leaks(standing: LeakStanding) -> Iterator[str]:
         yield f"{_pods(standing.reaped, 'was', 'were')} reaped in the last 24 hours."
     if standing.deferred:
         yield f"{_pods(standing.deferred, 'waits', 'wait')}: no more than `per_tick` of `[leaks]` go in a minute."
+    if standing.held:
+        many = _pods(standing.held, "is a leak and is", "are leaks and are")
+        yield f"{many} kept by the fuse: so many at once may be a mistake.{_examples(standing, FUSE_GUARDS)}"
+    if unnamed := standing.kept.get(Guard.UNNAMED, 0):
+        many = _pods(
+            unnamed,
+            "runs and is claimed by nobody; the name of its runner is",
+            "run and are claimed by nobody; the names of their runners are",
+        )
+        yield f"{many} not known, so that nothing is reaped.{_examples(standing, (Guard.UNNAMED,))}"
+    if waiting := standing.kept.get(Guard.NEVER_STARTED, 0):
+        many = _pods(waiting, "waits to be started", "wait to be started")
+        yield f"{many}: for a node, a volume or an image.{_examples(standing, (Guard.NEVER_STARTED,))}"
+    if busy := standing.kept.get(Guard.BUSY_WHEN_LAST_SEEN, 0):
+        many = _pods(
+            busy,
+            "runs a runner that was busy when GitHub last showed it",
+            "run runners that were busy when GitHub last showed them",
+        )
+        yield f"{many}; the end of its job is not known.{_examples(standing, (Guard.BUSY_WHEN_LAST_SEEN,))}"
     if standing.told:
         yield f"{_pods(standing.told, 'is', 'are')} kept, for `[leaks]` is in dry-run, or a person paused the org."
     if standing.strangers:
@@ -105,6 +128,12 @@ def _said_of_leaks(standing: LeakStanding) -> Iterator[str]:
         yield f"{said} never a runner's: they are kept. `owner_label` of `[leaks]` means something else there."
     if standing.held_up_since is not None:
         yield f"Since {time_of(standing.held_up_since)} none could be reaped: `ghapp doctor` says why."
+
+
+def _examples(standing: LeakStanding, guards: Sequence[Guard]) -> str:
+    """The oldest of them, and since when it is there: a time that stands still."""
+    oldest = sorted((each for guard in guards for each in standing.examples.get(guard, ())), key=lambda each: each[1])
+    return f" The oldest: {code(oldest[0][0])}, created at {time_of(oldest[0][1])}." if oldest else ""
 
 
 def _pods(count: int, one: str, several: str) -> str:

@@ -34,7 +34,7 @@ class TestHeardOf:
 
     def test_one_is_what_it_is(self):
         assert of(online(busy=True, ephemeral=True, **ENDED)) == Heard(
-            False, NOW - 1000, True, True, online=True, is_known=True
+            False, NOW - 1000, True, True, online=True, is_known=True, registered=True, seen_at=NOW
         )
 
     @pytest.mark.parametrize(
@@ -76,6 +76,25 @@ class TestHeardOf:
     def test_a_job_under_its_name_counts_unless_its_end_was_told(self, bearers, running):
         word = of(*bearers, jobs=[job(9)])
         assert (word.running, word.over_at is None) == (running, running)
+
+    @pytest.mark.parametrize(
+        ("bearers", "registered", "too_long"),
+        [
+            ([present(id=1), present(id=2)], True, True),
+            ([present(id=1), present(id=2, offline_since=NOW)], True, False),
+            ([lost(id=1), present(id=2)], True, True),
+            ([lost(id=1)], False, False),
+            ([], False, False),
+        ],
+        ids=["both too long", "one", "the only one that is left", "gone", "nobody"],
+    )
+    def test_of_several_all_that_are_registered_must_have_been_offline_too_long(self, bearers, registered, too_long):
+        word = heard_of(bearers, (), survey(), NOW, STALE, lambda _: 600.0)
+        assert (word.registered, word.offline_too_long) == (registered, too_long)
+
+    def test_what_speaks_for_the_pod_most_is_what_counts_of_several_that_are_gone(self):
+        word = of(lost(id=1, busy=True, absent_since=NOW - 900), lost(id=2, absent_since=NOW - 5, sighted_at=NOW - 9))
+        assert (word.last_busy, word.absent_seconds, word.seen_at) == (True, 30.0, NOW - 9)
 
     def test_one_that_takes_further_jobs_is_enough(self):
         assert of(online(id=1, ephemeral=False), online(id=2, ephemeral=True)).ephemeral is False
@@ -124,7 +143,19 @@ class TestAnswered:
 
     def test_nothing_else_of_what_was_heard_is_changed(self):
         before = Heard(True, NOW, None, True, online=True)
-        assert answered(before, [online()], [registration()]) == before._replace(busy=False)
+        after = answered(before, [online()], [registration()])
+        assert after == before._replace(busy=False, is_known=True, registered=True)
+
+    @pytest.mark.parametrize(("runner_id", "too_long"), [(1, True), (2, False)], ids=["the same", "another"])
+    def test_a_new_registration_has_not_been_offline_for_long(self, runner_id, too_long):
+        before = Heard(busy=False, registered=True, offline_too_long=True)
+        shown = [registration(id=runner_id, online=False)]
+        assert answered(before, [present(id=1)], shown).offline_too_long is too_long
+
+    def test_none_of_its_name_where_lists_show_one_is_no_registration_and_no_answer(self):
+        before = Heard(busy=False, registered=True, offline_too_long=True)
+        after = answered(before, [present()], [])
+        assert (after.has_session, after.registered, after.offline_too_long) == (None, False, False)
 
     @pytest.mark.parametrize(
         ("before", "bearers", "busy"),

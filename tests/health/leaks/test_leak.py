@@ -6,13 +6,17 @@ from hypothesis import strategies as st
 
 from ghapp.health.cluster.pod import Container, Ended, Owner, Pod
 from ghapp.health.cluster.podclaim import PodClaim, by_name
+from ghapp.health.fuse import FuseLimits
 from ghapp.health.leaks.heard import Heard, heard
-from ghapp.health.leaks.leak import Guard, LeakLimits, Look, Memory, leaks
+from ghapp.health.leaks.leak import FuseView, Guard, LeakLimits, Look, Memory, leaks
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
 
 LIMITS = LeakLimits()
+NO_FUSE = FuseView(FuseLimits(floor=10_000))
 TICK = 60.0
-IDLE = Heard(busy=False)
+IDLE = Heard(busy=False, is_known=True, absent_seconds=3600.0, seen_at=NOW - 60)
+"""A runner that GitHub showed a minute ago, by a clock of its own, and whose registration has been gone for an hour."""
+
 LABEL = {LIMITS.owner_label: "linux-4vcpu"}
 
 
@@ -73,7 +77,7 @@ class TestGuard1PodsBeforeClaims:
     @pytest.mark.parametrize(("apart", "skipped"), [(0.0, None), (MICROSECOND, Guard.CLAIMS_READ_FIRST)])
     def test_claims_that_were_read_first_prove_nothing(self, apart, skipped):
         at = 1_000.0
-        stale = pod(created_at=0.0, runner=None, read_at=at + apart)
+        stale = pod(created_at=0.0, runner=Container("runner", ended=Ended(0)), read_at=at + apart)
         seen = look(stale, pods_at=at + apart, claims_at=at)
         memory = Memory({stale.uid: 0.0}, 1, 0, at, since_there={stale.uid: 0.0})
         reaping = leaks(seen, at + 1, LIMITS, memory)
@@ -109,10 +113,10 @@ class TestGuard2CompleteReads:
         ("claims", "runners", "skipped"),
         [
             ({}, {}, Guard.READ_EMPTY),
-            ({}, {"linux-9": Heard(running=False, busy=True)}, Guard.READ_EMPTY),
+            ({}, {"linux-9": IDLE._replace(running=False, busy=True)}, Guard.READ_EMPTY),
             (by_name([claim("linux-9", expires_at=NOW)]), {}, Guard.READ_EMPTY),
             (by_name([claim("linux-9", expires_at=NOW + MICROSECOND)]), {}, None),
-            ({}, {"linux-9": Heard(running=True)}, None),
+            ({}, {"linux-9": IDLE._replace(running=True)}, None),
         ],
         ids=["nothing", "busy but no claim", "run out", "a controller's", "a delivery's"],
     )
@@ -150,7 +154,8 @@ class TestGuard4UnclaimedWithoutAGap:
         reaping = leaks(look(pod()), NOW, LIMITS, Memory())
         assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
         clock, names = {"uid-linux-1": NOW}, {"uid-linux-1": "linux-1"}
-        assert reaping.memory == Memory(clock, 1, 0, NOW, names, clock, frozenset(clock))
+        named = {"uid-linux-1": IDLE.seen_at}
+        assert reaping.memory == Memory(clock, 1, 0, NOW, names, clock, frozenset(clock), named)
 
     def test_a_pod_of_the_same_name_has_a_clock_of_its_own(self):
         assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
@@ -166,13 +171,15 @@ class TestGuard4UnclaimedWithoutAGap:
         assert guard_of(pod(), claims=by_name([other])) is Guard.CLAIMED
 
     def test_a_claim_is_overruled_by_no_job_that_is_over(self):
-        long_over = Heard(over_at=NOW - 3000, busy=False)
+        long_over = IDLE._replace(over_at=NOW - 3000, busy=False)
         assert guard_of(pod(), long_over, claims=by_name([claim()])) is Guard.CLAIMED
 
     def test_a_job_by_delivery_is_a_claim(self):
-        assert guard_of(pod(), Heard(running=True, busy=False)) is Guard.CLAIMED
+        assert guard_of(pod(), IDLE._replace(running=True, busy=False)) is Guard.CLAIMED
 
-    @pytest.mark.parametrize("runner", [Heard(running=True, busy=False), IDLE], ids=["by delivery", "by controller"])
+    @pytest.mark.parametrize(
+        "runner", [IDLE._replace(running=True, busy=False), IDLE], ids=["by delivery", "by controller"]
+    )
     def test_a_claim_that_came_back_starts_the_clock_anew(self, runner):
         claims = {} if runner.running else by_name([claim()])
         claimed = leaks(look(pod(), claims=claims, runners={"linux-1": runner}), NOW, LIMITS, remembered(pod()))
@@ -202,7 +209,7 @@ class TestGuard4UnclaimedWithoutAGap:
 
     def test_a_runner_is_known_by_the_name_its_controller_gave_it_though_the_claim_is_gone(self):
         named = by_name([claim(runner_name="jit-7", expires_at=NOW)])
-        busy = {"jit-7": Heard(busy=True), "linux-1": IDLE}
+        busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
         first = leaks(look(pod(), claims=named, runners=busy), NOW, LIMITS, remembered(pod()))
         assert first.kept == ((pod(), Guard.SESSION_OPEN),)
         now = NOW + TICK
@@ -212,7 +219,7 @@ class TestGuard4UnclaimedWithoutAGap:
     def test_a_claim_on_another_pod_does_not_rename_its_runner(self):
         others = by_name([claim("elsewhere", runner_name="linux-1", expires_at=NOW)])
         memory = remembered(pod(), names={"uid-linux-1": "jit-7"})
-        busy = {"jit-7": Heard(busy=True), "linux-1": IDLE}
+        busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
         assert guard_of(pod(), memory=memory, claims=others, runners=busy) is Guard.SESSION_OPEN
 
 
@@ -263,13 +270,13 @@ class TestClocks:
         made = NOW - 2000 + 60 - behind
         found = pod(created_at=made, read_at=NOW - behind)
         memory = remembered(found, since_there={found.uid: NOW - behind - 300})
-        assert guard_of(found, Heard(over_at=NOW - 2000, busy=True), memory=memory) is Guard.SESSION_OPEN
+        assert guard_of(found, IDLE._replace(over_at=NOW - 2000, busy=True), memory=memory) is Guard.SESSION_OPEN
 
 
 class TestGuards5To7Shields:
     def test_5_a_job_that_deliveries_show_in_progress(self):
         # GitHub, asked for the job itself, says that it is over: no claim any more, and a shield for a while.
-        assert guard_of(pod(), Heard(running=True, over_at=NOW - 60, busy=False)) is Guard.JOB_BY_DELIVERY
+        assert guard_of(pod(), IDLE._replace(running=True, over_at=NOW - 60, busy=False)) is Guard.JOB_BY_DELIVERY
 
     @pytest.mark.parametrize(
         ("busy", "online", "guard"),
@@ -281,23 +288,27 @@ class TestGuards5To7Shields:
         ],
     )
     def test_6_a_session_by_githubs_word_and_no_word_is_no_answer(self, busy, online, guard):
-        assert guard_of(pod(), Heard(busy=busy, online=online)) is guard
+        assert guard_of(pod(), IDLE._replace(busy=busy, online=online)) is guard
 
     def test_6_a_runner_that_nobody_was_asked_about_is_not_idle(self):
-        assert guard_of(pod(), runners={}) is Guard.GITHUB_UNKNOWN
+        memory = remembered(pod(), names={"uid-linux-1": "linux-1"}, named={"uid-linux-1": NOW})
+        assert guard_of(pod(), runners={}, memory=memory) is Guard.GITHUB_UNKNOWN
 
     @pytest.mark.parametrize(
         ("container", "guard"),
         [
             (Container("runner", running_since=NOW - 3600), Guard.SESSION_OPEN),
-            (Container("runner", waiting="CrashLoopBackOff"), Guard.SESSION_OPEN),
-            (None, Guard.SESSION_OPEN),
+            (Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)), Guard.SESSION_OPEN),
             (Container("runner", ended=Ended(137)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)), Guard.SESSION_OPEN),
             (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.SESSION_OPEN),
         ],
-        ids=["runs", "waits", "never told of", "has ended", "runs again"],
+        ids=["runs", "waits to be started again", "has ended", "ended for good", "may be started again", "runs again"],
     )
-    @pytest.mark.parametrize("runner", [Heard(busy=True), Heard(busy=False, online=True)], ids=["busy", "online"])
+    @pytest.mark.parametrize(
+        "runner", [IDLE._replace(busy=True), IDLE._replace(busy=False, online=True)], ids=["busy", "online"]
+    )
     def test_7_a_session_is_believed_of_every_container_but_one_that_has_ended(self, container, guard, runner):
         assert guard_of(pod(runner=container), runner) is guard
 
@@ -305,16 +316,12 @@ class TestGuards5To7Shields:
     def test_7_a_container_that_just_started_has_had_no_time_to_be_claimed(self, ran, guard):
         assert guard_of(pod(runner=Container("runner", running_since=NOW - ran))) is guard
 
-    @pytest.mark.parametrize(
-        "container",
-        [None, Container("runner", waiting="ImagePullBackOff"), Container("runner", ended=Ended(0))],
-        ids=["none", "waits", "ended"],
-    )
-    def test_7_one_that_never_came_to_run_is_a_leak_after_its_grace(self, container):
-        assert guard_of(pod(runner=container)) is None
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_7_a_pod_whose_phase_is_final_has_ended_whatever_its_containers_say(self, phase):
+        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is None
 
 
-OVER = Heard(running=True, over_at=NOW - 900, busy=True)
+OVER = IDLE._replace(running=True, over_at=NOW - 900, busy=True, ephemeral=True, registered=True)
 
 
 class TestGuard8TerminalJobs:
@@ -325,29 +332,45 @@ class TestGuard8TerminalJobs:
             OVER._replace(running=False),
             OVER._replace(running=False, busy=False, online=True),
             OVER._replace(running=False, busy=None),
-            OVER._replace(ephemeral=True),
+            OVER._replace(running=False, busy=False),
+            OVER._replace(running=False, busy=False, registered=False, last_busy=True),
+            OVER._replace(running=False, busy=False, seen_at=None),
         ],
-        ids=["all shields", "busy", "hangs online", "unknown", "ephemeral"],
+        ids=["all shields", "busy", "hangs online", "unknown", "registered", "busy to the last", "unnamed"],
     )
     def test_a_job_that_has_long_been_over_overrules_the_shields(self, runner):
-        just_started = pod(created_at=NOW - 1000, runner=Container("runner", running_since=NOW - 1))
-        assert guard_of(just_started, runner) is None
+        assert guard_of(pod(), runner) is None
 
     @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
     def test_it_takes_15_minutes(self, over_for, guard, session):
-        assert guard_of(pod(), Heard(over_at=NOW - over_for, **session)) is guard
+        runner = IDLE._replace(ephemeral=True, over_at=NOW - over_for, **session)
+        assert guard_of(pod(), runner) is guard
 
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
-    def test_a_runner_that_takes_further_jobs_may_have_another_by_now(self, session):
-        persistent = OVER._replace(running=False, ephemeral=False, **session)
-        assert guard_of(pod(), persistent) is Guard.SESSION_OPEN
+    @pytest.mark.parametrize("ephemeral", [False, None], ids=["persistent", "GitHub does not say"])
+    def test_a_runner_that_may_take_further_jobs_may_have_another_by_now(self, session, ephemeral):
+        runner = OVER._replace(running=False, ephemeral=ephemeral, **session)
+        assert guard_of(pod(), runner) is Guard.SESSION_OPEN
+
+    def test_where_github_does_not_say_the_container_must_have_ended(self):
+        runner = OVER._replace(running=False, ephemeral=None, busy=None)
+        assert guard_of(pod(), runner) is Guard.GITHUB_UNKNOWN
+        assert guard_of(pod(runner=Container("runner", ended=Ended(0))), runner) is None
+
+    @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    def test_a_job_from_before_the_container_was_started_again_was_another_runs(self, after, guard):
+        started = Container("runner", running_since=NOW - 900 + after, last_ended=Ended(0))
+        assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
+
+    def test_while_github_cannot_be_seen_it_overrules_nothing(self):
+        assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE
 
     @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
     def test_a_job_from_before_the_pod_was_another_pods(self, born, guard):
         over_at = NOW - 2000.0
-        reborn = pod(created_at=over_at + born)
-        assert guard_of(reborn, Heard(over_at=over_at, busy=True)) is guard
+        reborn = pod(created_at=over_at + born, runner=Container("runner", waiting="Restarting", last_ended=Ended(0)))
+        assert guard_of(reborn, IDLE._replace(over_at=over_at, busy=True, ephemeral=True)) is guard
 
     def test_it_overrules_neither_age_nor_claims_nor_deletion(self):
         young = pod(created_at=NOW - 299)
@@ -360,14 +383,14 @@ class TestGuard9PerTick:
     @pytest.mark.parametrize(("many", "deferred"), [(25, 0), (26, 1), (60, 35)])
     def test_the_oldest_go_first_and_the_others_are_told(self, many, deferred):
         pods = [pod(f"linux-{each:02}", created_at=NOW - 3600 + each) for each in range(many)]
-        reaping = leaks(look(*reversed(pods)), NOW, LIMITS, remembered(*pods))
+        reaping = leaks(look(*reversed(pods), fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
         assert reaping.reap == tuple(pods[:25])
         assert reaping.deferred == tuple(pods[25:])
         assert len(reaping.deferred) == deferred
 
     def test_the_deferred_are_remembered(self):
         pods = [pod(f"linux-{each:02}") for each in range(26)]
-        first = leaks(look(*pods), NOW, LIMITS, remembered(*pods))
+        first = leaks(look(*pods, fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
         now = NOW + TICK
         rest = look(*first.deferred, pods_at=now, claims_at=now)
         assert leaks(rest, now, LIMITS, first.memory).reap == first.deferred
@@ -380,7 +403,7 @@ class TestGuard10KillSwitch:
 
     def test_dry_run_only_tells(self):
         pods = [pod(f"linux-{each:02}") for each in range(26)]
-        reaping = leaks(look(*pods), NOW, LeakLimits(mode="dry-run"), remembered(*pods))
+        reaping = leaks(look(*pods, fuse=NO_FUSE), NOW, LeakLimits(mode="dry-run"), remembered(*pods))
         assert (reaping.reap, len(reaping.told), len(reaping.deferred)) == ((), 25, 1)
 
 
@@ -399,7 +422,7 @@ class TestGuard12ARunnersPod:
     DATABASE = pod("database", container="postgres", runner=Container("postgres", running_since=NOW - 3600))
 
     def test_what_nobody_ever_took_for_a_runner_is_kept(self):
-        assert guard_of(self.DATABASE) is Guard.NO_RUNNER
+        assert guard_of(self.DATABASE, Heard(busy=False)) is Guard.NO_RUNNER
 
     @pytest.mark.parametrize("known_by", ["GitHub", "a claim that has run out"])
     def test_a_runner_in_a_container_of_another_name_is_known_by_its_name(self, known_by):
@@ -408,13 +431,190 @@ class TestGuard12ARunnersPod:
 
     def test_and_stays_one_when_nobody_speaks_of_it_any_more(self):
         before = leaks(look(self.DATABASE, claims=by_name([claim("database")])), NOW, LIMITS, Memory()).memory
-        assert guard_of(self.DATABASE, memory=remembered(self.DATABASE, runners=before.runners)) is None
+        memory = {"runners": before.runners, "names": before.names, "named": before.named}
+        unknown = Heard(busy=False)
+        assert guard_of(self.DATABASE, unknown, memory=remembered(self.DATABASE, **memory)) is None
         successor = self.DATABASE._replace(uid="another")
-        assert guard_of(successor, memory=remembered(successor, runners=before.runners)) is Guard.NO_RUNNER
+        assert guard_of(successor, unknown, memory=remembered(successor, **memory)) is Guard.NO_RUNNER
 
     def test_one_whose_container_was_never_started_is_known_by_its_spec(self):
-        assert guard_of(pod(runner=None)) is None
-        assert guard_of(pod(runner=None, container="postgres")) is Guard.NO_RUNNER
+        ended = {"runner": None, "phase": "Failed"}
+        assert guard_of(pod(**ended), Heard(busy=False)) is None
+        assert guard_of(pod(container="postgres", **ended), Heard(busy=False)) is Guard.NO_RUNNER
+
+
+class TestGuard13Registered:
+    OFFLINE = IDLE._replace(registered=True, absent_seconds=None, seen_at=NOW)
+
+    def test_a_registered_runner_that_is_offline_is_kept(self):
+        assert guard_of(pod(), self.OFFLINE) is Guard.REGISTERED
+
+    def test_unless_its_container_has_ended(self):
+        assert guard_of(pod(runner=Container("runner", ended=Ended(0))), self.OFFLINE) is None
+
+    def test_or_its_pool_replaces_offline_runners_and_it_has_been_offline_for_longer(self):
+        given_up = self.OFFLINE._replace(offline_too_long=True)
+        assert guard_of(pod(), given_up) is None
+        assert guard_of(pod(), given_up._replace(online=True)) is Guard.SESSION_OPEN
+        assert guard_of(pod(), given_up._replace(busy=True)) is Guard.SESSION_OPEN
+
+
+class TestGuard14Unnamed:
+    @pytest.mark.parametrize(
+        "container",
+        [
+            Container("runner", running_since=NOW - 3600),
+            Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)),
+            Container("runner", ended=Ended(3, finished_at=NOW - 299)),
+        ],
+        ids=["runs", "waits to be started again", "has just ended"],
+    )
+    def test_a_container_that_may_run_keeps_its_pod_while_its_runner_is_not_named(self, container):
+        assert guard_of(pod(runner=container), Heard(busy=False)) is Guard.UNNAMED
+
+    def test_one_that_has_ended_for_good_is_nobodys_whatever_its_runner_was_called(self):
+        ended = Container("runner", ended=Ended(0, finished_at=NOW - 300))
+        assert guard_of(pod(runner=ended), Heard(busy=False)) is None
+
+    @pytest.mark.parametrize(("before", "guard"), [(0.0, None), (MICROSECOND, Guard.UNNAMED)])
+    def test_it_is_named_by_a_runner_that_was_seen_since_the_container_started(self, before, guard):
+        """Started again, it may have been registered under another name."""
+        started = Container("runner", running_since=NOW - 2000, last_ended=Ended(3))
+        runner = IDLE._replace(seen_at=NOW - 2000 - before)
+        assert guard_of(pod(runner=started), runner) is guard
+
+    def test_a_name_that_was_seen_at_an_earlier_tick_is_remembered_and_no_other_one(self):
+        memory = {"named": {"uid-linux-1": NOW - 600}}
+        same = remembered(pod(), names={"uid-linux-1": "linux-1"}, **memory)
+        assert guard_of(pod(), Heard(busy=False), memory=same) is None
+        another = remembered(pod(), names={"uid-linux-1": "jit-7"}, **memory)
+        assert guard_of(pod(), memory=another, runners={"jit-7": Heard(busy=False)}) is None
+        claimed = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        assert guard_of(pod(), memory=same, claims=claimed, runners={"jit-7": Heard(busy=False)}) is Guard.UNNAMED
+
+    def test_a_claim_says_which_name_to_look_for_and_is_no_sight_of_it(self):
+        gone = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        assert guard_of(pod(), claims=gone, runners={"jit-7": IDLE, "linux-1": Heard()}) is None
+        assert guard_of(pod(), claims=gone, runners={"jit-7": Heard(busy=False)}) is Guard.UNNAMED
+        unsaid = by_name([claim(expires_at=NOW)])
+        assert guard_of(pod(), Heard(busy=False), claims=unsaid) is Guard.UNNAMED
+
+
+class TestGuard15NeverStarted:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"runner": None},
+            {"runner": None, "phase": "Pending"},
+            {"runner": Container("runner", waiting="ImagePullBackOff"), "phase": "Pending"},
+            {"runner": Container("runner", waiting="ContainerCreating")},
+        ],
+        ids=["no status", "waits for a node", "waits for an image", "is made"],
+    )
+    @pytest.mark.parametrize("age", [3600.0, 86_400.0])
+    def test_a_container_that_never_started_is_no_leak_however_old_its_pod_is(self, changes, age):
+        assert guard_of(pod(created_at=NOW - age, **changes)) is Guard.NEVER_STARTED
+
+    def test_one_that_did_and_waits_to_be_started_again_is_another_matter(self):
+        waiting = Container("runner", waiting="CrashLoopBackOff", restarts=3)
+        assert guard_of(pod(runner=waiting)) is None
+
+
+class TestGuard16GitHubMustBeSeen:
+    ENDED = Container("runner", ended=Ended(0))
+
+    @pytest.mark.parametrize("container", [ENDED, Container("runner", running_since=NOW - 3600)], ids=["ended", "runs"])
+    def test_nothing_is_reaped_while_github_cannot_be_seen(self, container):
+        assert guard_of(pod(runner=container), github_stale=True) is Guard.GITHUB_STALE
+
+    def test_an_empty_list_proves_no_absence_of_a_runner_whose_container_runs(self):
+        assert guard_of(pod(), list_empty=True) is Guard.LIST_EMPTY
+        assert guard_of(pod(runner=self.ENDED), list_empty=True) is None
+
+    @pytest.mark.parametrize(("gone", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.ABSENT_BRIEFLY)])
+    def test_its_registration_must_have_been_gone_for_the_grace(self, gone, guard):
+        assert guard_of(pod(), IDLE._replace(absent_seconds=gone)) is guard
+        assert guard_of(pod(runner=self.ENDED), IDLE._replace(absent_seconds=gone)) is None
+
+
+class TestGuard17BusyWhenLastSeen:
+    MAY_WORK = IDLE._replace(last_busy=True)
+
+    def test_it_may_be_working_until_the_end_of_its_job_is_known_or_its_container_ended(self):
+        assert guard_of(pod(), self.MAY_WORK) is Guard.BUSY_WHEN_LAST_SEEN
+        assert guard_of(pod(runner=Container("runner", ended=Ended(0))), self.MAY_WORK) is None
+
+    def test_when_its_record_is_forgotten_it_is_kept_as_one_that_nobody_knows(self):
+        first = leaks(look(pod(), runners={"linux-1": self.MAY_WORK}), NOW, LIMITS, remembered(pod()))
+        assert first.memory.named == {}
+        memory = first.memory._replace(since=remembered(pod()).since, since_there=remembered(pod()).since)
+        assert guard_of(pod(), Heard(busy=False), memory=memory) is Guard.UNNAMED
+
+
+class TestGuard18TheFuse:
+    """32 pods of one pool: seven leaks reach a threshold of a fifth."""
+
+    LIMITS = FuseLimits()
+
+    def held(self, leaking, of=32, reaped=0, pools=(), not_closed=()):
+        """How many are reaped, and by which guard the others are held."""
+        pods = [pod(f"linux-{number:02}", created_at=NOW - 3600 + number) for number in range(of)]
+        alive = IDLE._replace(registered=True)
+        runners = {each.name: IDLE if number < leaking else alive for number, each in enumerate(pods)}
+        names = dict(zip((each.uid for each in pods), pools, strict=False)) or {each.uid: "linux" for each in pods}
+        counted = reaped if isinstance(reaped, dict) else {"linux": reaped}
+        view = FuseView(self.LIMITS, names, counted, frozenset(pods[number].uid for number in not_closed))
+        reaping = leaks(look(*pods, runners=runners, fuse=view), NOW, LIMITS, remembered(*pods))
+        assert len(reaping.reap) + len(reaping.held) == leaking
+        assert reaping.reap == tuple(pods[: len(reaping.reap)]) or not_closed or pools
+        return len(reaping.reap), {guard for _, guard in reaping.held}
+
+    @pytest.mark.parametrize(
+        ("leaking", "reaped", "reap"),
+        [(6, 0, 6), (7, 0, 3), (32, 0, 3), (5, 1, 5), (6, 1, 2), (5, 2, 1), (4, 3, 0), (1, 30, 0), (3, 3, 3)],
+    )
+    def test_from_the_threshold_on_no_more_than_the_first_batch_goes_within_a_window(self, leaking, reaped, reap):
+        assert self.held(leaking, reaped=reaped) == (reap, {Guard.MASS_LEAK} if reap < leaking else set())
+
+    @pytest.mark.parametrize(("of", "leaking", "reap"), [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 3), (5, 3, 3)])
+    def test_of_the_smallest_fleets_no_more_than_the_floor_goes(self, of, leaking, reap):
+        assert self.held(leaking, of=of)[0] == reap
+
+    def test_one_stamped_pod_after_another_goes_until_the_floor_is_reached(self):
+        assert [self.held(1, of=1, reaped=reaped)[0] for reaped in range(5)] == [1, 1, 1, 0, 0]
+
+    def test_many_small_pools_are_counted_together(self):
+        pools = [f"pool-{number % 10}" for number in range(32)]
+        assert self.held(7, pools=pools) == (3, {Guard.MASS_LEAK})
+        assert self.held(6, pools=pools) == (6, set())
+        assert self.held(6, pools=pools, reaped={"gone": 1}) == (2, {Guard.MASS_LEAK})
+
+    def test_a_small_pool_is_counted_alone_too(self):
+        pools = ["small"] * 4 + ["large"] * 28
+        assert self.held(4, pools=pools) == (3, {Guard.MASS_LEAK})
+        assert self.held(5, pools=pools) == (4, {Guard.MASS_LEAK}), "the fifth is of the large one"
+
+    def test_while_a_fuse_is_not_closed_nothing_of_its_pool_goes(self):
+        assert self.held(2, not_closed=range(32)) == (0, {Guard.FUSE_NOT_CLOSED})
+        assert self.held(2, not_closed=[1]) == (1, {Guard.FUSE_NOT_CLOSED})
+
+    def test_what_is_being_deleted_and_what_was_never_a_runners_is_not_expected(self):
+        there = [pod(f"linux-{number}") for number in range(4)]
+        others = [pod(f"gone-{number}", deleting_since=NOW) for number in range(28)]
+        strangers = [TestGuard12ARunnersPod.DATABASE._replace(name=f"db-{n}", uid=f"db-{n}") for n in range(28)]
+        runners = {each.name: IDLE for each in there}
+        seen = look(*there, *others, *strangers, runners=runners)
+        reaping = leaks(seen, NOW, LIMITS, remembered(*there, *others, *strangers))
+        assert (len(reaping.reap), len(reaping.held)) == (3, 1)
+
+    def test_leaks_by_the_list_that_were_not_looked_up_count_too(self):
+        pods = [pod(f"linux-{number:02}", created_at=NOW - 3600 + number) for number in range(32)]
+        unknown = IDLE._replace(busy=None)
+        runners = {each.name: IDLE if number < 6 else unknown for number, each in enumerate(pods)}
+        seen = look(*pods, runners=runners, unasked=frozenset({pods[6].uid}))
+        reaping = leaks(seen, NOW, LIMITS, remembered(*pods))
+        assert (reaping.reap, [each for each, _ in reaping.held]) == (tuple(pods[:3]), pods[3:7])
+        assert len(reaping.kept) == 25
 
 
 STALE = 300.0
@@ -486,6 +686,78 @@ class TestHeard:
         word = heard(online(ephemeral=True, **changes), survey(), NOW, STALE)
         assert (word.running, word.over_at, word.ephemeral) == (running, over_at, True)
 
+    @pytest.mark.parametrize(
+        ("evidence", "registered"),
+        [(online(), True), (present(), True), (online(overlooked_at=NOW), False), (lost(), False), (None, False)],
+        ids=["online", "offline", "overlooked", "gone", "never heard of"],
+    )
+    def test_githubs_word_that_it_is_registered(self, evidence, registered):
+        assert heard(evidence, survey(), NOW, STALE).registered is registered
+
+    def test_an_old_list_shows_no_registration(self):
+        assert not heard(present(observed_at=0.0), survey(swept_at=NOW - STALE - 1), NOW, STALE).registered
+
+    @pytest.mark.parametrize(
+        ("patience", "blind", "too_long"),
+        [
+            (None, (), False),
+            (3600.0, (), True),
+            (3600.0 + MICROSECOND, (), False),
+            (3600.0, ((NOW - 100, NOW - 99),), False),
+        ],
+        ids=["never", "for an hour", "for longer", "not seen for a second"],
+    )
+    def test_it_is_offline_too_long_by_its_pools_patience_and_by_time_that_lists_cover(self, patience, blind, too_long):
+        word = heard(present(offline_since=NOW - 3600), survey(blind=blind), NOW, STALE, lambda _: patience)
+        assert word.offline_too_long is too_long
+
+    @pytest.mark.parametrize(
+        ("changes", "last_busy"),
+        [
+            ({"busy": True}, True),
+            ({"busy": False}, False),
+            ({"busy": True, "job_id": 3, "job_started_at": NOW - 99}, False),
+            ({"busy": True, "job_id": 3, "job_ended_at": NOW - 99, "ephemeral": True}, False),
+            ({"busy": True, "job_id": 3, "job_ended_at": NOW - 99, "ephemeral": None}, True),
+            ({"busy": True, "absent_since": None, "missing_at": None, "listed": True}, False),
+        ],
+        ids=["busy", "idle", "its job is known", "its only job is over", "an earlier job is over", "still there"],
+    )
+    def test_one_that_was_busy_to_the_last_may_be_working(self, changes, last_busy):
+        assert heard(lost(**changes), survey(), NOW, STALE).last_busy is last_busy
+
+    @pytest.mark.parametrize(
+        ("evidence", "seconds"),
+        [
+            (lost(), 60.0),
+            (online(), None),
+            (online(listed=False), None),
+            (online(listed=False, removed_at=NOW - 7), 7.0),
+            (online(listed=False, retired_at=NOW - 8), 8.0),
+            (None, None),
+        ],
+        ids=["absent", "there", "not in the last list", "removed", "retired", "never heard of"],
+    )
+    def test_for_how_long_it_has_been_gone(self, evidence, seconds):
+        assert heard(evidence, survey(), NOW, STALE).absent_seconds == seconds
+
+    def test_time_that_no_list_covers_makes_no_absence_longer(self):
+        assert heard(lost(), survey(blind=((NOW - 50, NOW - 10),)), NOW, STALE).absent_seconds == 20.0
+
+    @pytest.mark.parametrize(
+        ("changes", "seen_at"),
+        [
+            ({"listed": True, "absent_since": None, "missing_at": None}, NOW),
+            ({}, NOW - 900),
+            ({"sighted_at": NOW - 500}, NOW - 500),
+            ({"job_started_at": NOW - 400}, NOW - 400),
+            ({"registered": False, "sighted_at": NOW}, None),
+        ],
+        ids=["listed", "first seen", "by a delivery", "by its job", "by deliveries alone"],
+    )
+    def test_when_it_was_last_seen_and_an_answer_that_it_is_gone_is_no_sight(self, changes, seen_at):
+        assert heard(lost(first_seen=NOW - 900, **changes), survey(), NOW, STALE).seen_at == seen_at
+
 
 pods_of_any_kind = st.builds(
     pod,
@@ -502,6 +774,11 @@ runners_of_any_kind = st.builds(
     busy=st.none() | st.booleans(),
     ephemeral=st.none() | st.booleans(),
     online=st.booleans(),
+    registered=st.booleans(),
+    offline_too_long=st.booleans(),
+    last_busy=st.booleans(),
+    absent_seconds=st.none() | st.floats(0, 1000),
+    seen_at=st.none() | st.floats(NOW - 1000, NOW),
 )
 
 
@@ -515,13 +792,15 @@ def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(po
     seen = look(*pods, runners=runners, claims=by_name([claim(each) for each in claimed]))
     reaping = leaks(seen, NOW, LeakLimits(per_tick=per_tick), remembered(*pods))
     stamped = [each for each in pods if each.labels]
-    parts = [*reaping.reap, *reaping.deferred, *(each for each, _ in reaping.kept)]
+    held = [each for each, _ in reaping.held]
+    parts = [*reaping.reap, *reaping.deferred, *held, *(each for each, _ in reaping.kept)]
     if reaping.skipped is None:
         assert sorted(each.uid for each in parts) == sorted(each.uid for each in stamped)
         assert not reaping.deferred or len(reaping.reap) == per_tick
+        assert len(reaping.reap) <= 3 or not held
     else:
         assert parts == []
-    for each in [*reaping.reap, *reaping.deferred]:
+    for each in [*reaping.reap, *reaping.deferred, *held]:
         runner = runners.get(each.name, Heard())
         assert each.name not in claimed
         assert each.deleting_since is None
@@ -529,6 +808,10 @@ def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(po
         is_shown_idle = runner.has_session is False and not runner.running
         assert is_shown_idle or runner.over_at is not None or each.runner.ended
         assert runner.ephemeral is not False or (not runner.running and runner.busy is not None)
+        assert each.runner is not None
+        is_over = runner.over_at is not None and runner.ephemeral is True
+        assert each.runner.ended or is_over or not runner.registered or runner.offline_too_long
+        assert each.runner.ended or is_over or (runner.seen_at or 0.0) >= each.runner.running_since
 
 
 @given(st.lists(st.sampled_from(["unclaimed", "claimed", "bad", "missed"]), min_size=1, max_size=40))

@@ -47,13 +47,18 @@ def test_an_ended_container_is_told_of():
 @pytest.mark.parametrize(
     ("runner", "word"),
     [
-        (Heard(busy=False), "GitHub shows no runner of its name online or busy"),
+        (Heard(busy=False), "GitHub shows no runner of its name"),
+        (Heard(busy=False, registered=True), "GitHub shows its runner offline, whose container has ended"),
+        (
+            Heard(busy=False, registered=True, offline_too_long=True),
+            "GitHub shows its runner offline, for longer than `replace_offline_after_seconds` of its pool",
+        ),
         (Heard(busy=False, online=True), "GitHub shows its runner online, whose container has ended"),
         (Heard(busy=True, over_at=NOW - 900), "GitHub shows its runner busy, whose job has been over for 15 minutes"),
         (Heard(over_at=NOW - 900), "GitHub gave no word on its runner, whose job has been over for 15 minutes"),
         (Heard(busy=True), "GitHub shows its runner busy, whose container has ended"),
     ],
-    ids=["idle", "online", "busy", "no word", "ended"],
+    ids=["gone", "offline", "offline too long", "online", "busy", "no word", "ended"],
 )
 def test_githubs_word_is_told_and_what_overruled_it(runner, word):
     assert said(orphan(pod(), "linux-1", "linux", runner, NOW - 300, NOW), "list") == [(NOW, word)]

@@ -2,8 +2,10 @@
 
 import pytest
 
-from ghapp.health.leaks.standing import OVERDUE_SECONDS, LeakStanding, is_overdue, standing
+from ghapp.health.leaks.reaping import Guard, Reaping
+from ghapp.health.leaks.standing import OVERDUE_SECONDS, LeakStanding, examples, is_overdue, kept_by_guard, standing
 from tests.health.builders import MICROSECOND, NOW
+from tests.health.cluster.builders import pod
 
 
 def told(at=NOW, trouble_since=None):
@@ -34,6 +36,19 @@ def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
 )
 def test_only_trouble_that_lasts_is_told(since, held_up):
     assert told(trouble_since=since).held_up_since == (since if held_up else None)
+
+
+def test_pods_are_counted_by_the_guard_that_keeps_them_and_the_oldest_are_named_where_people_are_told():
+    pods = [pod(name=f"linux-{number}", uid=f"uid-{number}", created_at=NOW - number) for number in range(9)]
+    guards = [Guard.UNNAMED] * 6 + [Guard.SESSION_OPEN]
+    reaping = Reaping(kept=tuple(zip(pods[:7], guards, strict=True)), held=((pods[7], Guard.MASS_LEAK),))
+    counts = kept_by_guard(reaping)
+    assert counts == {"Unnamed": 6, "SessionOpen": 1, "MassLeak": 1}
+    named = examples(reaping)
+    oldest = tuple((f"runners/linux-{number}", NOW - number) for number in (5, 4, 3, 2, 1))
+    assert named == {"Unnamed": oldest, "MassLeak": (("runners/linux-7", NOW - 7),)}
+    said = standing(NOW, None, NOW, reaped=0, deferred=0, told=0, strangers=0, held=1, kept=counts, examples=named)
+    assert said == LeakStanding(held=1, kept={"Unnamed": 6, "MassLeak": 1}, examples=named)
 
 
 def test_of_a_reaper_that_has_stopped_no_old_trouble_is_told():

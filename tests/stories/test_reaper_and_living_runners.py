@@ -1,0 +1,259 @@
+"""What looks like a leak and is alive: the reaper deletes none of it; and of a true mass leak the first batch at most."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.github.tenant import Tenant
+from ghapp.health.fuse import Fuse, Position
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.leaks import Leaks
+from jobs.sweep import sweep_installation
+from tests.stories.conftest import POOL
+from tests.stories.leaking import NAMESPACE, NO_FUSE, leaking
+
+GRACE_MINUTES = 5
+WINDOW_MINUTES = 10
+FIRST_BATCH = 3
+
+
+@pytest.fixture
+def leaky(story, tmp_path):
+    """Opens a story in a cluster, with the fuse as it is by default."""
+
+    def opened(**changes):
+        return leaking(story, tmp_path, **{"fuse": "", **changes})
+
+    return opened
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The names that GitHub was asked for, one by one."""
+    names, look_up = [], Tenant.runners_named
+
+    async def looked_up(self, name):
+        names.append(name)
+        return await look_up(self, name)
+
+    monkeypatch.setattr(Tenant, "runners_named", looked_up)
+    return names
+
+
+async def unclaimed_fleet(at):
+    """A pod of each runner, claimed by nobody: GitHub shows them online, which alone keeps their pods."""
+    for name in at.runners:
+        at.make_pod(name)
+    await at.tick()
+    await at.minutes(GRACE_MINUTES + 1)
+    assert at.deletions() == []
+
+
+async def test_32_idle_runners_that_a_partition_takes_offline_for_three_minutes_lose_no_pod(leaky, asked):
+    async with leaky(runners=32) as at:
+        await unclaimed_fleet(at)
+        at.go_offline()
+        ticks = await at.minutes(3)
+        assert ticks[-1].kept == {"Registered": 32}
+        assert asked == [], "what GitHub's list shows needs no question"
+        at.it.sandbox.control.bring_online("acme", ids=[each.id for each in at.runners.values()])
+        ticks = await at.minutes(2)
+        assert ticks[-1].kept == {"SessionOpen": 32}
+        assert at.deletions() == at.deletions("serviceaccounts") == []
+
+
+async def test_runners_that_stay_offline_for_an_hour_are_kept_for_as_long_as_they_are_registered(leaky):
+    async with leaky() as at:
+        await unclaimed_fleet(at)
+        at.go_offline(alive=False)
+        ticks = await at.minutes(60)
+        assert (at.deletions(), ticks[-1].kept) == ([], {"Registered": 4})
+
+
+OFFLINE_POOL = """
+replace_offline_after_seconds = 1200
+"""
+
+
+async def test_where_its_pool_replaces_offline_runners_a_pod_goes_when_that_time_has_passed(leaky):
+    async with leaky(runners=2, pools=OFFLINE_POOL, fuse=NO_FUSE) as at:
+        await unclaimed_fleet(at)
+        first, other = sorted(at.runners)
+        at.go_offline(first, alive=False)
+        await at.minutes(20)  # seen offline from the first of these on
+        assert at.deletions() == []
+        await at.minutes(1)
+        assert at.deletions() == [first]
+        (data,) = await at.it.told("pod.orphaned")
+        assert data["evidence"][-1]["said"].startswith("GitHub shows its runner offline, for longer than")
+        assert other in at.pods()
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["its container runs on", "its container is started again"])
+async def test_runners_that_update_themselves_and_are_offline_for_90_seconds_lose_no_pod(leaky, restart):
+    async with leaky(runners=8) as at:
+        await unclaimed_fleet(at)
+        at.go_offline()
+        for name in at.runners if restart else ():
+            at.api.control.container_ends(NAMESPACE, name, exit_code=3, restart=True)
+        await at.it.pass_(30)
+        await at.tick()
+        for name in at.runners if restart else ():
+            at.api.control.container_starts(NAMESPACE, name)
+        await at.minutes(1)
+        at.it.sandbox.control.bring_online("acme", ids=[each.id for each in at.runners.values()])
+        await at.minutes(GRACE_MINUTES + 2)
+        assert at.deletions() == []
+
+
+async def test_a_pod_whose_runner_is_registered_under_another_name_is_kept_and_named_to_people(leaky):
+    async with leaky(runners=4) as at:
+        at.it.sandbox.control.busy("acme", ids=[each.id for each in at.runners.values()])
+        pods = [f"build-{number}" for number in range(4)]
+        for name in pods:
+            at.make_pod(name, age_seconds=3600)
+        ticks = await at.minutes(30)
+        assert at.deletions() == []
+        assert ticks[-1].kept == {"Unnamed": 4}
+        assert {place for place, _ in ticks[-1].examples["Unnamed"]} == {f"{NAMESPACE}/{name}" for name in pods}
+
+
+async def test_a_runner_that_takes_another_name_when_its_container_is_started_again_is_kept(leaky):
+    async with leaky(runners=1) as at:
+        await unclaimed_fleet(at)
+        (name,) = at.runners
+        at.api.control.container_ends(NAMESPACE, name, exit_code=0, restart=True)
+        await at.hang(name)  # the old registration is gone, its job is over; the new one is called otherwise
+        at.it.clock.pass_(5)
+        at.api.control.container_starts(NAMESPACE, name)
+        ticks = await at.minutes(40)
+        assert (at.deletions(), ticks[-1].kept) == ([], {"Unnamed": 1})
+
+
+@pytest.mark.parametrize("node", ["", "node-1"], ids=["waits for a node", "waits for its image"])
+async def test_a_pod_that_is_not_started_for_ten_minutes_is_kept_and_named_with_since_when(leaky, node):
+    async with leaky(runners=2) as at:
+        for name in at.runners:
+            at.make_pod(name, running=False, node=node, age_seconds=0)
+        created_at = at.it.clock()
+        at.go_offline()
+        ticks = await at.minutes(WINDOW_MINUTES)
+        assert at.deletions() == []
+        assert ticks[-1].kept == {"NeverStarted": 2}
+        assert {since for _, since in ticks[-1].examples["NeverStarted"]} == {float(int(created_at))}
+
+
+async def test_a_registration_that_is_gone_while_its_job_may_run_takes_no_pod(leaky):
+    async with leaky(runners=12) as at:
+        await unclaimed_fleet(at)
+        first = min(at.runners)
+        at.it.sandbox.control.busy("acme", ids=[at.runners[first].id])
+        await at.minutes(1)
+        at.it.sandbox.control.lose("acme", ids=[at.runners[first].id])
+        ticks = await at.minutes(30)
+        assert at.deletions() == []
+        assert ticks[-1].kept == {"SessionOpen": 11, "BusyWhenLastSeen": 1}
+
+
+WRONG_ANSWERS = {
+    "403": lambda control: control.fault(match="/orgs/", status=403),
+    "429": lambda control: control.fault(match="/orgs/", status=429),
+    "502": lambda control: control.fault(match="/orgs/", status=502),
+    "an empty list": lambda control: control.empty_list("acme"),
+}
+
+
+@pytest.mark.parametrize("runners", [1, 8])
+@pytest.mark.parametrize("wrong", WRONG_ANSWERS.values(), ids=WRONG_ANSWERS)
+async def test_while_github_gives_no_true_answer_no_living_runner_loses_its_pod(leaky, wrong, runners):
+    async with leaky(runners=runners) as at:
+        await unclaimed_fleet(at)
+        wrong(at.it.sandbox.control)
+        await at.minutes(30)
+        assert at.deletions() == []
+
+
+async def test_an_empty_list_that_is_believed_at_last_takes_no_pod_though_every_look_up_agrees(leaky):
+    async with leaky(runners=2) as at:
+        await unclaimed_fleet(at)
+        everybody = list(at.it.sandbox.world.orgs["acme"].fleet.roster.registered)
+        at.it.sandbox.control.unlist("acme", ids=everybody, everywhere=True)
+        ticks = await at.minutes(30)
+        assert (at.deletions(), ticks[-1].kept) == ([], {"ListEmpty": 2})
+
+
+class TestAMassLeak:
+    async def leak(self, at, count):
+        """So many hang after their jobs, of a fleet that nobody claims; their names."""
+        await unclaimed_fleet(at)
+        leaks = sorted(at.runners)[:count]
+        await at.hang(*leaks)
+        return set(leaks)
+
+    async def test_of_many_the_first_batch_goes_within_a_window_and_the_others_are_reported(self, leaky):
+        async with leaky(runners=40) as at:
+            leaks = await self.leak(at, 20)
+            ticks = await at.minutes(GRACE_MINUTES + 3)
+            assert len(at.deletions()) == FIRST_BATCH
+            assert (ticks[-1].held, ticks[-1].deferred) == (20 - FIRST_BATCH, 0)
+            assert ticks[-1].kept == {"SessionOpen": 20, "MassLeak": 20 - FIRST_BATCH}
+            ticks = await at.minutes(2 * WINDOW_MINUTES)
+            assert len(at.deletions()) == 3 * FIRST_BATCH
+            assert set(at.deletions()) <= leaks
+
+    async def test_github_is_asked_only_about_those_that_may_go(self, leaky, asked):
+        async with leaky(runners=40) as at:
+            await self.leak(at, 20)
+            await at.minutes(GRACE_MINUTES + 5)
+            assert sorted(asked) == sorted(2 * at.deletions()), "when they were found, and just before each deletion"
+            assert len(at.deletions()) == FIRST_BATCH
+
+    async def test_fewer_than_the_threshold_all_go(self, leaky):
+        async with leaky(runners=40) as at:
+            leaks = await self.leak(at, 7)
+            await at.minutes(GRACE_MINUTES + 1)
+            assert set(at.deletions()) == leaks
+
+    async def test_leaks_that_come_one_after_another_are_counted_over_the_window(self, leaky):
+        async with leaky(runners=40) as at:
+            await unclaimed_fleet(at)
+            names = sorted(at.runners)
+            for minute in range(12):
+                await at.hang(names[minute])
+                await at.minutes(1)
+            await at.minutes(3)
+            assert len(at.deletions()) == 6, "with the seventh a fifth of the 34 pods that are left is reached"
+
+    async def test_the_only_pod_goes_and_of_the_smallest_fleet_no_more_than_the_floor(self, leaky):
+        for runners, reaped in ((1, 1), (4, FIRST_BATCH)):
+            async with leaky(runners=runners) as at:
+                await self.leak(at, runners)
+                await at.minutes(GRACE_MINUTES + 4)
+                assert len(at.deletions()) == reaped
+                await at.it.house.redis.flushdb()
+
+    @pytest.mark.parametrize("position", [Position.PROVING, Position.STOPPED])
+    @pytest.mark.parametrize(
+        ("pool", "reaped"),
+        [("in-cluster", False), (WHOLE_ORG, False), (POOL, True)],
+        ids=["its pool", "all", "another"],
+    )
+    async def test_while_a_fuse_is_not_closed_nothing_of_its_pool_goes(self, leaky, pool, reaped, position):
+        async with leaky(runners=12) as at:
+            leaks = await self.leak(at, 2)
+            fuse = Fuse(position, at.it.clock(), 3, 3)
+            for _ in range(GRACE_MINUTES + 2):
+                await at.it.pass_(60)
+                await sweep_installation(at.it.house, at.it.installation)
+                now = (await at.it.house.fuses.all(at.it.installation)).get(pool)
+                await at.it.house.fuses.save(at.it.installation, pool, now, fuse)
+                tick = await at.reap()
+            assert set(at.deletions()) == (leaks if reaped else set())
+            assert tick.kept.get("FuseNotClosed", 0) == (0 if reaped else 2)
+
+    async def test_what_was_reaped_can_be_counted_by_pool(self, leaky):
+        async with leaky(runners=12) as at:
+            await self.leak(at, 2)
+            await at.minutes(GRACE_MINUTES + 1)
+            counted = await Leaks(at.it.house.redis).reaped_by_pool(at.it.installation, at.it.clock() - 600)
+            assert counted == {"in-cluster": 2}
