@@ -31,6 +31,9 @@ from ghapp.health.verdict import (
 MOST_ASKED = 200
 """Suspects asked for alone by one sweep: what a mass loss costs of the minute's points. Batches need no more."""
 
+MOST_AHEAD_SECONDS = 3600.0
+"""A confirmation is asked for at most this long before it is due."""
+
 MOST_SAMPLED = 10
 """Runners asked for alone to tell whether an empty list is true."""
 
@@ -164,9 +167,13 @@ def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits)
 
 
 def confirm_at(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[float]:
-    """When confirmations are due: one time for all that are overdue, and one for each later look."""
+    """When confirmations are due: one time for all that are overdue, and one for each later look.
+
+    What is due days from now is left to the sweeps of that day.
+    """
     missing = [each for each in suspects(records, survey, now, limits) if each.missing_at is not None]
-    return sorted({max(now, (each.missing_at or now) + _patience(each, limits)) for each in missing})
+    times = {max(now, (each.missing_at or now) + _patience(each, limits)) for each in missing}
+    return sorted(at for at in times if at - now <= MOST_AHEAD_SECONDS)
 
 
 def _patience(evidence: Evidence, limits: Limits) -> float:

@@ -19,6 +19,7 @@ from ghapp.health.fuse import (
     WHOLE_INSTALLATION,
     Fuse,
     FuseLimits,
+    FuseReason,
     Position,
     Tally,
     is_not_needed,
@@ -244,6 +245,8 @@ def _whole_installation(
     stopped = {pool for pool, each in turned.items() if each.after.position is Position.STOPPED}
     counted = counts.whole(before, stopped)
     after = turn(before, counted, now, limits, acting=acting)
+    if stopped and after.reason is FuseReason.HEALED and after != before:
+        after = replace(after, reason=FuseReason.POOLS_STOPPED)
     found = {WHOLE_INSTALLATION: Turn(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), after, counted)}
     if before.position is Position.PROVING and after.position is Position.STOPPED:
         acted_on = {pool: each for pool in counts.pools if (each := counts.of(pool, before)).accepted}

@@ -56,6 +56,8 @@ class FuseReason(StrEnum):
     """Nothing was asked for, so that nothing could be proven; the mass loss is past."""
     NOT_NEEDED = "NotNeeded"
     """It was stopped; since then nothing changed for a window, and no job waits for what is lost."""
+    POOLS_STOPPED = "PoolsStopped"
+    """The installation's: every pool that lost runners is stopped by itself."""
     UNREADABLE = "Unreadable"
     """Its record cannot be read; until a person resumes it, it stays stopped."""
 
@@ -138,7 +140,8 @@ class Tally:
     @property
     def is_proven(self) -> bool:
         """Whether as many successors are online as the present batch has replaced."""
-        return self.pending == 0 and self.successors >= self.accepted
+        has_begun = self.accepted > 0 or self.in_batch == 0
+        return self.pending == 0 and has_begun and self.successors >= self.accepted
 
 
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:

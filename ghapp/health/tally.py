@@ -137,8 +137,6 @@ def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, 
         granted_at = accepted_at = evidence.last_replaced_at
     elif state in MOOT and evidence.removed_at is None:
         return
-    elif evidence.removed_at is not None and accepted_at is None and runs_a_job(evidence, now):
-        return  # held by a job that was reported after its removal, for hours perhaps
     if granted_at is None or granted_at < since:
         return
     count.granted += 1
@@ -146,7 +144,8 @@ def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, 
         return
     count.in_batch += 1
     if accepted_at is None:
-        count.pending += 1
+        # One that is held by a job which was reported after its removal may be held for hours: no batch waits for it.
+        count.pending += not runs_a_job(evidence, now)
         return
     count.accepted += 1
     count.accepted_first = min(accepted_at, count.accepted_first or accepted_at)
@@ -158,12 +157,15 @@ def successors(members: Members, accepted_at: float, limits: FuseLimits) -> int:
 
     In a fleet of ephemeral runners each one that leaves has a newcomer of its own, some of them under way when a batch
     was asked for. So each departure explains one newcomer that is first seen at most `prove_seconds` later; the oldest
-    departure first, which explains as many as can be.
+    departure first, which explains as many as can be. GitHub's ids ascend: who was merely overlooked until now has an
+    id among those that were known before.
     """
-    earliest = accepted_at - limits.prove_seconds
+    members, earliest = list(members), accepted_at - limits.prove_seconds
+    known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
     arrivals, departures = [], []
     for evidence, state in members:
-        if evidence.was_online and evidence.first_seen > earliest:
+        is_new = evidence.first_seen <= accepted_at or evidence.id > known_to
+        if evidence.was_online and evidence.first_seen > earliest and is_new:
             arrivals.append(evidence.first_seen)
         if state is State.RETIRED and evidence.granted_at is None and (left_at := _left_at(evidence)) > earliest:
             departures.append(left_at)

@@ -397,6 +397,12 @@ def test_the_counts_of_pools_add_up_to_the_installations():
     assert combined([]) == Tally()
 
 
+def test_a_runner_that_lists_overlooked_until_now_is_no_successor():
+    members = [(online(50), State.HEALTHY), (online(49, first_seen=NOW + 60), State.HEALTHY)]
+    assert successors(members, NOW, LIMITS) == 0
+    assert successors([*members, (online(51, first_seen=NOW + 60), State.HEALTHY)], NOW, LIMITS) == 1
+
+
 @pytest.mark.parametrize(
     ("left", "arrived", "unexplained"),
     [
@@ -629,4 +635,4 @@ def test_turning_is_total_and_no_batch_is_more_than_doubled(position, counted, a
     assert turned.batch <= max(LIMITS.first_batch, 2 * fuse.batch)
     let = room(turned, counted)
     assert let is None or 0 <= let <= turned.allowed
-    assert turned.allowed <= fuse.allowed + 2 * fuse.batch
+    assert turned.allowed <= max(fuse.allowed, counted.granted) + 2 * fuse.batch

@@ -42,6 +42,7 @@ class Acting(Calls):
         for turn in decided.turns:
             if self.store.save_fuse(turn.pool, turn.before, turn.after):
                 self.engine.say("fuse", pool=turn.pool, now=turn.after.position.value, because=turn.after.reason.value)
+                self.audit.turned(turn.pool, turn.before, turn.after)
             else:
                 overtaken.append(turn.pool)
             yield STEP
@@ -89,7 +90,6 @@ class Acting(Calls):
         if not self.may_act(evidence):
             if self.is_claimed(evidence) and seen.made_room(evidence) is not evidence:
                 self.fold(runner_id, if_known(seen.made_room))
-                self.audit.called_off(self.engine.world.machines[runner_id])
             elif runs_a_job(evidence, self.clock()):
                 yield from self.ended_jobs({runner_id: evidence})
             return
@@ -107,7 +107,6 @@ class Acting(Calls):
                 case Step.RECORD_HEIR:
                     heir = remediation.heir_of(evidence, bearers) or 0
                     self.fold(runner_id, if_known(partial(seen.reregistered, as_id=heir)))
-                    self.audit.called_off(self.engine.world.machines[runner_id])
                     return
                 case Step.CALL_OFF:
                     self.fold(runner_id, if_known(seen.called_off))
@@ -160,10 +159,17 @@ class Acting(Calls):
 
     def notify(self, event_id: str, me: Process) -> Steps:
         runner_id = self.store.events[event_id]
+        known = self.store.runners.get(runner_id)
+        if known is not None and known.event_id != event_id:  # it came back before the controller took the request
+            self.store.unsent.discard(event_id)
+            return
+        if known is not None and runs_a_job(known, self.clock()):
+            return  # reported since; the clock asks again
         yield CALL
         self.engine.fleet.accept(event_id, runner_id)  # raises: the controller refuses
         yield STEP
         at = self.clock()
+        self.audit.accepted(runner_id, event_id)
 
         def fold(evidence: Evidence | None) -> Evidence | None:
             if evidence is None or evidence.event_id != event_id:

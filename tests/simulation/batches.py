@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.evidence import Evidence
-from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
+from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
 from ghapp.health.verdict import State
 
 if TYPE_CHECKING:
@@ -20,79 +20,114 @@ LOST = {State.INVALIDATED, State.SUSPECT}
 
 @dataclass(slots=True)
 class Mass:
-    """A pool that lost too many: since when, from when on newcomers count as proof, and what was granted since."""
+    """A pool that lost too many: since when, and from when on newcomers count as proof."""
 
     since: float
     proof_since: float
-    granted: int = 0
+
+
+class Grant(NamedTuple):
+    """One that was let through."""
+
+    at: float
+    pool: str
+    runner_id: int
+    event_id: str
 
 
 class Batches:
-    """What each fuse has let through in a mass event, against what proves that it helps."""
+    """What each fuse has let through in a mass event, against what proves that it helps.
+
+    A grant counts while it stands, and for good once a controller took its request: one that was called off, or whose
+    runner came back before that, has cost nothing.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._mass: dict[str, Mass] = {}
+        self._grants: list[Grant] = []
+        self._accepted: set[str] = set()
 
-    def count_all(self, pools: Mapping[str, Sequence[tuple[Evidence, State]]], now: float, fuse: Fuse) -> None:
-        """The whole installation, where several pools lose: those of one are its own fuse's."""
-        losing = sum(any(state in LOST for _, state in members) for members in pools.values())
-        if losing > 1 or WHOLE_INSTALLATION in self._mass:
-            everyone = [each for members in pools.values() for each in members]
-            self.count(WHOLE_INSTALLATION, everyone, now, fuse)
-
-    def count(self, pool: str, members: Iterable[tuple[Evidence, State]], now: float, fuse: Fuse) -> None:
+    def count(
+        self, pools: Mapping[str, Sequence[tuple[Evidence, State]]], now: float, fuses: Mapping[str, Fuse]
+    ) -> None:
         """The plan is about to be made of these."""
-        limits = self._engine.scenario.config.fuse
-        lost = present = waiting = 0
-        for evidence, state in members:
-            if state is State.INVALIDATED:
-                confirmed_at = evidence.confirmed_at or 0.0
-                waiting += evidence.granted_at is None
-                healed = evidence.granted_at is not None and confirmed_at <= (fuse.healed_at or 0.0)
-                lost += evidence.granted_at is None or (now - confirmed_at < limits.window_seconds and not healed)
-            elif state is State.SUSPECT:
-                lost += evidence.running_job is None
-            elif state is not State.RETIRED:
-                present += 1
-        mass, at = self._mass.get(pool), self._engine.now
+        for pool, members in pools.items():
+            self._count(pool, _lost(members, fuses.get(pool, Fuse()), now, self._limits), members, now, fuses)
+        whole = fuses.get(WHOLE_INSTALLATION, Fuse())
+        several = {pool: _lost(members, whole, now, self._limits) for pool, members in pools.items()}
+        everyone = [each for members in pools.values() for each in members]
+        if sum(lost > 0 for lost in several.values()) > 1 or WHOLE_INSTALLATION in self._mass:
+            self._count(WHOLE_INSTALLATION, sum(several.values()), everyone, now, fuses)
+
+    def _count(
+        self, pool: str, lost: int, members: Iterable[tuple[Evidence, State]], now: float, fuses: Mapping[str, Fuse]
+    ) -> None:
+        limits, at, mass = self._limits, self._engine.now, self._mass.get(pool)
+        members, fuse = list(members), fuses.get(pool, Fuse())
+        present = sum(state not in LOST | {State.RETIRED} for _, state in members)
+        waiting = any(state is State.INVALIDATED and evidence.granted_at is None for evidence, state in members)
         if lost >= max(limits.floor, ceil(limits.fraction * (present + lost))):
             if mass is None and waiting:
                 self._mass[pool] = Mass(at, at - limits.window_seconds)  # the fuse may have tripped a while ago
         elif mass is not None and fuse.position is Position.CLOSED and not self._returned_lately(fuse, now):
             del self._mass[pool]
 
+    @property
+    def _limits(self) -> FuseLimits:
+        return self._engine.scenario.config.fuse
+
     def _returned_lately(self, fuse: Fuse, now: float) -> bool:
         """Registrations that come back buy no new first batch."""
-        window = self._engine.scenario.config.fuse.window_seconds
         is_for_returns = fuse.reason is FuseReason.REGISTRATIONS_RETURNED
-        return is_for_returns and fuse.healed_at is not None and now - fuse.healed_at < window
+        return is_for_returns and fuse.healed_at is not None and now - fuse.healed_at < self._limits.window_seconds
 
     def begin_anew(self, pools: Iterable[str]) -> None:
-        """A person resumed them."""
+        """A person resumed them; of what the whole installation lets through, too, they begin anew."""
         now = self._engine.now
-        self._mass |= {pool: Mass(now, now - self._engine.scenario.config.fuse.window_seconds) for pool in pools}
+        begun = {*pools, WHOLE_INSTALLATION} & {*pools, *self._mass}
+        self._mass |= {pool: Mass(now, now - self._limits.window_seconds) for pool in begun}
 
-    def granted(self, pool: str) -> str:
+    def accepted(self, event_id: str) -> None:
+        """A controller took a request."""
+        self._accepted.add(event_id)
+
+    def granted(self, pool: str, evidence: Evidence) -> str:
         """One more is let through; what is wrong with that, or nothing."""
-        mass, first_batch = self._mass.get(pool), self._engine.scenario.config.fuse.first_batch
+        self._grants.append(Grant(self._engine.now, pool, evidence.id, evidence.event_id or ""))
+        return self._wrong(pool) or self._wrong(WHOLE_INSTALLATION)
+
+    def _wrong(self, pool: str) -> str:
+        mass, is_whole = self._mass.get(pool), pool == WHOLE_INSTALLATION
         if mass is None:
             return ""
-        mass.granted += 1
+        granted = sum(
+            each.at >= mass.since and (is_whole or each.pool == pool) and self._counts(each) for each in self._grants
+        )
         machines = self._engine.world.machines.values()
-        newcomers = [each for each in machines if pool in (each.pool.name, WHOLE_INSTALLATION)]
-        proof = sum(each.born > mass.proof_since for each in newcomers)
-        batches = first_batch * (1 + self._stopped() if pool == WHOLE_INSTALLATION else 1)
-        if mass.granted <= batches + 2 * proof:
+        proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
+        batches = self._limits.first_batch * (1 + self._stopped() if is_whole else 1)
+        if granted <= batches + 2 * proof:
             return ""
-        return f"{mass.granted} are granted in a mass event, and {proof} newcomers prove that it helps"
+        return f"{pool}: {granted} are granted in a mass event, and {proof} newcomers prove that it helps"
+
+    def _counts(self, grant: Grant) -> bool:
+        evidence = self._engine.store.runners.get(grant.runner_id)
+        return grant.event_id in self._accepted or (evidence is not None and evidence.event_id == grant.event_id)
 
     def _stopped(self) -> int:
         """Pools whose own fuse stopped: what they took of the installation's batch another pool may have."""
         fuses = self._engine.store.fuses.items()
         return sum(fuse.position is Position.STOPPED for pool, fuse in fuses if pool != WHOLE_INSTALLATION)
 
-    def called_off(self, pool: str) -> None:
-        """One that was let through needs nothing: another may go in its place."""
-        if (mass := self._mass.get(pool)) is not None:
-            mass.granted -= 1
+
+def _lost(members: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits: FuseLimits) -> int:
+    lost = 0
+    for evidence, state in members:
+        if state is State.INVALIDATED:
+            confirmed_at = evidence.confirmed_at or 0.0
+            is_new = now - confirmed_at < limits.window_seconds and confirmed_at > (fuse.healed_at or 0.0)
+            lost += evidence.granted_at is None or is_new
+        elif state is State.SUSPECT:
+            lost += evidence.running_job is None
+    return lost

@@ -79,6 +79,7 @@ class Driver(Acting):
         except (NoAnswer, NotFound) as error:
             reason = yield from self.reason(error)
             self.store.survey = absence.failed(survey, reason, began)
+            self.audit.failed(began)
             self.engine.say("sweep failed", reason=reason)
         allowance = self.store.meter.left(self.clock())
         self.due_at(began + cadence.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))

@@ -226,8 +226,10 @@ class Engine:
         if acts and any(fuse.position is Position.PROVING for fuse in store.fuses.values()):
             return False
         window = config.fuse.window_seconds + 2 * config.interval
-        if any(fuse.stopped_at is not None and now - fuse.stopped_at < window for fuse in store.fuses.values()):
-            return False
+        stopped = [fuse.stopped_at for fuse in store.fuses.values() if fuse.position is Position.STOPPED]
+        lost = [each.confirmed_at for each in store.runners.values()] if stopped else []
+        if any(at is not None and now - at < window for at in (*stopped, *lost)):
+            return False  # a stopped fuse closes when nothing has changed for a window
         held = store.paused | {pool for pool, fuse in store.fuses.items() if fuse.position is Position.STOPPED}
         for each in store.runners.values():
             state = judge(each, store.survey, now, config.evidence).state

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from ghapp.health.absence import Look
 from ghapp.health.cadence import Purpose
-from ghapp.health.decision import Pools
-from ghapp.health.evidence import Evidence, Registration, Survey
+from ghapp.health.decision import Pools, deliveries_flow
+from ghapp.health.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
 from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
-from ghapp.health.verdict import State, judge
+from ghapp.health.verdict import State, judge, may_run_an_unknown_job
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.github import HOURLY_LIMIT
@@ -58,8 +58,12 @@ class Audit:
         self._fair_since = engine.now
         self._skewed_until = 0.0
         self._paused_at = 0.0
-        self._shown_busy: set[int] = set()
-        """Those that GitHub showed busy, with the job that they have, when it last showed them."""
+        self._unsettled_at: dict[str, float] = {}
+        self._swept: list[tuple[float, bool]] = []
+        """When each sweep began, and whether its list was complete."""
+        self._accepted: list[tuple[str, float]] = []
+        self._shown_busy: dict[int, int] = {}
+        """The job of each that GitHub showed busy with it, when it last showed them."""
         self.replaced = self.noticed = 0
 
     def _require(self, holds: object, what: str) -> None:
@@ -115,7 +119,9 @@ class Audit:
         acts = self._engine.scenario.config.remediation.mode == "act"
         self._require(acts, "a replacement is asked for, and the mode is not act")
         self._require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
-        known_busy = machine.busy and (self._was_told(machine.job.told_at) or runner_id in self._shown_busy)
+        known_busy = machine.busy and (
+            self._was_told(machine.job.told_at) or self._shown_busy.get(runner_id) == machine.job.id
+        )
         self._require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
         lives_on = machine.heir is not None and machine.heir.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
@@ -129,6 +135,38 @@ class Audit:
         self.replaced += 1
         if self._losses.pop(runner_id, None) is not None:
             self.noticed += 1
+
+    # ---- 8. time counts only while we can see
+
+    def turned(self, pool: str, before: Fuse | None, after: Fuse) -> None:
+        """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists."""
+        if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
+            return
+        pools = {pool} if pool != WHOLE_INSTALLATION else {each.name for each in self._engine.scenario.pools}
+        accepted = [at for name, at in self._accepted if name in pools and at >= (after.since or 0.0)]
+        if not accepted or self.is_skewed:
+            return
+        covered = self._covered(max(accepted))
+        needed = self._engine.scenario.config.fuse.prove_seconds - 1.0
+        self._require(covered >= needed, f"the fuse of {pool} stops after {covered:.0f} s that lists cover")
+
+    def accepted(self, runner_id: int, event_id: str) -> None:
+        """A controller took a request for a replacement."""
+        self._batches.accepted(event_id)
+        self._accepted.append((self._engine.world.machines[runner_id].pool.name, self._engine.driver.clock()))
+
+    def failed(self, at: float) -> None:
+        """A sweep had no answer, or none that counts."""
+        self._swept.append((at, False))
+
+    def _covered(self, since: float) -> float:
+        """Seconds since then that lie between two complete lists with none that failed between them."""
+        seconds, before = 0.0, None
+        for at, complete in self._swept:
+            if complete and before is not None:
+                seconds += max(0.0, min(at - max(before, since), LIST_LASTS_SECONDS))
+            before = at if complete else None
+        return seconds + (self._engine.driver.clock() - before if before is not None else 0.0)
 
     # ---- 2. every loss is noticed in time
 
@@ -146,6 +184,7 @@ class Audit:
 
     def disturbed(self, pool: Pool) -> None:
         """Further losses and returns in a pool begin its fuse's rounds anew."""
+        self._unsettled_at[pool.name] = self._engine.now
         for loss in self._losses.values():
             if loss.machine.pool is pool:
                 loss.fair_since = self._engine.now
@@ -177,6 +216,9 @@ class Audit:
                 loss.fair_since = engine.now  # deferred, and reported as such
             if loss.machine.name in engine.claiming.held():
                 loss.fair_since = engine.now
+            evidence = engine.store.runners.get(loss.machine.id)
+            if evidence is not None and may_run_an_unknown_job(evidence):
+                loss.fair_since = engine.now  # a stale list showed it busy: for as long as the longest job
             waited = engine.now - max(loss.fair_since, self._fair_since)
             bound = noticed_within(
                 engine.scenario.config, sum(each.machine.pool is pool for each in self._losses.values())
@@ -185,6 +227,31 @@ class Audit:
                 waited <= bound,
                 f"runner {loss.machine.id} is lost, and nothing is done in {waited:.0f} s of {bound:.0f}",
             )
+
+    def _settles(self) -> None:
+        """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""
+        engine = self._engine
+        window, interval = engine.scenario.config.fuse.window_seconds, engine.scenario.config.interval
+        queued = {name for labels in engine.fleet.queued_labels() for name in labels}
+        for pool in engine.scenario.pools:
+            fuse = self._fuse(pool.name)
+            if fuse.position is not Position.STOPPED:
+                continue
+            if (
+                pool.name in queued
+                or pool.name in engine.store.paused
+                or engine.github.lies
+                or not self._tells_of_jobs()
+            ):
+                self._unsettled_at[pool.name] = engine.now
+            since = max(self._unsettled_at.get(pool.name, 0.0), self._fair_since, fuse.stopped_at or engine.now)
+            for_seconds = engine.now - since
+            bound = 2 * window + 4 * interval + noticed_within(engine.scenario.config, pool.size + 1)
+            self._require(for_seconds <= bound, f"{pool.name} is stopped for {for_seconds:.0f} s, and nothing needs it")
+
+    def _tells_of_jobs(self) -> bool:
+        runners = self._engine.store.runners.values()
+        return deliveries_flow(runners, self._engine.driver.clock())
 
     def closing(self) -> None:
         """At the end of the day."""
@@ -224,9 +291,8 @@ class Audit:
     def judged(self, pools: Pools, now: float) -> None:
         """The plan is about to be made of these states."""
         self._in_time()
-        for pool, members in pools.items():
-            self._batches.count(pool, members, now, self._fuse(pool))
-        self._batches.count_all(pools, now, self._fuse(WHOLE_INSTALLATION))
+        self._settles()
+        self._batches.count(pools, now, self._engine.store.fuses)
         for members in pools.values():
             for evidence, state in members:
                 self._fresh(evidence, state, now)
@@ -236,30 +302,26 @@ class Audit:
         for runner_id, pool in fresh.items():
             evidence = self._engine.store.runners[runner_id]
             state = judge(evidence, self._engine.store.survey, now, self._engine.scenario.config.evidence).state
-            self._require(state is not State.UNKNOWN, f"runner {runner_id} is unknown, and granted")
+            is_lost = state in (State.INVALIDATED, State.OFFLINE)
+            self._require(is_lost, f"runner {runner_id} is {state.value}, and granted")
             paused = pool in self._engine.store.paused and self._engine.now - self._paused_at > JOB_LIFE
             self._require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
             if evidence.confirmed_at is not None:
-                for each in (pool, WHOLE_INSTALLATION):
-                    unproven = self._batches.granted(each)
-                    self._require(not unproven, f"{each}: {unproven}")
-
-    def called_off(self, machine: Machine) -> None:
-        """One that was let through is left alone: it bears its name under a later id, or its controller claims it."""
-        for each in (machine.pool.name, WHOLE_INSTALLATION):
-            self._batches.called_off(each)
+                unproven = self._batches.granted(pool, evidence)
+                self._require(not unproven, unproven)
 
     # ---- 6. what is answered was observed not long ago
 
     def looked(self, look: Look, at: float) -> None:
         """A list was weighed: a flawed one says nothing of those whom it lacks, one that slipped only the second time."""
+        self._swept.append((at, look.flaw is None))
         for runner in look.runners.values():
             machine = self._engine.world.machines[runner.id]
             known = self._engine.store.runners.get(runner.id)
             if runner.busy and machine.busy and known is not None and known.busy:
-                self._shown_busy.add(runner.id)
+                self._shown_busy[runner.id] = machine.job.id
             else:
-                self._shown_busy.discard(runner.id)
+                self._shown_busy.pop(runner.id, None)
         heard = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in heard)
@@ -273,7 +335,9 @@ class Audit:
         self._heard[runner_id] = max(at, self._heard.get(runner_id, at))
 
     def skipped(self, seconds: float) -> None:
-        """Sweeps were left out that would have heard of everyone again."""
+        """Sweeps were left out that would have heard of everyone again, and would have been complete."""
+        interval, (last, complete) = self._engine.scenario.config.interval, self._swept[-1]
+        self._swept += [(last + interval * (1 + each), complete) for each in range(int(seconds / interval))]
         for runner_id in self._heard:
             self._heard[runner_id] += seconds
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from ghapp.health import absence, cadence, decision, evidence, fuse, remediation, seen, tally, verdict
 from ghapp.health.remediation import Step
-from tests.simulation import acting, calls, driver, store
+from tests.simulation import acting, calls, driver, folds, store
 
 
 class Patch(NamedTuple):
@@ -25,7 +25,7 @@ Mutation = tuple[Patch, ...]
 
 _unlisted, _get_missed, _tally, _prove = seen.unlisted, seen.get_missed, tally.tally, fuse._prove
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
-_decide, _may_act = decision.decide, remediation.may_act
+_decide, _may_act, _job_ended = decision.decide, remediation.may_act, seen.job_ended
 
 
 def _confirmed_at_once(known: evidence.Evidence, at: float) -> evidence.Evidence:
@@ -65,6 +65,18 @@ def _granted_or_not(pools: decision.Pools, *rest: Any) -> list[Any]:
     return _candidates(forgetful, *rest)
 
 
+def _ended_by_its_end(known: evidence.Evidence, job_id: int, at: float, _started_at: float | None = None) -> Any:
+    return _job_ended(known, job_id, at, started_at=at)
+
+
+def _all_time_counts(_survey: Any, since: float, now: float) -> float:
+    return max(0.0, now - since)
+
+
+def _no_installation_fuse(turned: Any, *_rest: Any, **_more: Any) -> dict[str, decision.Turn]:
+    return {fuse.WHOLE_INSTALLATION: decision.Turn(fuse.WHOLE_INSTALLATION, None, fuse.Fuse(), fuse.Tally())}
+
+
 def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
     return tuple(Patch(module, name, by) for module in modules)
 
@@ -101,12 +113,19 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(absence, "unproven", lambda due, _control: [each for each in due if each.running_job is None]),
     ),
     "an insane installation is believed": (Patch(absence, "is_sane", lambda _known, _now: True),),
-    "a running job does not count": (
-        Patch(
-            absence,
-            "unproven",
-            lambda due, control: [each for each in due if each.id not in control.runners],
-        ),
+    "a job does not vouch for its runner": (Patch(evidence.Evidence, "running_job", property(lambda _self: None)),),
+    "a job that is reported in between does not vouch": _everywhere(
+        "runs_a_job", lambda _evidence, _now: False, seen, verdict, decision, remediation
+    ),
+    "the late end of an older job ends the one that runs": (Patch(seen, "job_ended", _ended_by_its_end),),
+    "busy and never reported is idle": (Patch(absence, "may_run_an_unknown_job", lambda _evidence: False),),
+    "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
+    "time without an answer counts": _everywhere("seen_seconds", _all_time_counts, verdict, tally),
+    "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
+    "what a job waits for is written off": (Patch(decision._Counts, "_queued_for", lambda _self, _members: 0),),
+    "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
+    "newcomers under way prove a batch": (
+        Patch(tally, "successors", lambda members, *_: sum(state is verdict.State.HEALTHY for _, state in members)),
     ),
     "an ephemeral job's end does not count": _everywhere("is_spent", lambda _evidence: False, verdict),
     "a new registration of the name does not count": (
