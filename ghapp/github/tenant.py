@@ -138,6 +138,8 @@ class Tenant:
     ) -> Answer:
         """One request as the installation, within its budget. See `Transport.send`.
 
+        A GET that a young token is refused is sent again when the token is old enough.
+
         Raises:
             UnauthorizedError: 401; or 404 by a token that is too young to be believed.
             BudgetSpentError: nothing was sent.
@@ -146,7 +148,20 @@ class Tenant:
         async def once() -> Answer:
             return await self._transport.send(method, path, headers=headers, json=json, **params)
 
-        is_settling = self._clock() - self._token.minted_at < SETTLING_SECONDS
+        try:
+            return await self._believable(method, path, once)
+        except UnauthorizedError:
+            if method != "GET" or not self._is_settling:
+                raise
+        await self.settle()
+        return await self._believable(method, path, once)
+
+    @property
+    def _is_settling(self) -> bool:
+        return self._clock() - self._token.minted_at < SETTLING_SECONDS
+
+    async def _believable(self, method: str, path: str, once: Callable[[], Awaitable[Answer]]) -> Answer:
+        is_settling = self._is_settling
         try:
             answer = await self._toll.pay(method, once)
         except UnauthorizedError:

@@ -24,6 +24,8 @@ class Mass:
 
     since: float
     proof_since: float
+    holds: bool = True
+    """Whether it goes on: what is lost by ones and twos afterwards, while nothing is on watch, is no part of it."""
 
 
 class Grant(NamedTuple):
@@ -67,7 +69,10 @@ class Batches:
         members, fuse = list(members), fuses.get(pool, Fuse())
         present = sum(state not in LOST | {State.RETIRED} for _, state in members)
         waiting = any(state is State.INVALIDATED and evidence.granted_at is None for evidence, state in members)
-        if lost >= max(limits.floor, ceil(limits.fraction * (present + lost))):
+        is_mass = lost >= max(limits.floor, ceil(limits.fraction * (present + lost)))
+        if mass is not None:
+            mass.holds = is_mass or fuse.position is not Position.CLOSED
+        if is_mass:
             if mass is None and waiting:
                 self._mass[pool] = Mass(at, at - limits.window_seconds)  # the fuse may have tripped a while ago
         elif mass is not None and fuse.position is Position.CLOSED and not self._returned_lately(fuse, now):
@@ -85,7 +90,9 @@ class Batches:
     def begin_anew(self, pools: Iterable[str]) -> None:
         """A person resumed them; of what the whole installation lets through, too, they begin anew."""
         now = self._engine.now
-        begun = {*pools, WHOLE_INSTALLATION} & {*pools, *self._mass}
+        begun = set(pools)
+        if begun and WHOLE_INSTALLATION in self._mass:
+            begun.add(WHOLE_INSTALLATION)
         self._mass |= {pool: Mass(now, now - self._limits.window_seconds) for pool in begun}
 
     def accepted(self, event_id: str) -> None:
@@ -99,7 +106,7 @@ class Batches:
 
     def _wrong(self, pool: str) -> str:
         mass, is_whole = self._mass.get(pool), pool == WHOLE_INSTALLATION
-        if mass is None:
+        if mass is None or not mass.holds:
             return ""
         granted = sum(
             each.at >= mass.since and (is_whole or each.pool == pool) and self._counts(each) for each in self._grants

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from jobs.installations import discover_installations
 from jobs.notify import notify_pool
 from jobs.remediate import remediate_runner
 from jobs.sweep import SweepAccount, sweep_installation
-from tests.sandbox.receivers import Receiver
+from tests.sandbox.receivers import Received, Receiver
 from tests.stories.processes import environment
 
 POOL = "linux-4vcpu"
@@ -111,7 +111,15 @@ class Story:
 
     async def receive(self, count: int = 1) -> None:
         """Wait for so many more deliveries, and have them take effect."""
-        new = self.hook.wait(self.taken + count)[self.taken :]
+        await self._take_effect(self.hook.wait(self.taken + count)[self.taken :])
+
+    async def receive_all(self) -> None:
+        """Have all deliveries take effect that the sandbox has to send by now."""
+        while (waiting := self.account()["deliveries"]["waiting"]) or len(self.hook.received) > self.taken:
+            await asyncio.sleep(0.01 if waiting else 0.0)
+            await self._take_effect(self.hook.received[self.taken :])
+
+    async def _take_effect(self, new: Sequence[Received]) -> None:
         self.taken += len(new)
         for each in new:
             facts = encode(parse(each.event, each.body, each.headers["content-type"]))
@@ -142,10 +150,16 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
 
     @asynccontextmanager
     async def open_story(
-        runners: int = 12, config: str = "", *, ephemeral: bool = True, pool: str = ""
+        runners: int = 12,
+        config: str = "",
+        *,
+        ephemeral: bool = True,
+        pool: str = "",
+        others: Sequence[PoolConfig] = (),
+        quiet: bool = True,
     ) -> AsyncIterator[Story]:
-        org = OrgConfig(pools=(PoolConfig(name=POOL, size=runners, ephemeral=ephemeral),))
-        with SandboxServer(SandboxConfig(orgs=(org,), quiet=True, ticking=False)) as sandbox:
+        pools = (PoolConfig(name=POOL, size=runners, ephemeral=ephemeral), *others)
+        with SandboxServer(SandboxConfig(orgs=(OrgConfig(pools=pools),), quiet=quiet, ticking=False)) as sandbox:
             policy = tmp_path / "ghapp.toml"
             policy.write_text(
                 f"""
