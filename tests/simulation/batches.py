@@ -24,6 +24,8 @@ class Mass:
 
     since: float
     proof_since: float
+    resumed: int = 0
+    """Pools that a person let begin anew since, each with a first batch of its own."""
     holds: bool = True
     """Whether it goes on: what is lost by ones and twos afterwards, while nothing is on watch, is no part of it."""
 
@@ -88,11 +90,10 @@ class Batches:
         return is_for_returns and fuse.healed_at is not None and now - fuse.healed_at < self._limits.window_seconds
 
     def begin_anew(self, pools: Iterable[str]) -> None:
-        """A person resumed them; of what the whole installation lets through, too, they begin anew."""
-        now = self._engine.now
-        begun = set(pools)
-        if begun and WHOLE_INSTALLATION in self._mass:
-            begun.add(WHOLE_INSTALLATION)
+        """A person resumed them: each has a first batch anew, of the whole installation's, too."""
+        now, begun = self._engine.now, set(pools)
+        if WHOLE_INSTALLATION in self._mass:
+            self._mass[WHOLE_INSTALLATION].resumed += len(begun)
         self._mass |= {pool: Mass(now, now - self._limits.window_seconds) for pool in begun}
 
     def accepted(self, event_id: str) -> None:
@@ -113,7 +114,7 @@ class Batches:
         )
         machines = self._engine.world.machines.values()
         proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
-        batches = self._limits.first_batch * (1 + self._stopped() if is_whole else 1)
+        batches = self._limits.first_batch * (1 + mass.resumed + self._stopped() if is_whole else 1)
         if granted <= batches + 2 * proof:
             return ""
         return f"{pool}: {granted} are granted in a mass event, and {proof} newcomers prove that it helps"

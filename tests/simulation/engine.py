@@ -227,8 +227,9 @@ class Engine:
             return False
         window = config.fuse.window_seconds + 2 * config.interval
         stopped = [fuse.stopped_at for fuse in store.fuses.values() if fuse.position is Position.STOPPED]
-        lost = [each.confirmed_at for each in store.runners.values()] if stopped else []
-        if any(at is not None and now - at < window for at in (*stopped, *lost)):
+        everyone = store.runners.values() if stopped else ()
+        changes = [at for each in everyone for at in (each.confirmed_at, each.back_at)]
+        if any(at is not None and now - at < window for at in (*stopped, *changes)):
             return False  # a stopped fuse closes when nothing has changed for a window
         held = store.paused | {pool for pool, fuse in store.fuses.items() if fuse.position is Position.STOPPED}
         for each in store.runners.values():
