@@ -37,6 +37,7 @@ class Acting(Calls):
         situation = decision.Situation(self.store.survey, now, queued, claimed)
         decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, situation)
         self.audit.judged(pools, now)
+        self.engine.fleet.planned(decided.plan.now)
         yield STEP
         overtaken = []
         for turn in decided.turns:

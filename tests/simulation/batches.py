@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tests.simulation.engine import Engine
 
 
+JITTER_SECONDS = 5.0
+"""A return is dated by when it was seen, and judged a moment later."""
+
 LOST = {State.INVALIDATED, State.SUSPECT}
 
 
@@ -24,6 +27,8 @@ class Mass:
 
     since: float
     proof_since: float
+    most: int = 0
+    """How many may be granted while registrations came back within the window; 0: none did."""
     resumed: int = 0
     """Pools that a person let begin anew since, each with a first batch of its own."""
     holds: bool = True
@@ -73,6 +78,11 @@ class Batches:
         waiting = any(state is State.INVALIDATED and evidence.granted_at is None for evidence, state in members)
         is_mass = lost >= max(limits.floor, ceil(limits.fraction * (present + lost)))
         if mass is not None:
+            returns = [
+                at for evidence, _ in members if (at := evidence.back_at) is not None and at > (fuse.since or now)
+            ]
+            lately = bool(returns) and now - max(returns) < limits.window_seconds - JITTER_SECONDS
+            mass.most = (mass.most or max(limits.first_batch, fuse.allowed)) if lately else 0
             mass.holds = is_mass or fuse.position is not Position.CLOSED
         if is_mass:
             if mass is None and waiting:
@@ -115,6 +125,8 @@ class Batches:
         machines = self._engine.world.machines.values()
         proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
         batches = self._limits.first_batch * (1 + mass.resumed + self._stopped() if is_whole else 1)
+        if mass.most and granted > mass.most + batches - self._limits.first_batch:
+            return f"{pool}: {granted} are granted after registrations came back, and {mass.most} were before"
         if granted <= batches + 2 * proof:
             return ""
         return f"{pool}: {granted} are granted in a mass event, and {proof} newcomers prove that it helps"

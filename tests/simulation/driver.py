@@ -236,6 +236,12 @@ class Driver(Acting):
         self.audit.heard_of(delivery.runner_id, delivery.at)
         self.audit.delivered(delivery.runner_id, delivery.job_id)
 
+    def check(self, runner_id: int) -> None:
+        """`POST …/check`: one GET on behalf of a controller, recorded at once."""
+        answer = self.github.runner(runner_id, self.store.installation.org)
+        self.audit.heard_of(runner_id)
+        self.fold(runner_id, absence.answered(answer, self.clock()))
+
     def controller_says_removed(self, runner_id: int) -> None:
         """`DELETE /v1/orgs/{org}/runners/{runner_id}`."""
         self.fold(runner_id, if_known(partial(seen.retired_by_controller, at=self.clock())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,6 +42,7 @@ class Fleet:
         self._guids = 0
         self._off = self.random.choice((0.0, 0.0, 60.0, -60.0))  # GitHub's clock, by which deliveries are dated
         self._lively_until = 0.0
+        self._returns_as_planned = False
         self._queue: list[Pool] = []
         """The pool of each job that waits for a runner."""
 
@@ -81,11 +83,12 @@ class Fleet:
         elif len(self._queue) < 5:
             self._queue.append(self.random.choice(self.engine.scenario.pools))
 
-    def _take_job(self, machine: Machine) -> None:
+    def _take_job(self, machine: Machine, *, lasting: float = 0.0, reported_in: float = 0.0) -> None:
         job = self.world.take_job(machine, self.engine.now)
         self.engine.say("job begins", job=job.id, runner=machine.id)
-        self._deliver(machine, job, over=False)
-        self.engine.after(self.random.choice((20.0, 120.0, 400.0, 1200.0)), partial(self._finish, machine, job))
+        self._deliver(machine, job, over=False, late_by=reported_in)
+        lasts = lasting or self.random.choice((20.0, 120.0, 400.0, 1200.0))
+        self.engine.after(lasts, partial(self._finish, machine, job))
 
     def _finish(self, machine: Machine, job: Job) -> None:
         if machine.job is not job:
@@ -99,7 +102,7 @@ class Fleet:
         if machine.fate is Fate.SPENT:
             self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self._register, machine.pool))
 
-    def _deliver(self, machine: Machine, job: Job, *, over: bool) -> None:
+    def _deliver(self, machine: Machine, job: Job, *, over: bool, late_by: float = 0.0) -> None:
         if not machine.pool.told:
             return
         random, doubled = self.random, False
@@ -114,7 +117,9 @@ class Fleet:
         self._guids += 1
         delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at, job.started_at + self._off)
         for copy in range(1 + doubled):
-            self.engine.after(delay + copy * random.uniform(0.0, 60.0), partial(self.engine.driver.deliver, delivery))
+            self.engine.after(
+                late_by + delay + copy * random.uniform(0.0, 60.0), partial(self.engine.driver.deliver, delivery)
+            )
 
     # ---- controllers
 
@@ -174,6 +179,16 @@ class Fleet:
             case "one crashes, and its agent takes another job":
                 for machine in [each for each in here if each.busy and not each.pool.kind.ephemeral][:1]:
                     self._crash(machine)
+            case "one takes a job, and its registration goes before that is reported":
+                for machine in [each for each in self.world.idle(pool) if each.online][:1]:
+                    confirmed_in = (
+                        self.engine.scenario.config.interval + self.engine.scenario.config.evidence.confirm_seconds
+                    )
+                    self._take_job(machine, lasting=1200.0, reported_in=random.uniform(0.0, confirmed_in))
+                    self._vanish([machine], 3 * 3600.0)
+            case "one returns as it is planned for":
+                self._vanish(here[:1], 3600.0)
+                self._returns_as_planned = True
             case "scaled down by half in silence":
                 idle = self.world.idle(pool)
                 self._scale_down(idle[: (len(idle) + 1) // 2], said=False)
@@ -192,8 +207,20 @@ class Fleet:
             case "a person resumes":
                 self.engine.driver.resume()
 
+    def planned(self, runner_ids: Iterable[int]) -> None:
+        """The plan is made, and not recorded yet: one that it lets through is looked at just now, and is back."""
+        for runner_id in runner_ids:
+            machine = self.world.machines[runner_id]
+            if self._returns_as_planned and machine.fate is Fate.VANISHED and not self.engine.github.lies:
+                self._returns_as_planned = False
+                self._return(machine)
+                self.engine.driver.check(runner_id)
+
     def _crash(self, machine: Machine) -> None:
-        """The agent crashes and is started again: GitHub gives its old job up ten minutes later, and tells of that."""
+        """The agent crashes and is started again: GitHub gives its old job up ten minutes later, and tells of that.
+
+        By then it runs another one, and loses its registration.
+        """
         job, machine.job = machine.job, None
         self.engine.say("crashes", runner=machine.id, job=job.id)
         self.engine.after(JOB_LEASE, partial(self._deliver, machine, job, over=True))
@@ -201,7 +228,8 @@ class Fleet:
 
     def _work_again(self, machine: Machine) -> None:
         if machine.registered and machine.job is None:
-            self._take_job(machine)
+            self._take_job(machine, lasting=1800.0)
+            self.engine.after(JOB_LEASE, partial(self._vanish, [machine], 3 * 3600.0))
 
     def _lose(self, machines: list[Machine]) -> None:
         for machine in machines:
@@ -211,6 +239,8 @@ class Fleet:
 
     def _vanish(self, machines: list[Machine], seconds: float) -> None:
         for machine in machines:
+            if not machine.registered:
+                continue
             self.world.leave(machine, Fate.VANISHED, self.engine.now)
             self.engine.say("vanishes", runner=machine.id)
             self.engine.after(seconds, partial(self._return, machine))

@@ -116,6 +116,8 @@ INCIDENTS = {
     "scaled down by half in silence": 1,
     "those at work lose their registrations": 2,
     "one crashes, and its agent takes another job": 2,
+    "one takes a job, and its registration goes before that is reported": 2,
+    "one returns as it is planned for": 2,
     "a person pauses": 1,
     "a person resumes": 2,
 }
