@@ -26,7 +26,7 @@ def token() -> None:
 @click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["read", "claim", "admin"]))
 @click.option("--name", default="", help="Whose it is.")
 @click.option("--expires-days", type=click.IntRange(min=1), help="Lifetime in days (default: no expiry).")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def create_token(
     orgs: tuple[str, ...], scopes: tuple[Any, ...], name: str, expires_days: int | None, *, as_json: bool
 ) -> None:
@@ -64,7 +64,7 @@ def _document(token: Any) -> dict[str, Any]:
 
 
 @token.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_tokens(*, as_json: bool) -> None:
     """Show all tokens, without their secrets.
 

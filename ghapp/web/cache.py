@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from functools import partial
+from math import ceil
 from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache, TTLCache
@@ -15,6 +16,7 @@ from ghapp.errors import StoreUnavailableError
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 FRESH_SECONDS = 1.0
 PATIENCE_SECONDS = 0.5
@@ -22,6 +24,8 @@ PATIENCE_SECONDS = 0.5
 
 LONGEST_SECONDS = 2.0
 """And where nothing is."""
+
+STEP_SECONDS = 0.1
 
 
 class Cache(Generic[K, V]):
@@ -47,10 +51,8 @@ class Cache(Generic[K, V]):
             self._loading[key] = loading = asyncio.create_task(load())
             loading.add_done_callback(partial(self._loaded, key))
         last = self._last.get(key)
-        try:  # shielded: whoever gives up waiting takes nothing from the others
-            return await asyncio.wait_for(
-                asyncio.shield(loading), LONGEST_SECONDS if last is None else PATIENCE_SECONDS
-            )
+        try:
+            return await _answer(loading, LONGEST_SECONDS if last is None else PATIENCE_SECONDS)
         except (RedisError, OSError, StoreUnavailableError) as error:  # TimeoutError is an OSError
             if last is None:
                 raise _unknown(error) from error
@@ -75,13 +77,15 @@ class Cache(Generic[K, V]):
         if not missing:
             return values
         known, writes = all(key in self._last for key in missing), self._writes
+        loading = asyncio.ensure_future(load(missing))
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS if known else LONGEST_SECONDS):
-                loaded = await load(missing)
+            loaded = await _answer(loading, PATIENCE_SECONDS if known else LONGEST_SECONDS)
         except (RedisError, OSError, StoreUnavailableError) as error:
             if not known:
                 raise _unknown(error) from error
             loaded = {key: self._last[key] for key in missing}
+        finally:
+            loading.cancel()
         for key in missing:
             values[key] = loaded.get(key)
             if writes == self._writes:
@@ -114,6 +118,21 @@ class Cache(Generic[K, V]):
             self._last.pop(key, None)
         else:
             self._last[key] = value
+
+
+async def _answer(loading: asyncio.Future[T], seconds: float) -> T:
+    """What it loads, within `seconds`. Whoever gives up waiting takes nothing from the others.
+
+    A turn of our own event loop that takes long counts as one step: an answer that lies there unread is not late.
+
+    Raises:
+        TimeoutError: Redis gave no answer.
+    """
+    for _ in range(max(1, ceil(seconds / STEP_SECONDS))):
+        done, _ = await asyncio.wait((loading,), timeout=STEP_SECONDS)
+        if done:
+            return loading.result()
+    raise TimeoutError
 
 
 def _unknown(error: Exception) -> StoreUnavailableError:

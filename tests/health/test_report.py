@@ -390,12 +390,11 @@ def test_the_summary_begins_with_what_prevents_sweeps_and_when_the_next_attempt_
     )
 
 
-def test_a_sweep_that_nobody_runs_is_told():
+@pytest.mark.parametrize(("age", "is_told"), [(300, False), (300 + MICROSECOND, True)])
+def test_a_sweep_that_nobody_runs_is_told_once_states_are_old(age, is_told):
     overdue = NextAttempt("SweepOverdue", NOW - 90, NOW - 90)
-    assert (
-        f"**The sweep that was due {timestamp(NOW - 90)} was not run**"
-        in report_on(fleet(attempt=overdue), NOW).summary
-    )
+    summary = report_on(fleet(attempt=overdue, survey=survey(swept_at=NOW - age)), NOW).summary
+    assert (f"**The sweep that was due {timestamp(NOW - 90)} did not run**" in summary) is is_told
 
 
 def test_the_time_of_the_look_and_of_the_next_attempt_are_no_news():

@@ -91,7 +91,9 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         )
         assert "is invalidated: RegistrationInvalidated" in told.stdout, told.stderr
         checks = re.search(r"checks +(http://\S+/acme/.github/runs)", terminal.text)
-        assert wait_for(lambda: "12 replaced" in httpx.get(checks[1], timeout=30).text), "the check run that admins see"
+        assert wait_for(lambda: "Healed: 12 runners" in httpx.get(checks[1], timeout=30).text), (
+            "the check run that admins see"
+        )
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(30)

@@ -95,6 +95,10 @@ class Fleet:
         """The fuse over the whole installation."""
         return self.fuses.get(WHOLE_INSTALLATION, Fuse())
 
+    def is_stale(self, now: float) -> bool:
+        """Whether the last complete list is so old that states turn to unknown, or there is none."""
+        return self.survey.swept_at is None or now - self.survey.swept_at > self.limits.stale_seconds
+
 
 class Member(NamedTuple):
     """A runner of the fleet, and what is true of it."""

@@ -27,13 +27,13 @@ def as_of(fleet: Fleet, now: float, how: str) -> str:
     swept_at, attempt = fleet.survey.swept_at, fleet.attempt
     source = "no complete list yet" if swept_at is None else f"complete list of {time_of(swept_at)}"
     due = ""
-    if attempt.prevented_by:
+    if attempt.prevented_by and attempt.prevented_by != OVERDUE:
         due = " No next attempt is planned." if attempt.at is None else f" Next attempt due {time_of(attempt.at)}."
     unchanged = "Posted when something changes; later looks that find the same are not posted."
     return f"**As of {time_of(now)}** ({source}): {how}.{due} {unchanged}\n\n"
 
 
-def summary_of(fleet: Fleet, pools: Sequence[Pool], before: str = "") -> str:
+def summary_of(fleet: Fleet, pools: Sequence[Pool], now: float, before: str = "") -> str:
     """A row for each pool, below `before` and what prevents sweeps."""
     names = [*(state.capitalize() for state in COUNTED), HEALED]
     head = heading("Pool", "Runners", *names, "Fuse", "Paused", numbers=("Runners", *names))
@@ -49,19 +49,20 @@ def summary_of(fleet: Fleet, pools: Sequence[Pool], before: str = "") -> str:
         for pool in pools
     )
     legend = LEGEND if any(pool.healed for pool in pools) else ""
-    return cut(before + _what_prevents_sweeps(fleet) + legend + head, rows, len(pools), LONGEST, "pools")
+    return cut(before + _what_prevents_sweeps(fleet, now) + legend + head, rows, len(pools), LONGEST, "pools")
 
 
-def _what_prevents_sweeps(fleet: Fleet) -> str:
-    """Why what follows may be old; empty while all is well."""
+def _what_prevents_sweeps(fleet: Fleet, now: float) -> str:
+    """Why what follows may be old; empty while all is well. A sweep that is late is no news before states turn old."""
     survey, attempt = fleet.survey, fleet.attempt
-    if survey.failing_since is None and attempt.prevented_by != OVERDUE:
-        return ""
     seen = "Nothing was seen yet" if survey.swept_at is None else f"What follows was seen at {time_of(survey.swept_at)}"
-    if survey.failing_since is None:
-        due = NOTHING if attempt.at is None else time_of(attempt.at)
-        return f"**The sweep that was due {due} was not run**: {code(OVERDUE)}. {seen}.\n\n"
-    return f"**No complete list of runners since {time_of(survey.failing_since)}**: {code(survey.failure)}. {seen}.\n\n"
+    if survey.failing_since is not None:
+        begun = f"**No complete list of runners since {time_of(survey.failing_since)}**: {code(survey.failure)}"
+    elif attempt.prevented_by == OVERDUE and attempt.at is not None and fleet.is_stale(now):
+        begun = f"**The sweep that was due {time_of(attempt.at)} did not run**: {code(OVERDUE)}"
+    else:
+        return ""
+    return f"{begun}. {seen}.\n\n"
 
 
 def _fuse_cell(fleet: Fleet, pool: Pool) -> str:

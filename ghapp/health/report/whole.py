@@ -23,7 +23,7 @@ def report_on(fleet: Fleet, now: float) -> Report:
     begin = as_of(fleet, now, title)
     return Report(
         title=title,
-        summary=summary_of(fleet, pools, begin),
+        summary=summary_of(fleet, pools, now, begin),
         text=_text(fleet, pools),
         conclusion=_conclusion(fleet, pools, now),
         actions=(SWEEP, RESUME) if stoppable else (SWEEP,),
@@ -36,8 +36,7 @@ def _positions(fleet: Fleet, pools: Sequence[Pool]) -> set[Position]:
 
 
 def _conclusion(fleet: Fleet, pools: Sequence[Pool], now: float) -> Conclusion:
-    swept_at = fleet.survey.swept_at
-    stale = swept_at is None or now - swept_at > fleet.limits.stale_seconds
+    stale = fleet.is_stale(now)
     blind = stale and fleet.survey.failing_since is not None
     whole = fleet.whole_fuse.position
     if blind or whole is Position.STOPPED or any(pool.waits_for_a_person for pool in pools):
