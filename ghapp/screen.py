@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ghapp.fitted import Fitted
-from ghapp.health.document import timestamp
-from ghapp.health.fuse import Fuse
+from ghapp.health.document import is_healed, timestamp
+from ghapp.health.fuse import fuse_of
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import State, judge
@@ -28,7 +28,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.counters import Counters
 from ghapp.store.events import Events
-from ghapp.store.fuses import Fuses
+from ghapp.store.fuses import WHOLE_ORG, Fuses
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
@@ -43,14 +43,14 @@ EVENTS_LOOKED_AT = 200
 STAYS_SECONDS = 20.0
 """The last event of each kind does, however many of others follow: between two pictures there may be dozens."""
 
-REPLACED = "replaced"
-"""Lost, and no longer missed."""
+HEALED = "healed"
+"""Lost, and no longer missed: the replacement was accepted."""
 
 POOL_WIDTH = 24
-SPARED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", REPLACED)
+SPARED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
 """Where there is little room: columns that nobody is in."""
 
-COLUMNS = (*(state.value for state in State), REPLACED)
+COLUMNS = (*(state.value for state in State), HEALED)
 KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
 
 
@@ -140,9 +140,10 @@ async def _fleet(settings: Settings, redis: Any, installation: Installation) -> 
     pools: dict[str, Counter[str]] = {}
     for evidence in (await Runners(redis).all(installation.id)).values():
         pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-        state = judge(evidence, survey, now, limits).state.value if evidence.replaced_at is None else REPLACED
+        verdict = judge(evidence, survey, now, limits)
+        state = HEALED if is_healed(evidence, verdict) else verdict.state.value
         pools.setdefault(pool, Counter())[state] += 1
-    fuses = await Fuses(redis).all(installation.id)
+    fuses, pauses = await Fuses(redis).all(installation.id), await Fuses(redis).pauses(installation.id)
     table = Table(box=None, header_style="bold")
     table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
     for state in COLUMNS:
@@ -150,7 +151,8 @@ async def _fleet(settings: Settings, redis: Any, installation: Installation) -> 
     table.add_column("fuse")
     for pool, counts in sorted(pools.items()):
         cells = [str(counts[state] or "") for state in COLUMNS]
-        table.add_row(pool, *cells, fuses.get(pool, Fuse()).position.value)
+        paused = ", paused" if WHOLE_ORG in pauses or pool in pauses else ""
+        table.add_row(pool, *cells, f"{fuse_of(fuses, pool).position}{paused}")
     cost = Text(await _cost(redis, org), "dim")
     if survey.failing_since is not None:
         since = timestamp(survey.failing_since)[11:19]
@@ -198,7 +200,8 @@ def _line(event: dict[str, Any]) -> Text:
     kind = event["type"].removeprefix("ghapp.").removesuffix(".v1")
     colour = next((colour for word, colour in KIND_COLOURS.items() if word in kind), "")
     when, reason = event["time"][11:19], event["data"].get("reason", "")
-    return Text.assemble((f"{when}  ", "dim"), (f"{kind:<16}", colour), f"  {event['subject']}  ", (reason, "dim"))
+    subject = "whole installation" if event["subject"] == WHOLE_ORG else event["subject"]
+    return Text.assemble((f"{when}  ", "dim"), (f"{kind:<16}", colour), f"  {subject}  ", (reason, "dim"))
 
 
 async def _hints(site: Site) -> Text:

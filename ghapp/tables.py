@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,11 @@ COLOURS = {
     "invalidated": "red",
     "retired": "bright_black",
     "unknown": "bright_black",
-    "replaced": "green",
+    "healed": "green",
 }
 
+GONE = ("suspect", "invalidated", "retired")
+"""States of runners that GitHub does not show any more: the age of the last answer is no sign of life."""
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
 
@@ -38,17 +41,52 @@ def sweeps_table(accounts: Iterable[Any]) -> Table:
     return table
 
 
-def runners_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """The fleet, a line each; where there is little room, without what is the same in all lines, or told by a name."""
-    table = _table("org", "pool", "runner", "id", "state", "reason", "seen")
+def runners_table(documents: Sequence[Mapping[str, Any]], left: Sequence[Mapping[str, Any]] = ()) -> RenderableType:
+    """The fleet, a line each; where there is little room, without what is the same in all lines, or told by a name.
+
+    `left` are those that are counted below it, and not shown.
+    """
+    is_held = any(map(_held_by, documents))
+    table = _table("org", "pool", "runner", "id", "state", "reason", *(["held by"] if is_held else []), "seen")
     for each in documents:
-        age = "never" if each["age_seconds"] is None else f"{each['age_seconds']:.0f} s ago"
-        table.add_row(
-            each["org"], each["pool"], each["name"], str(each["runner_id"]), _state(each), each["reason"], age
-        )
+        held = [", ".join(_held_by(each))] if is_held else []
+        first = (each["org"], each["pool"], each["name"], str(each["runner_id"]))
+        table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each))
     told_by_name = all(each["name"].startswith(str(each["pool"])) for each in documents)
     spare = [*_same("org", documents), *(["pool"] if told_by_name else []), "id"]
-    return Group(Fitted(table, spare), _count(documents, "runner"))
+    count = _count(documents, "runner")
+    healed = sum(each["healed"] for each in documents)
+    if healed:
+        count.append(f", {healed} of them healed: lost, and their replacement accepted", "dim italic")
+    parts: list[RenderableType] = [Fitted(table, spare), count]
+    if left:
+        gone = Counter("healed" if each["healed"] else each["state"] for each in left)
+        said = ", ".join(f"{gone[each]} {each}" for each in sorted(gone))
+        parts.append(Text(f" {said} within the last 24 hours; --all shows them", "dim italic"))
+    return Group(*parts)
+
+
+def held_lines(held: Iterable[Mapping[str, Any]]) -> Text:
+    """What holds replacements back, a line each."""
+    return Text("\n".join(_held_line(each) for each in held), "yellow")
+
+
+def _held_line(held: Mapping[str, Any]) -> str:
+    where = f"{held['org']}, the whole organization" if held["pool"] is None else f"{held['org']}/{held['pool']}"
+    return f"{held['kind']}: {where}, {held['said']}"
+
+
+def _held_by(document: Mapping[str, Any]) -> list[str]:
+    """What holds a runner's replacement back, should it be lost."""
+    fuse = [] if document["fuse"] == "closed" else [f"fuse {document['fuse']}"]
+    return [*(["pause"] if document["paused"] else []), *fuse]
+
+
+def _last_seen(document: Mapping[str, Any]) -> str:
+    """How long ago GitHub last showed it; since when it is gone, of one that is gone."""
+    if document["state"] in GONE and document["since"] is not None:
+        return f"gone since {document['since'][11:19]}"
+    return "never" if document["age_seconds"] is None else f"{document['age_seconds']:.0f} s ago"
 
 
 def explanation(document: Mapping[str, Any]) -> RenderableType:
@@ -56,12 +94,17 @@ def explanation(document: Mapping[str, Any]) -> RenderableType:
     # The terminal may wrap it, but a name is not to be broken by us: it is there to be copied.
     head = Text(f"{document['org']}/{document['name']} ({document['runner_id']}) is ", no_wrap=True, overflow="ignore")
     head.append(document["state"], COLOURS[document["state"]])
-    head.append(f": {document['reason']}; pool {document['pool']}, fuse {document['fuse']}")
+    head.append(f": {document['reason']}")
+    head.append(", healed" if document["healed"] else "", COLOURS["healed"])
+    head.append(f"; pool {document['pool']}, fuse {document['fuse']}")
+    head.append(", paused" if document["paused"] else "", "yellow")
     head.append(", replace now" if document["replace"] else "")
     table = _table("at", "source", "said")
     for each in document["evidence"]:
         table.add_row(each["at"], each["source"], Text(each["said"]))
     parts: list[RenderableType] = [head]
+    if document.get("held"):
+        parts.append(held_lines(document["held"]))
     if document["evidence"]:
         parts.append(table)
     if document.get("death") is not None:
@@ -178,6 +221,8 @@ def _plain(line: str) -> str:
 
 
 def _state(document: Mapping[str, Any]) -> Text:
+    if document["healed"]:
+        return Text(f"{document['state']}, healed", COLOURS["healed"])
     return Text(document["state"], COLOURS[document["state"]])
 
 

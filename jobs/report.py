@@ -8,6 +8,7 @@ from enum import StrEnum
 from ghapp import work
 from ghapp.errors import BudgetSpentError, GitHubError, PermissionMissingError, RateLimitedError
 from ghapp.github.checks import Checks
+from ghapp.health.attempt import next_attempt
 from ghapp.health.cadence import Purpose
 from ghapp.health.cluster.clusterside import ClusterSide, namespaces_of
 from ghapp.health.installation import Installation
@@ -113,11 +114,13 @@ async def report_installation(house: House, installation_id: int) -> Outcome:
 async def _fleet(house: House, installation: Installation, side: ClusterSide | None, now: float) -> Fleet:
     policy = house.settings.of(installation.org)
     pauses = await house.fuses.pauses(installation.id)
+    survey = await house.runners.survey(installation.id)
+    sweep_at, discovery_at = await house.schedule.next(installation.id), await house.schedule.next_discovery()
     return Fleet(
         org=installation.org,
         web_url=house.settings.web_url,
         runners=(await house.runners.all(installation.id)).values(),
-        survey=await house.runners.survey(installation.id),
+        survey=survey,
         fuses=await house.fuses.all(installation.id),
         pauses={pool: pause for pool, pause in pauses.items() if pool != WHOLE_ORG},
         org_pause=pauses.get(WHOLE_ORG),
@@ -129,6 +132,8 @@ async def _fleet(house: House, installation: Installation, side: ClusterSide | N
         unseen=await not_seen(house, installation, now),
         hindrances=await in_the_way(house, installation),
         leaks=await leaks_of(house, installation, now),
+        login=installation.login,
+        attempt=next_attempt(installation, survey, sweep_at, discovery_at, now),
     )
 
 

@@ -21,7 +21,7 @@ def deliveries() -> None:
 
 
 @deliveries.command("dead")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def dead_deliveries(*, as_json: bool) -> None:
     """Show what was given up, and why.
 

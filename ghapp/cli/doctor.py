@@ -13,7 +13,7 @@ from ghapp.cli.opening import FAILED, run, settings_here, show
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(*, as_json: bool) -> None:
     """Is everything in place, and what to do where it is not.
 

@@ -63,9 +63,12 @@ def _advance(pages: Callable[..., None], done: int, of: int) -> None:
 @click.command(short_help="The fleet as known now.")
 @click.option("--org", help="Only this organization.")
 @click.option("--state", help="Only runners in this state.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
-def runners(org: str | None, state: str | None, *, as_json: bool) -> None:
+@click.option("--all", "everyone", is_flag=True, help="Also those that left within the last 24 hours.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool) -> None:
     """The fleet as known now, and below it what is counted as a runner and is none.
+
+    Runners that left, retired or healed, are counted and not shown, unless --all or --state asks for them.
 
     Example: ghapp runners --org acme --state suspect
     """
@@ -76,20 +79,29 @@ def runners(org: str | None, state: str | None, *, as_json: bool) -> None:
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is no state; states are {', '.join(State)}", param_hint="--state")
     known = run(fleet(settings_here(), org))
-    documents = [each for each in known.runners if state is None or each["state"] == state]
+    left = [each for each in known.runners if each["healed"] or each["state"] == State.RETIRED]
+    if state is not None:
+        documents = [each for each in known.runners if each["state"] == state]
+    else:
+        documents = known.runners if everyone else [each for each in known.runners if each not in left]
     if as_json:
         unseen = [(each.namespace, None if each.seen_at is None else timestamp(each.seen_at)) for each in known.unseen]
         said = {
             "runners": documents,
             "total": len(documents),
+            "healed": sum(each["healed"] for each in known.runners),
+            "retired": sum(each["state"] == State.RETIRED for each in known.runners),
+            "held": known.held,
             "phantoms": known.phantoms,
             "unseen": [{"namespace": namespace, "seen_at": seen_at} for namespace, seen_at in unseen],
         }
         click.echo(json.dumps(said, indent=2))
         return
-    from ghapp.tables import phantoms_table, runners_table, unseen_line
+    from ghapp.tables import held_lines, phantoms_table, runners_table, unseen_line
 
-    show(runners_table(documents))
+    show(runners_table(documents, [] if state is not None or everyone else left))
+    if known.held:
+        show(held_lines(known.held))
     if known.phantoms:
         show(phantoms_table(known.phantoms))
     if known.unseen:
@@ -99,7 +111,7 @@ def runners(org: str | None, state: str | None, *, as_json: bool) -> None:
 @click.command(short_help="One runner: its state, and the evidence for it.")
 @click.argument("org")
 @click.argument("name_or_id")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
     """One runner: its evidence in order, its state, why, and its death if it died.
 

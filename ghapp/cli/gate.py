@@ -54,7 +54,7 @@ SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 @click.option("--version", help="The version that these runners must have.")
 @click.option("--canary", is_flag=True, help="One job must have been completed on it since its deploy.")
 @click.option("--provision-log", type=click.Path(path_type=Path), help="Terraform's output: may it help to run again?")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def gate(
     org: str,
     pool: str,

@@ -25,11 +25,12 @@ APART_SECONDS = 60.0
 
 
 class Fleet(NamedTuple):
-    """Documents of runners and of phantoms, and the namespaces that nobody sees."""
+    """Documents of runners and of phantoms, the namespaces that nobody sees, and what holds replacements back."""
 
     runners: list[dict[str, Any]]
     phantoms: list[dict[str, Any]]
     unseen: list[Unseen]
+    held: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,27 @@ class Org:
         claim = claim_on(self.claimed, evidence.name, now)
         return health_document(self.name, evidence, verdict, self.survey, standing, self.rules, now, claim)
 
+    def held(self) -> list[dict[str, Any]]:
+        """What holds replacements back, the whole organization's first: its pauses, and fuses that are not closed."""
+        from ghapp.health.document import timestamp
+        from ghapp.health.fuse import Position
+        from ghapp.health.report import fuse_history
+        from ghapp.store.fuses import WHOLE_ORG
+
+        found = [
+            {"pool": pool, "kind": "pause", "said": f"by {each.who} since {timestamp(each.at)}: {each.why}"}
+            for pool, each in self.pauses.items()
+        ]
+        found += [
+            {"pool": pool, "kind": f"fuse {each.position}", "said": fuse_history(each, str)}
+            for pool, each in self.fuses.items()
+            if each.position is not Position.CLOSED
+        ]
+        found.sort(key=lambda each: (each["pool"] != WHOLE_ORG, each["pool"]))
+        return [
+            {"org": self.name, **each, "pool": None if each["pool"] == WHOLE_ORG else each["pool"]} for each in found
+        ]
+
 
 async def fleet(settings: Settings, org: str | None) -> Fleet:
     """Everyone that is known in an org, or in all of them.
@@ -75,10 +97,12 @@ async def fleet(settings: Settings, org: str | None) -> Fleet:
     runners: list[dict[str, Any]] = []
     phantoms: list[dict[str, Any]] = []
     now = time.time()
+    held: list[dict[str, Any]] = []
     async with opened(settings) as redis:
         installations = await chosen(Installations(redis, settings.named), org)
         for installation in installations:
             of = await _org(settings, redis, installation)
+            held += of.held()
             known = (await Runners(redis).all(installation.id)).values()
             runners += [of.document(each, now) for each in known]
             phantoms += await _phantoms(redis, installation)
@@ -87,7 +111,7 @@ async def fleet(settings: Settings, org: str | None) -> Fleet:
         )
         blind = unseen({name: await Pods(redis).seen_at(name) for name in names}, now)
     runners.sort(key=lambda each: (each["org"], each["pool"], each["name"]))
-    return Fleet(runners, phantoms, blind)
+    return Fleet(runners, phantoms, blind, held)
 
 
 async def one(settings: Settings, org: str, name_or_id: str) -> dict[str, Any]:
@@ -109,16 +133,16 @@ async def one(settings: Settings, org: str, name_or_id: str) -> dict[str, Any]:
         found = [each for each in known if each.name == name_or_id or str(each.id) == name_or_id]
         evidence = max(found, key=lambda each: each.id, default=None)
         died = await Deaths(redis).of(installation.id, evidence.name if evidence else name_or_id)
+        of = await _org(settings, redis, installation)
         if evidence is not None:
-            document = (await _org(settings, redis, installation)).document(evidence, time.time())
+            document = of.document(evidence, time.time())
             died = died if died is not None and is_of(died, evidence) else None
         elif died is not None:
             document = never_seen(installation.org, died.runner_id, name_or_id)
         else:
-            raise GhappError(
-                f"{org} {name_or_id}: nobody has told us of such a runner; see `ghapp runners --org {org}`"
-            )
-    return {**document, "death": None if died is None else death.document(died)}
+            raise GhappError(f"{org} {name_or_id}: unknown runner; see `ghapp runners --org {org}`")
+    held = [each for each in of.held() if each["pool"] in (None, document["pool"])]
+    return {**document, "held": held, "death": None if died is None else death.document(died)}
 
 
 def is_of(death: Death, evidence: Evidence) -> bool:

@@ -17,24 +17,23 @@ from ghapp.settings import Settings
 @click.command()
 @click.argument("org")
 @click.option("--pool", help="Only this pool.")
-@click.option("--why", required=True, help="Shown to whoever wonders.")
+@click.option("--why", required=True, help="Reason shown in reports and in doctor.")
 def pause(org: str, pool: str | None, why: str) -> None:
-    """Stop remediation; looking and telling go on.
+    """Stop remediation; sweeps and reports continue. A pause that holds already is kept, with its reason.
 
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance"
     """
-    name = run(_pause(settings_here(), org, pool, why))
-    beside = f" --pool {pool}" if pool else ""
-    click.echo(f"paused: {name}{'/' + pool if pool else ''}, until `ghapp resume {name}{beside}`")
+    for line in run(_pause(settings_here(), org, pool, why)):
+        click.echo(line)
 
 
 @click.command()
 @click.argument("org")
 @click.option("--pool", help="Only this pool.")
 def resume(org: str, pool: str | None) -> None:
-    """End pauses, and let stopped fuses prove anew.
+    """Clear pauses and restart stopped fuses.
 
-    Without a pool the whole organization goes on: its own pause ends, and each pool's.
+    Without a pool that is the whole organization: its own pause and fuse, and those of each pool.
 
     Example: ghapp resume acme --pool linux-4vcpu
     """
@@ -42,28 +41,47 @@ def resume(org: str, pool: str | None) -> None:
         click.echo(line)
 
 
-async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> str:
-    """Pause, and say how the org writes its name.
+async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> list[str]:
+    """Pause, and say what holds now.
 
     Raises:
         UnknownPoolError: a name that was mistyped would stop nothing.
     """
+    from ghapp.health.document import timestamp
     from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
     from ghapp.store.installations import Installations
 
     async with opened(settings) as redis:
-        (installation,) = await chosen(Installations(redis), org)
-        if pool is not None and pool not in (known := await _pools(settings, redis, installation)):
-            names = ", ".join(sorted(known)) or "none"
-            raise UnknownPoolError(f"--pool {pool}: {installation.org} has no such pool; it has {names}")
-        await Fuses(redis).pause(installation.id, pool or WHOLE_ORG, Pause(_user(), why, time.time()))
-        return installation.org
+        (installation,) = await chosen(Installations(redis, settings.named), org)
+        await _require_pool(settings, redis, installation, pool)
+        pause = Pause(_user(), why, time.time())
+        first = await Fuses(redis).pause(installation.id, pool or WHOLE_ORG, pause)
+    name = installation.org
+    whole = pool in (None, WHOLE_ORG)
+    until = f"`ghapp resume {name}{'' if whole else f' --pool {pool}'}`"
+    what = _named(name, pool or WHOLE_ORG)
+    if first == pause:
+        return [f"paused: {what}, until {until}"]
+    return [
+        f"already paused: {what}, by {first.who} since {timestamp(first.at)}: {first.why}",
+        f"that pause holds until {until}; your reason was not recorded",
+    ]
+
+
+async def _require_pool(settings: Settings, redis: Any, installation: Installation, pool: str | None) -> None:
+    """Raises: UnknownPoolError: the organization has no pool of that name; `*` is all of it."""
+    from ghapp.store.fuses import WHOLE_ORG
+
+    if pool is None or pool == WHOLE_ORG or pool in (known := await _pools(settings, redis, installation)):
+        return
+    names = ", ".join(sorted(known)) or "none"
+    raise UnknownPoolError(f"--pool {pool}: {installation.org} has no such pool; it has {names}")
 
 
 async def _pools(settings: Settings, redis: Any, installation: Installation) -> set[str]:
-    """The configured ones, those that runners are in, and those that have a fuse."""
+    """The configured ones, those that runners are in, and those that have a fuse or a pause."""
     from ghapp.health.pools import pool_of
-    from ghapp.store.fuses import Fuses
+    from ghapp.store.fuses import WHOLE_ORG, Fuses
     from ghapp.store.runners import Runners
 
     rules = settings.pools_of(installation.org)
@@ -72,33 +90,49 @@ async def _pools(settings: Settings, redis: Any, installation: Installation) -> 
         *(rule.name for rule in rules),
         *(pool_of(each.labels, each.custom_labels, rules) for each in runners),
         *await Fuses(redis).all(installation.id),
-    }
+        *await Fuses(redis).pauses(installation.id),
+    } - {WHOLE_ORG}
 
 
 async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
-    """Resume, have it looked at, and say what was done for each pool."""
+    """Resume, have it looked at, and say what was done for each pool, and what still holds.
+
+    Raises:
+        UnknownPoolError: a name that was mistyped would resume nothing.
+    """
+    from ghapp.health.fuse import Position
     from ghapp.store.connect import connect_sync
     from ghapp.store.fuses import WHOLE_ORG, Fuses
     from ghapp.store.installations import Installations
     from ghapp.work import ask_for_sweep
 
     async with opened(settings) as redis:
-        (installation,) = await chosen(Installations(redis), org)
-        fuses = Fuses(redis)
-        limits = settings.of(installation.org).fuse
+        (installation,) = await chosen(Installations(redis, settings.named), org)
+        await _require_pool(settings, redis, installation, pool)
+        fuses, name = Fuses(redis), installation.org
+        limits = settings.of(name).fuse
         done = await fuses.resume(installation, pool, _user(), time.time(), limits)
         org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
-    said = [
-        f"resumed: {installation.org}{'' if name == WHOLE_ORG else '/' + name}, paused by {pause.who}: {pause.why}"
-        for name, pause in done.ended.items()
-    ]
-    said += [f"fuse proves anew: {installation.org}/{name}" for name in done.proving]
+        whole = (await fuses.all(installation.id)).get(WHOLE_ORG)
+    said = [f"resumed: {_named(name, each)}, paused by {pause.who}: {pause.why}" for each, pause in done.ended.items()]
+    said += [f"fuse proves anew: {_named(name, each, 'the whole installation')}" for each in done.proving]
     if org_pause is not None:
-        said.append(f"still paused: {installation.org}, by {org_pause.who}: {org_pause.why}")
+        said.append(f"still paused: {name}, by {org_pause.who}: {org_pause.why}")
+    if whole is not None and whole.position is Position.STOPPED:
+        said.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `ghapp resume {name}`")
     if done and settings.redis_url is not None:
         with connect_sync(settings.redis_url) as desk:
             ask_for_sweep(desk, installation.id)
     return said or ["nothing was paused or stopped"]
+
+
+def _named(org: str, pool: str, whole: str = "") -> str:
+    """A pool with its organization; of the whole organization its name, and `whole` where that is not plain."""
+    from ghapp.store.fuses import WHOLE_ORG
+
+    if pool != WHOLE_ORG:
+        return f"{org}/{pool}"
+    return f"{org}, {whole}" if whole else org
 
 
 def _user() -> str:

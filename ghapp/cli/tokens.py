@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.opening import opened, run, settings_here, show
+from ghapp.cli.opening import chosen, opened, run, settings_here, show
 from ghapp.errors import GhappError
 
 
@@ -25,12 +25,12 @@ def token() -> None:
 @click.option("--org", "orgs", multiple=True, required=True, help="May be repeated.")
 @click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["read", "claim", "admin"]))
 @click.option("--name", default="", help="Whose it is.")
-@click.option("--expires-days", type=click.IntRange(min=1), help="For ever, without it.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--expires-days", type=click.IntRange(min=1), help="Lifetime in days (default: no expiry).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def create_token(
     orgs: tuple[str, ...], scopes: tuple[Any, ...], name: str, expires_days: int | None, *, as_json: bool
 ) -> None:
-    """Make a token and print it, once.
+    """Make a token and print it, once. The App must be installed on each organization.
 
     Example: ghapp token create --org acme --scope read --name arc-controller
     """
@@ -41,17 +41,13 @@ def create_token(
     settings, now = settings_here(), time.time()
     expires_at = now + expires_days * 86400 if expires_days else None
 
-    absent: list[str] = []
-
     async def create() -> Any:
         async with opened(settings) as redis:
-            installed = {each.org.lower() for each in await Installations(redis).all()}
-            absent.extend(org for org in orgs if org.lower() not in installed)
+            for org in orgs:  # a mistyped name would make a token that opens nothing, or another's later
+                await chosen(Installations(redis, settings.named), org)
             return await Tokens(redis).create(name, orgs, scopes, now, expires_at)
 
     secret, made = run(create())
-    for org in absent:
-        click.echo(f"ghapp: note: {org}: the App is not installed there; the token opens it when it is", err=True)
     if not as_json:
         click.echo(secret)
         return
@@ -68,7 +64,7 @@ def _document(token: Any) -> dict[str, Any]:
 
 
 @token.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_tokens(*, as_json: bool) -> None:
     """Show all tokens, without their secrets.
 

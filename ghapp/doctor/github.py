@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -13,9 +14,10 @@ from ghapp.doctor.deliveries import GROUP as DELIVERIES
 from ghapp.doctor.deliveries import of_arrivals, of_hook
 from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
 from ghapp.doctor.looking import connected, looked
-from ghapp.errors import UnauthorizedError
+from ghapp.errors import GhappError, UnauthorizedError
 from ghapp.github.api import GitHub
 from ghapp.github.app import Registration, date_told, hook, latest_deliveries, registration
+from ghapp.github.checks import Checks
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.settings import Settings
 from ghapp.store.budget import skew
@@ -24,6 +26,10 @@ from ghapp.store.credentials import Credentials
 GROUP = "github"
 SKEW_WARNING, SKEW_WRONG = 30.0, 60.0
 """Seconds. A JWT is issued a minute back; beyond that GitHub takes it for one of the future."""
+
+
+ASKED_AT_ONCE, REPOSITORIES_SECONDS = 10, 3.0
+"""Report repositories, and how long their answers are waited for in all."""
 
 
 class Seen(NamedTuple):
@@ -81,6 +87,32 @@ async def look(settings: Settings, credentials: AppCredentials) -> Seen:
         ):
             found += more
         return Seen(found, installed[0] if installed else None)
+
+
+async def repositories_shown(
+    settings: Settings, credentials: AppCredentials, redis_url: str, named: Sequence[tuple[Installation, str]]
+) -> dict[int, bool]:
+    """Whether GitHub shows each installation its repository (`owner/name`), by the installation's id.
+
+    Those to which it gave no answer that can be believed are left out.
+    """
+    slots = asyncio.Semaphore(ASKED_AT_ONCE)
+    shown: dict[int, bool] = {}
+    async with (
+        connected(redis_url) as redis,
+        GitHub.open(settings.api_url, credentials, Credentials(redis, credentials.private_key), Unmetered()) as github,
+    ):
+
+        async def ask(installation: Installation, repository: str) -> None:
+            async with slots:
+                with suppress(GhappError):  # a token that is too young to be believed, among others
+                    tenant = await github.tenant(installation)
+                    shown[installation.id] = await Checks(tenant, repository).default_branch() is not None
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REPOSITORIES_SECONDS):
+                await asyncio.gather(*(ask(*each) for each in named))
+    return shown
 
 
 async def _hook(github: GitHub, public_url: str | None, page: str) -> list[Finding]:

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from redis.asyncio import Redis
 
-from ghapp.doctor.finding import Finding, ok, warning, wrong
+from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
+from ghapp.doctor.github import repositories_shown
 from ghapp.doctor.looking import connected, looked
+from ghapp.health.attempt import NOT_SCHEDULED, OVERDUE, NextAttempt, next_attempt
 from ghapp.health.cadence import left
 from ghapp.health.document import timestamp
 from ghapp.health.evidence import Survey
-from ghapp.health.fuse import Fuse, Position
+from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, Position
 from ghapp.health.installation import Installation, known_as, misnomer
 from ghapp.health.posting import Setback, repository_of
+from ghapp.health.report import fuse_history
+from ghapp.health.verdict import Reason
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
+from ghapp.store.connect import PipeliningRedis
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
 from ghapp.store.reports import Reports
 from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
 
 GROUP = "installations"
 STALE_SWEEPS = 3
 """Intervals without a sweep that are still nothing to worry about."""
+
+FIXES: Mapping[str, str] = {
+    Reason.PERMISSION_MISSING: "an owner grants the App organization_self_hosted_runners; the sweep follows by itself",
+    Reason.INSTALLATION_SUSPENDED: "an owner unsuspends the App; the sweep follows by itself",
+    Reason.RATE_LIMITED: "wait: GitHub named the time; then see what else uses the App's limit",
+    Reason.BUDGET_SPENT: "raise [budget] share, or [sweep] interval_seconds; the budget resets within the hour",
+    OVERDUE: "start `ghapp clock`, and see that a worker takes the queue `sweep`; see roles, above",
+    NOT_SCHEDULED: "run `ghapp sweep --org {org}`, which schedules it; see that `ghapp clock` and a worker run",
+}
+"""What to do about what prevents sweeps, where that is known without trying one."""
+
+UNKNOWN_ATTEMPT = NextAttempt()
 
 BROKE_OFF = "Redis went away, or its user there may not read our keys; see redis, above"
 
@@ -46,9 +65,12 @@ async def look(settings: Settings, url: str | None, told: Sequence[Installation]
         async with connected(url) as redis:
             records = await Installations(redis, settings.named).all()
             known = records if known is None else [known_as(each, records, settings.named) for each in known]
-            return [each for installation in known for each in await _recall(settings, redis, installation)]
+            reader = PipeliningRedis(redis)
+            found = await asyncio.gather(*(_recall(settings, reader, each) for each in known))
+            return [each for several in found for each in several]
 
     recalled = await looked(GROUP, "records", recall, BROKE_OFF)
+    repositories = await looked(GROUP, "report", lambda: _look_at_repositories(settings, url, known or []), BROKE_OFF)
     if known is None:
         return recalled
     found = [] if known else [warning(GROUP, "installed", "nowhere yet", "install the App on an organization")]
@@ -56,21 +78,55 @@ async def look(settings: Settings, url: str | None, told: Sequence[Installation]
         has_pool = bool(settings.pools_of(installation.org))
         found += of_name(installation, settings.named)
         found += of_installation(installation, settings.web_url, has_pool=has_pool)
-    return [*found, *recalled, *of_unknown_orgs(settings, [name for each in known for name in each.own])]
+    names = [name for each in known for name in each.own]
+    told_before = {(each.org, each.name) for each in recalled if each.status is not Status.OK}
+    repositories = [
+        each for each in repositories if each.status is Status.WRONG or (each.org, each.name) not in told_before
+    ]
+    told_now = {(each.org, each.name) for each in repositories}
+    recalled = [each for each in recalled if (each.org, each.name) not in told_now]
+    return [*found, *recalled, *repositories, *of_unknown_orgs(settings, names), *of_report_owners(settings, names)]
 
 
 async def _recall(settings: Settings, redis: Redis, installation: Installation) -> list[Finding]:
     now, policy, org = time.time(), settings.of(installation.org), installation.org
-    survey = await Runners(redis).survey(installation.id)
-    allowance = await Budget(redis).left(installation.id, now)
+    survey, allowance, sweep_at, discovery_at = await asyncio.gather(
+        Runners(redis).survey(installation.id),
+        Budget(redis).left(installation.id, now),
+        Schedule(redis).next(installation.id),
+        Schedule(redis).next_discovery(),
+    )
+    fuses, pauses, standing = await asyncio.gather(
+        Fuses(redis).all(installation.id),
+        Fuses(redis).pauses(installation.id),
+        Reports(redis).standing(installation.id),
+    )
     repository = repository_of(policy.report.repository, org)
-    fuses, pauses = Fuses(redis), await Fuses(redis).pauses(installation.id)
-    setback = (await Reports(redis).standing(installation.id)).setback
+    attempt = next_attempt(installation, survey, sweep_at, discovery_at, now)
     return [
-        *of_sweeps(org, survey, policy.sweep.interval_seconds, now),
+        *of_sweeps(org, survey, policy.sweep.interval_seconds, now, attempt),
         *of_budget(org, left(allowance, policy.budget)),
-        *of_remediation(org, await fuses.all(installation.id), pauses),
-        *of_report(org, installation.at_github(repository) if repository else None, setback),
+        *of_remediation(org, fuses, pauses),
+        *of_report(org, installation.at_github(repository) if repository else None, standing.setback),
+    ]
+
+
+async def _look_at_repositories(
+    settings: Settings, url: str | None, installations: Iterable[Installation]
+) -> list[Finding]:
+    """The report repositories that GitHub does not show to their installation, or says nothing of."""
+    named = []
+    for each in installations:
+        repository = repository_of(settings.of(each.org).report.repository, each.org)
+        if repository is not None and not each.suspended:
+            named.append((each, each.at_github(repository)))
+    if url is None or settings.credentials is None or not named:
+        return []
+    shown = await repositories_shown(settings, settings.credentials, url, named)
+    return [
+        of_repository(each.org, repository, is_shown=shown.get(each.id))
+        for each, repository in named
+        if not shown.get(each.id)
     ]
 
 
@@ -98,17 +154,26 @@ def of_installation(installation: Installation, web_url: str, *, has_pool: bool)
     return found
 
 
-def of_sweeps(org: str, survey: Survey, interval: float, now: float) -> list[Finding]:
-    """Whether it is being looked at."""
+def of_sweeps(
+    org: str, survey: Survey, interval: float, now: float, attempt: NextAttempt = UNKNOWN_ATTEMPT
+) -> list[Finding]:
+    """Whether it is being looked at; if not, what prevents that, and when the next attempt is due."""
+    due = (
+        "no next attempt is planned" if attempt.at is None else f"next attempt due {timestamp(float(int(attempt.at)))}"
+    )
+    reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
-        said = f"no complete list since {timestamp(survey.failing_since)}: {survey.failure}"
-        return [wrong(GROUP, "sweeps", said, f"run `ghapp sweep --org {org} --dry-run` to see why", org)]
+        fix = FIXES.get(reason, "run `ghapp sweep --org {org} --dry-run` to see why").format(org=org)
+        said = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
+        return [wrong(GROUP, "sweeps", said, fix, org)]
+    if reason in FIXES:
+        return [wrong(GROUP, "sweeps", f"{reason}; {due}", FIXES[reason].format(org=org), org)]
     if survey.swept_at is None:
-        return [warning(GROUP, "sweeps", "never swept", "wait a minute; then see roles, above", org)]
+        return [warning(GROUP, "sweeps", f"never swept; {due}", "wait a minute; then see roles, above", org)]
     age = now - survey.swept_at
     if age > STALE_SWEEPS * interval:
-        fix = "see the clock and the workers, above, or the budget, below"
-        return [warning(GROUP, "sweeps", f"last swept {age:.0f} s ago", fix, org)]
+        fix = "see the budget, below, which paces sweeps, and the workers and their queues, above"
+        return [warning(GROUP, "sweeps", f"last swept {age:.0f} s ago; {due}", fix, org)]
     return [ok(GROUP, "sweeps", f"{survey.total} runners, {age:.0f} s ago", org)]
 
 
@@ -124,16 +189,20 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     """What holds it back."""
     found = []
     for pool, fuse in fuses.items():
+        whole = pool == WHOLE_INSTALLATION
+        name = "fuse of the whole installation" if whole else f"fuse {pool}"
+        resume = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
         if fuse.position is Position.STOPPED:
-            fix = f"find out why, then `ghapp resume {org} --pool {pool}`"
-            found.append(wrong(GROUP, f"fuse {pool}", f"stopped: {fuse.reason}", fix, org))
+            fix = f"find out why, then {resume}"
+            found.append(wrong(GROUP, name, f"stopped: {fuse_history(fuse, str)}", fix, org))
         elif fuse.position is Position.PROVING:
             fix = "watch it: it goes on by itself when replacements come online"
-            found.append(warning(GROUP, f"fuse {pool}", f"proving: {fuse.reason}", fix, org))
+            found.append(warning(GROUP, name, f"proving: {fuse_history(fuse, str)}", fix, org))
     for pool, pause in pauses.items():
-        fix = f"`ghapp resume {org}`" if pool == WHOLE_ORG else f"`ghapp resume {org} --pool {pool}`"
+        whole = pool == WHOLE_ORG
+        fix = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
         said = f"paused by {pause.who} since {timestamp(pause.at)}: {pause.why}"
-        found.append(warning(GROUP, f"pause {pool}", said, fix, org))
+        found.append(warning(GROUP, "pause of the whole organization" if whole else f"pause {pool}", said, fix, org))
     return found
 
 
@@ -145,6 +214,29 @@ def of_report(org: str, repository: str | None, setback: Setback | None) -> list
         return [ok(GROUP, "report", repository, org)]
     fix = "the App needs checks: write there, the repository must be among those it may see, and have a commit"
     return [warning(GROUP, "report", f"not posted to {repository}: {setback.reason}", fix, org)]
+
+
+def of_repository(org: str, repository: str, *, is_shown: bool | None) -> Finding:
+    """A report repository that GitHub does not show to the installation; or of which it says nothing (None)."""
+    if is_shown is None:
+        return ok(GROUP, "report", f"{repository}, not verified: GitHub gave no answer about it; ask again", org)
+    fix = "name one that is there in [report] repository, and give the App access to it"
+    return wrong(
+        GROUP, "report", f"GitHub shows no repository {repository} to the App: there is no check run", fix, org
+    )
+
+
+def of_report_owners(settings: Settings, installed: Iterable[str]) -> list[Finding]:
+    """Report repositories whose owner is no organization where the App is installed: no check run is posted there."""
+    there = {org.lower() for org in installed}
+    policies = [(None, settings.policy), *settings.org_policies.items()]
+    named = {policy.report.repository: org for org, policy in reversed(policies) if policy.report.repository}
+    fix = 'write [report] repository = "owner/name" with an organization where the App is installed'
+    return [
+        wrong(GROUP, "report", f"[report] repository is {repository}: the App is not installed there", fix, org)
+        for repository, org in sorted(named.items())
+        if repository.partition("/")[0].lower() not in there
+    ]
 
 
 def of_unknown_orgs(settings: Settings, installed: Iterable[str]) -> list[Finding]:

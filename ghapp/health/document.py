@@ -58,7 +58,9 @@ def health_document(
         "shard": shard_of(evidence, rule),
         "state": verdict.state.value,
         "reason": verdict.reason.value,
+        "since": None if verdict.since is None else timestamp(verdict.since),
         "replace": should_replace(evidence, verdict, standing, claim),
+        "healed": is_healed(evidence, verdict),
         "observed_at": None if observed is None else timestamp(observed),
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
         "stale": verdict.stale,
@@ -81,7 +83,9 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
         "shard": None,
         "state": "unknown",
         "reason": "NeverObserved",
+        "since": None,
         "replace": False,
+        "healed": False,
         "observed_at": None,
         "age_seconds": None,
         "stale": True,
@@ -89,6 +93,11 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
         "paused": False,
         "evidence": [],
     }
+
+
+def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
+    """Whether it is lost and no longer missed: the request for its replacement was accepted."""
+    return verdict.state is State.INVALIDATED and evidence.replaced_at is not None
 
 
 def should_replace(evidence: Evidence, verdict: Verdict, standing: PoolStanding, claim: PodClaim | None = None) -> bool:

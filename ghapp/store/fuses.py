@@ -81,9 +81,17 @@ class Fuses:
         """Every pause, by pool; `WHOLE_ORG` for the org's. An unreadable one is a pause."""
         return await _all(self._redis, keys.pauses(installation), self._read_pauses, UNREADABLE_PAUSE)
 
-    async def pause(self, installation: int, pool: str, pause: Pause) -> None:
-        """Stop remediation in a pool, or in the whole org."""
-        await self._redis.hset(keys.pauses(installation), pool, _pauses.encode(pause))
+    async def pause(self, installation: int, pool: str, pause: Pause) -> Pause:
+        """Stop remediation in a pool, or in the whole org; the pause that holds: this one, or one that came before.
+
+        A second pause changes nothing, so that the first one's reason is not lost.
+        """
+        key = keys.pauses(installation)
+        while not await self._redis.hsetnx(key, pool, _pauses.encode(pause)):
+            row: Any = await self._redis.hget(key, pool)
+            if row is not None:  # else it ended this moment
+                return await self._read_pauses.one(key, row, pool) or UNREADABLE_PAUSE
+        return pause
 
     async def unpause(self, installation: int, pool: str) -> bool:
         """Let it go on; False when it was not paused."""

@@ -8,6 +8,9 @@ INSTALLATIONS = "ghapp:installations"
 DUE = "ghapp:due"
 """sorted set: installation id → when its next sweep is due. One entry an installation."""
 
+DISCOVERY = "ghapp:discovery"
+"""string: when GitHub is next asked where the App is installed."""
+
 INBOX = "ghapp:inbox"
 """stream of deliveries; an entry goes when its effects are stored."""
 

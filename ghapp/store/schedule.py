@@ -39,6 +39,20 @@ class Schedule:
         """A new installation's first sweep is due at `at`; one that has a date keeps it."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, nx=True)
 
+    async def all(self) -> dict[int, float]:
+        """When each installation's next sweep is due (epoch seconds), by installation; the others are not swept."""
+        rows: Any = await self._redis.zrange(keys.DUE, 0, -1, withscores=True)
+        return {int(installation): float(at) for installation, at in rows}
+
+    async def discover_at(self, at: float) -> None:
+        """GitHub is next asked for all installations at `at` (epoch seconds)."""
+        await self._redis.set(keys.DISCOVERY, repr(at))
+
+    async def next_discovery(self) -> float | None:
+        """When GitHub is next asked for all installations (epoch seconds); None: it is not known."""
+        at: Any = await self._redis.get(keys.DISCOVERY)
+        return None if at is None else float(at)
+
     async def strike(self, installation: int) -> None:
         """It is not swept any more."""
         await self._redis.zrem(keys.DUE, str(installation))

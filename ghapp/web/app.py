@@ -76,7 +76,7 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
             *Shard(settings, redis, reads, gate, ask_for, clock).routes(),
             *PostMortems(redis, reads, gate, clock).routes(),
             *Events(redis, reads, gate, clock, stopping).routes(),
-            *Status(settings, redis, reads, clock).routes(),
+            *Status(settings, redis, clock).routes(),
             *openapi.routes(),
             *home.routes(lambda: bool(setup.webhook_secrets())),
         ],

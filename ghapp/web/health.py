@@ -47,6 +47,7 @@ LOOKS_AT_ONCE, LOOKS_AN_HOUR = 50, 250
 
 SWEEPS_LOOK_TOO = "many looks were asked for lately; sweeps see every runner anyway, or ask again later"
 MISSING_ID = "a runner id is a whole number of 1 or more"
+FLAGS = {None: None, "true": True, "false": False}
 STATES = {state.value for state in State}
 
 
@@ -125,7 +126,9 @@ class Health:
             return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
         if after is None:
             return problem(400, "cursor takes the next_cursor of the page before")
-        page = await self._reads.fleet(org, state, pool, after, limit, now)
+        if (healed := query.get("healed")) not in FLAGS:
+            return problem(400, "healed takes true or false")
+        page = await self._reads.fleet(org, state, pool, after, limit, now, healed=FLAGS[healed])
         return _page(page, request.headers.get("if-none-match"))
 
     async def _retired(self, request: Request) -> Response:
@@ -196,7 +199,7 @@ class Health:
 def _page(page: FleetPage, known: str | None) -> Response:
     """304 when nothing but their age has changed; a weak ETag, therefore."""
     following = None if page.following is None else str(page.following)
-    body = {"runners": page.documents, "total": page.total, "next_cursor": following}
+    body = {"runners": page.documents, "total": page.total, "healed": page.healed, "next_cursor": following}
     ageless = {**body, "runners": [{**document, "age_seconds": None} for document in page.documents]}
     tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
     if known is not None and (tag in known or known.strip() == "*"):  # several may be listed, each weak or not

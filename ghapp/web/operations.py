@@ -50,6 +50,7 @@ PROBLEMS = {
     401: "No token, or not a good one.",
     403: "This token does not open that org for that scope.",
     404: "The App is not installed there.",
+    409: "It holds already; nothing was recorded.",
     413: "Too large.",
     429: "Too many unknown tokens from this address.",
     503: "Redis is away; ask again after `Retry-After`.",

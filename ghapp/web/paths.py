@@ -5,6 +5,7 @@ from __future__ import annotations
 from ghapp.web.operations import answer, call, empty, header, problems, query, unguarded
 from ghapp.web.schemas import (
     BUSY,
+    COUNT,
     NONEMPTY,
     POOL,
     RUNNER_ID,
@@ -30,12 +31,13 @@ def paths() -> Schema:
 def _runners() -> Schema:
     """Health, the fleet, and what controllers say of single runners."""
     health, one = ref("Health"), answer("The health document.", ref("Health"))
-    page_of = object_of(runners=array_of(health), total={"type": "integer"}, next_cursor=nullable({"type": "string"}))
+    page_of = object_of(runners=array_of(health), total=COUNT, healed=COUNT, next_cursor=nullable({"type": "string"}))
     at_once = {"maxItems": 1000}
     batch = takes(ids=array_of(RUNNER_ID) | at_once, names=array_of(NONEMPTY) | at_once)
     filters = [
         query("state", ref("State")),
         query("pool", {"type": "string"}),
+        query("healed", {"type": "boolean"}),
         query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
         query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
         header("If-None-Match"),
@@ -57,7 +59,14 @@ def _runners() -> Schema:
             ),
         },
         RUNNERS: {
-            "get": call("The fleet, by id, in pages.", "read", answer("A page.", page_of) | unchanged, [], filters)
+            "get": call(
+                "The fleet, by id, in pages. `total` is how many match, `healed` how many of those are invalidated and "
+                "have their replacement accepted; with `healed=false` these are left out.",
+                "read",
+                answer("A page.", page_of) | unchanged,
+                [],
+                filters,
+            )
         },
         f"{RUNNERS}/{{{ID}}}": {
             "delete": call("Say that this runner was removed on purpose.", "claim", empty(204, "It is retired."), [ID])
@@ -114,7 +123,9 @@ def _orgs() -> Schema:
             "post": call(
                 "Stop remediation, of a pool or of the whole org.",
                 "admin",
-                empty(204, "Nothing more is done there.") | problems(404, 413),
+                empty(204, "Nothing more is done there.")
+                | problems(404, 413)
+                | problems(409, because="It is paused already, by whom and why `detail` says; that pause holds."),
                 body=takes("why", pool=nullable(POOL), why={"type": "string", "minLength": 1, "maxLength": 500}),
             )
         },

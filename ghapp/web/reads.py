@@ -6,36 +6,38 @@ While Redis is away they are told what was last known, and how old it is.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
 
 from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.health.cluster.podclaim import Claimed, by_name, claim_on
 from ghapp.health.demand import Job, is_fresh
-from ghapp.health.document import Document, PoolStanding, health_document, never_seen
+from ghapp.health.document import Document, PoolStanding, health_document, is_healed, never_seen
 from ghapp.health.evidence import Evidence, Survey
 from ghapp.health.fuse import Fuse, fuse_of
 from ghapp.health.installation import Installation
 from ghapp.health.pools import pool_of
 from ghapp.health.verdict import State, Verdict, judge
 from ghapp.settings import Settings
-from ghapp.store.connect import understood
+from ghapp.store.connect import PipeliningRedis, understood
 from ghapp.store.demand import Demand
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
 from ghapp.store.podclaims import PodClaims
 from ghapp.store.pods import Pods, Seen
 from ghapp.store.runners import Runners
-from ghapp.web.cache import Cache
+from ghapp.web.cache import FRESH_SECONDS, Cache
 
 MOST_FRESH = 20_000
 MOST_KNOWN = 50_000
 MOST_ORGS = 1_000
+MOST_FILTERS = 100
 MOST_TOLD = 2_000
 """Documents take a kilobyte each."""
 
@@ -65,21 +67,35 @@ class Told(NamedTuple):
 
 
 class FleetPage(NamedTuple):
-    """Some documents of a fleet, how many there are in all, and the runner id after which to go on."""
+    """Some documents of a fleet, how many there are in all, and the runner id after which to go on.
+
+    `healed` is how many of all are invalidated and have their replacement accepted.
+    """
 
     documents: list[Document]
     total: int
     following: int | None
+    healed: int = 0
+
+
+class Chosen(NamedTuple):
+    """The ids of a fleet that match a filter, in order; how many are healed; and from what they were chosen."""
+
+    of: Org
+    fleet: dict[int, Evidence]
+    ids: list[int]
+    healed: int
 
 
 class Reads:
     """Health documents, and what else is known of an org."""
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
-        self._settings = settings
+        self._settings, redis = settings, PipeliningRedis(redis)
         self._installations = Installations(redis, settings.named)
         self._runners, self._fuses = Runners(redis), Fuses(redis)
         self._demand, self._pods, self._pod_claims = Demand(redis), Pods(redis), PodClaims(redis)
+        self._named: Cache[None, dict[str, Installation]] = Cache(1, 1)
         self._orgs: Cache[str, Org] = Cache(MOST_ORGS, MOST_ORGS)
         self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
         self._ids: Cache[tuple[int, str], int] = Cache(MOST_FRESH, MOST_KNOWN)
@@ -87,6 +103,9 @@ class Reads:
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._views: Cache[str, Seen] = Cache(MOST_ORGS, MOST_ORGS)
         self._told: LRUCache[tuple[int, int], Told] = LRUCache(MOST_TOLD)
+        self._chosen: TTLCache[tuple[int, str | None, str | None, bool | None], Chosen] = TTLCache(
+            MOST_FILTERS, FRESH_SECONDS
+        )
 
     async def by_id(self, org: str, runner_id: int, now: float) -> Document:
         """The document of one runner; `unknown` when nobody told us of it, or of its org."""
@@ -99,37 +118,82 @@ class Reads:
         of = await self.org(org)
         if of is None:
             return never_seen(org, None, name)
-        installation = of.installation.id
-
-        async def load() -> int | None:
-            return (await self._runners.ids_of(installation, [name])).get(name)
-
-        runner_id = await self._ids.read((installation, name), load)
+        runner_id = (await self._ids_of(of.installation.id, [name]))[name]
         return never_seen(org, None, name) if runner_id is None else await self.by_id(org, runner_id, now)
 
     async def many(self, org: str, ids: Sequence[int], names: Sequence[str], now: float) -> list[Document]:
-        """The same for many at once, ids first; their loads travel to Redis together."""
-        by_id = [self.by_id(org, runner_id, now) for runner_id in ids]
-        return await asyncio.gather(*by_id, *(self.by_name(org, name, now) for name in names))
+        """The same for many at once, ids first: one round trip for all, and one more where there are names."""
+        of = await self.org(org)
+        if of is None:
+            return [never_seen(org, each, None) for each in ids] + [never_seen(org, None, each) for each in names]
+        installation = of.installation.id
+        named = await self._ids_of(installation, names) if names else {}
+        wanted = [*ids, *(each for each in named.values() if each is not None)]
+
+        async def load(missing: list[tuple[int, int]]) -> dict[tuple[int, int], Evidence]:
+            found = await self._runners.some(installation, [runner_id for _, runner_id in missing])
+            return {(installation, runner_id): evidence for runner_id, evidence in found.items()}
+
+        known = await self._one.read_many([(installation, runner_id) for runner_id in wanted], load)
+
+        def document(runner_id: int | None, name: str | None) -> Document:
+            evidence = None if runner_id is None else known[installation, runner_id]
+            return never_seen(org, runner_id, name) if evidence is None else self._document(of, evidence, now)
+
+        return [document(each, None) for each in ids] + [document(named[each], each) for each in names]
+
+    async def _ids_of(self, installation: int, names: Sequence[str]) -> dict[str, int | None]:
+        async def load(missing: list[tuple[int, str]]) -> dict[tuple[int, str], int]:
+            found = await self._runners.ids_of(installation, [name for _, name in missing])
+            return {(installation, name): runner_id for name, runner_id in found.items()}
+
+        known = await self._ids.read_many([(installation, name) for name in names], load)
+        return {name: known[installation, name] for name in names}
 
     async def fleet(
-        self, org: str, state: str | None, pool: str | None, after: int, limit: int, now: float
+        self,
+        org: str,
+        state: str | None,
+        pool: str | None,
+        after: int,
+        limit: int,
+        now: float,
+        *,
+        healed: bool | None = None,
     ) -> FleetPage:
-        """The runners of an org in that state and pool (None: any), by id, those behind `after`."""
+        """The runners of an org in that state and pool, healed or not (None: any), by id, those behind `after`."""
         of = await self.org(org)
         if of is None:
             return FleetPage([], 0, None)
-        known = await self.runners(of)
-        chosen = [
-            runner_id
-            for runner_id, evidence in known.items()
-            if (pool is None or self.pool(of, evidence) == pool)
-            and (state is None or self.verdict(of, evidence, now).state == state)
-        ]
-        rest = sorted(runner_id for runner_id in chosen if runner_id > after)
-        page = rest[:limit]
-        documents = [self._document(of, known[runner_id], now) for runner_id in page]
-        return FleetPage(documents, len(chosen), page[-1] if len(rest) > limit else None)
+        chosen = await self._choose(of, state, pool, healed, now)
+        start = bisect_right(chosen.ids, after)
+        page = chosen.ids[start : start + limit]
+        documents = [self._document(of, chosen.fleet[runner_id], now) for runner_id in page]
+        following = page[-1] if len(chosen.ids) > start + limit else None
+        return FleetPage(documents, len(chosen.ids), following, chosen.healed)
+
+    async def _choose(self, of: Org, state: str | None, pool: str | None, healed: bool | None, now: float) -> Chosen:
+        """Judged once a second at most, however many pages are asked for."""
+        key, known = (of.installation.id, state, pool, healed), await self.runners(of)
+        chosen = self._chosen.get(key)
+        if chosen is not None and chosen.of is of and chosen.fleet is known:
+            return chosen
+        ids, count = [], 0
+        for runner_id in sorted(known):
+            evidence = known[runner_id]
+            if pool is not None and self.pool(of, evidence) != pool:
+                continue
+            may_have_healed = evidence.replaced_at is not None
+            if state is None and healed is None and not may_have_healed:
+                ids.append(runner_id)
+                continue
+            verdict = self.verdict(of, evidence, now)
+            has_healed = is_healed(evidence, verdict)
+            if state in (None, verdict.state) and healed in (None, has_healed):
+                ids.append(runner_id)
+                count += has_healed
+        self._chosen[key] = chosen = Chosen(of, known, ids, count)
+        return chosen
 
     async def doomed(self, org: str, name: str, now: float) -> bool:
         """Whether the runner of that name is invalidated, is being replaced, and no claim says that its pod is busy.
@@ -164,15 +228,26 @@ class Reads:
         """An org by any of its names, whatever its case; None where the App is not installed."""
 
         async def load() -> Org | None:
-            installation = await self._installations.of(org)
+            installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
             if installation is None:
                 return None
-            survey = await self._runners.survey(installation.id)
-            fuses, pauses = await self._fuses.all(installation.id), await self._fuses.pauses(installation.id)
-            claimed = by_name(await self._pod_claims.kept(installation.id))
-            return Org(installation, survey, fuses, pauses, claimed)
+            survey, fuses, pauses, claims = await asyncio.gather(
+                self._runners.survey(installation.id),
+                self._fuses.all(installation.id),
+                self._fuses.pauses(installation.id),
+                self._pod_claims.kept(installation.id),
+            )
+            return Org(installation, survey, fuses, pauses, by_name(claims))
 
         return await self._orgs.read(org.lower(), load)
+
+    async def _by_name(self) -> dict[str, Installation]:
+        """Every installation by each of its names, in lower case: read once for all orgs that are asked for."""
+        found: dict[str, Installation] = {}
+        for installation in await self._installations.all():
+            for name in installation.own:
+                found.setdefault(name.lower(), installation)
+        return found
 
     async def knows(self, of: Org, runner_id: int) -> bool:
         """Whether anybody told us of that runner."""
@@ -199,10 +274,10 @@ class Reads:
         return found
 
     async def pools(self, of: Org) -> set[str]:
-        """The pools of an org: those of the configuration, of its runners, and those whose fuse has turned."""
+        """The pools of an org: the configured, those of its runners, and those that have a fuse or a pause."""
         configured = {rule.name for rule in self._settings.pools_of(of.installation.org)}
         known = {self.pool(of, evidence) for evidence in (await self.runners(of)).values()}
-        return configured | known | of.fuses.keys()
+        return (configured | known | of.fuses.keys() | of.pauses.keys()) - {WHOLE_ORG}
 
     def pool(self, of: Org, evidence: Evidence) -> str:
         """The pool that a runner belongs to."""

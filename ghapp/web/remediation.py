@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.health.document import timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import understood
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
@@ -18,7 +19,7 @@ from ghapp.web.auth import Gate
 from ghapp.web.body import body_of, understood_as
 from ghapp.web.health import Ask, Clock
 from ghapp.web.problems import not_installed, problem
-from ghapp.web.reads import Reads
+from ghapp.web.reads import Org, Reads
 from ghapp.work import Work
 
 LARGEST_BYTES = 64 * 1024
@@ -27,7 +28,7 @@ PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Stop(msgspec.Struct, forbid_unknown_fields=True):
-    """What is to be paused: a pool, or without one the whole org; and why."""
+    """What is to be paused: a pool, or without one (or as `*`) the whole org; and why."""
 
     why: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
     pool: PoolName | None = None
@@ -60,13 +61,19 @@ class Remediation:
         stop = understood_as(Stop, await body_of(request, LARGEST_BYTES), TAKES)
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
-        if stop.pool is not None and stop.pool not in (pools := await self._reads.pools(of)):
-            return problem(404, f"{org} has no pool {stop.pool}; it has {', '.join(sorted(pools)) or 'none'}")
+        if unknown := await self._unknown_pool(of, stop.pool):
+            return unknown
         async with understood():
             pause = Pause(await self._gate.who(request), stop.why, now)
-            await self._fuses.pause(of.installation.id, stop.pool or WHOLE_ORG, pause)
+            first = await self._fuses.pause(of.installation.id, stop.pool or WHOLE_ORG, pause)
         self._reads.forget(org)
-        return Response(status_code=204)
+        if (first.who, first.why) == (pause.who, pause.why):  # asked again after an answer that was lost
+            return Response(status_code=204)
+        return problem(
+            409,
+            f"it is paused already, by {first.who} since {timestamp(first.at)}: {first.why}; that pause holds, and "
+            "this reason was not recorded",
+        )
 
     async def _resume(self, request: Request) -> Response:
         """End pauses, and let stopped fuses prove anew; a sweep looks first at what is lost."""
@@ -76,6 +83,8 @@ class Remediation:
         go = understood_as(Go, await body_of(request, LARGEST_BYTES) or b"{}", TAKES)
         if (of := await self._reads.org(org)) is None:
             return not_installed(org)
+        if unknown := await self._unknown_pool(of, go.pool):
+            return unknown
         installation = of.installation
         limits = self._settings.of(installation.org).fuse
         async with understood():
@@ -84,3 +93,9 @@ class Remediation:
         self._reads.forget(org)
         body = {"ended": sorted(done.ended), "proving": sorted(done.proving)}
         return Response(msgspec.json.encode(body), media_type="application/json")
+
+    async def _unknown_pool(self, of: Org, pool: str | None) -> Response | None:
+        """The problem of a pool that the org does not have: a mistyped name would stop, or resume, nothing."""
+        if pool is None or pool == WHOLE_ORG or pool in (pools := await self._reads.pools(of)):
+            return None
+        return problem(404, f"{of.installation.org} has no pool {pool}; it has {', '.join(sorted(pools)) or 'none'}")

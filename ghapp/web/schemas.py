@@ -92,6 +92,7 @@ STANDING = _every(
         lacks=array_of(TEXT),
         calls_left=COUNT,
         next_sweep_at=nullable(TIME),
+        prevented_by=nullable(TEXT),
         failing_since=nullable(TIME),
         failure=nullable(TEXT),
     )
@@ -107,7 +108,9 @@ SCHEMAS: Schema = {
             shard=nullable(TEXT),
             state=ref("State"),
             reason=ref("Reason"),
+            since=nullable(TIME),
             replace=FLAG,
+            healed=FLAG,
             observed_at=nullable(TIME),
             age_seconds=nullable({"type": "number", "minimum": 0}),
             stale=FLAG,

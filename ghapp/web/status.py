@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
@@ -12,32 +15,53 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.health.attempt import NextAttempt, next_attempt
 from ghapp.health.cadence import Allowance, left
+from ghapp.health.cluster.clusterside import ClusterSide
 from ghapp.health.cluster.misfit import Kind
-from ghapp.health.document import Document, timestamp
-from ghapp.health.evidence import Survey
+from ghapp.health.document import Document, is_healed, timestamp
+from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.fuse import Fuse
 from ghapp.health.installation import Installation
+from ghapp.health.pools import pool_of
+from ghapp.health.verdict import judge
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.clusterside import ClusterSides
-from ghapp.store.connect import understood
+from ghapp.store.connect import PipeliningRedis, understood
 from ghapp.store.counters import Counters
+from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.pods import Pods
+from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.health import Clock
 from ghapp.web.metrics import TYPE, Sample, exposition
-from ghapp.web.reads import Org, Reads
+
+T = TypeVar("T")
+
+ORGS_AT_ONCE = 50
+"""Installations whose records are in memory at once."""
+
+
+class Known(NamedTuple):
+    """What the endpoints tell of one installation."""
+
+    installation: Installation
+    allowance: Allowance
+    survey: Survey
+    attempt: NextAttempt
 
 
 class Status:
-    """The endpoints."""
+    """The endpoints. What they read of many installations travels together: a few round trips in all."""
 
-    def __init__(self, settings: Settings, redis: Redis, reads: Reads, clock: Clock) -> None:
-        self._settings, self._reads, self._clock = settings, reads, clock
-        self._installations, self._inbox = Installations(redis), Inbox(redis)
+    def __init__(self, settings: Settings, redis: Redis, clock: Clock) -> None:
+        self._settings, self._clock, redis = settings, clock, PipeliningRedis(redis)
+        self._installations, self._inbox = Installations(redis, settings.named), Inbox(redis)
         self._budget, self._counters, self._schedule = Budget(redis), Counters(redis), Schedule(redis)
+        self._runners, self._fuses = Runners(redis), Fuses(redis)
         self._pods, self._cluster_sides = Pods(redis), ClusterSides(redis)
 
     def routes(self) -> list[Route]:
@@ -54,24 +78,34 @@ class Status:
     async def _readyz(self, _: Request) -> Response:
         """Redis is all that this role needs; how it stands with each installation is told, and stops nobody."""
         try:
-            installations = await self._installations.all()
-            rows = [await self._standing(each) for each in installations]
+            rows = [self._row(each) async for each in self._known()]
         except (RedisError, OSError, StoreUnavailableError):
             return _json({"ready": False, "redis": "away", "installations": []}, 503)
         return _json({"ready": True, "redis": "ok", "installations": rows})
 
-    async def _standing(self, installation: Installation) -> Document:
+    async def _known(self) -> AsyncIterator[Known]:
+        """Every installation; `ORGS_AT_ONCE` of them a round trip."""
+        installations, due, discovery_at = await asyncio.gather(
+            self._installations.all(), self._schedule.all(), self._schedule.next_discovery()
+        )
         now = self._clock()
-        allowance = await self._budget.left(installation.id, now)
-        due = await self._schedule.next(installation.id)
-        of = await self._reads.org(installation.org)
-        survey = Survey() if of is None else of.survey
+        for several in _chunks(installations):
+            surveys = await self._runners.surveys([each.id for each in several])
+            allowances = await asyncio.gather(*(self._budget.left(each.id, now) for each in several))
+            for each, allowance in zip(several, allowances, strict=True):
+                survey = surveys[each.id]
+                attempt = next_attempt(each, survey, due.get(each.id), discovery_at, now)
+                yield Known(each, allowance, survey, attempt)
+
+    def _row(self, known: Known) -> Document:
+        installation, allowance, survey, attempt = known
         return {
             "org": installation.org,
             "lacks": lacking(installation),
             "calls_left": self._left(installation, allowance),
-            "next_sweep_at": None if due is None else timestamp(due),
-            "failing_since": None if survey.failing_since is None else timestamp(survey.failing_since),
+            "next_sweep_at": _time(attempt.at),
+            "prevented_by": attempt.prevented_by or None,
+            "failing_since": _time(survey.failing_since),
             "failure": survey.failure or None,
         }
 
@@ -80,14 +114,18 @@ class Status:
 
     async def _metrics(self, _: Request) -> Response:
         async with understood():
+            lag, dead, counters = await asyncio.gather(
+                self._inbox.lag(), self._inbox.dead_letters(), self._counters.all()
+            )
             samples = [
-                Sample("ghapp_inbox_lag", {}, await self._inbox.lag()),
-                Sample("ghapp_dead_letters", {}, await self._inbox.dead_letters()),
+                Sample("ghapp_inbox_lag", {}, lag),
+                Sample("ghapp_dead_letters", {}, dead),
                 *await self._of_views(),
             ]
-            for installation in await self._installations.all():
-                samples += await self._of_org(installation)
-            return Response(exposition(samples, await self._counters.all()), media_type=TYPE)
+            for several in _chunks([each async for each in self._known()]):
+                for of_org in await asyncio.gather(*map(self._of_org, several)):
+                    samples += of_org
+            return Response(exposition(samples, counters), media_type=TYPE)
 
     async def _of_views(self) -> list[Sample]:
         """How old each namespace's view is; one that was never seen has no age."""
@@ -96,34 +134,64 @@ class Status:
         now = self._clock()
         return [Sample(name, {"namespace": each}, max(0.0, now - at)) for each, at in ages.items()]
 
-    async def _phantoms(self, installation: Installation) -> list[Sample]:
-        """By kind, zeros too, so that a kind that goes is seen to go. None where nobody looks at a cluster."""
-        side = await self._cluster_sides.of(installation.id)
-        if side is None:
-            return []
-        counts = Counter(each.kind for each in side.phantoms)
-        return [Sample("ghapp_phantoms", {"org": installation.org, "kind": kind}, counts[kind]) for kind in Kind]
-
-    async def _of_org(self, installation: Installation) -> list[Sample]:
+    async def _of_org(self, known: Known) -> list[Sample]:
+        installation, allowance, survey, attempt = known
         now, org = self._clock(), {"org": installation.org}
-        allowance = await self._budget.left(installation.id, now)
+        runners, fuses, pauses, side = await asyncio.gather(
+            self._runners.all(installation.id),
+            self._fuses.all(installation.id),
+            self._fuses.pauses(installation.id),
+            self._cluster_sides.of(installation.id),
+        )
         samples = [
             Sample("ghapp_budget_limit_calls", org, allowance.limit),
             Sample("ghapp_budget_used_calls", org, allowance.used),
             Sample("ghapp_budget_left_calls", org, self._left(installation, allowance)),
         ]
-        if (due := await self._schedule.next(installation.id)) is not None:
-            samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, due))
-        samples += await self._phantoms(installation)
-        if (of := await self._reads.org(installation.org)) is None:
-            return samples
-        known = (await self._reads.runners(of)).values()
-        counts = Counter((self._reads.pool(of, each), self._reads.verdict(of, each, now).state.value) for each in known)
-        samples += [
+        if attempt.at is not None:
+            samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, attempt.at))
+        samples += _phantoms(org, side)
+        samples += self._counted(installation, survey, runners.values(), now)
+        return samples + standing(org, survey, fuses, pauses)
+
+    def _counted(
+        self, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
+    ) -> list[Sample]:
+        """Runners by pool and state; the healed ones apart from those that are still missed."""
+        policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
+        counts: Counter[tuple[str, str]] = Counter()
+        healed: Counter[str] = Counter()
+        pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+        for evidence in runners:
+            labels = (evidence.labels, evidence.custom_labels)
+            if (pool := pools.get(labels)) is None:
+                pool = pools[labels] = pool_of(*labels, rules)
+            verdict = judge(evidence, survey, now, policy.evidence)
+            if is_healed(evidence, verdict):
+                healed[pool] += 1
+            else:
+                counts[pool, verdict.state.value] += 1
+        org = {"org": installation.org}
+        return [
             Sample("ghapp_runners", {**org, "pool": pool, "state": state}, count)
             for (pool, state), count in sorted(counts.items())
-        ]
-        return samples + standing(of)
+        ] + [Sample("ghapp_runners_healed", {**org, "pool": pool}, count) for pool, count in sorted(healed.items())]
+
+
+def _chunks(several: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (several[start : start + ORGS_AT_ONCE] for start in range(0, len(several), ORGS_AT_ONCE))
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else timestamp(at)
+
+
+def _phantoms(org: Mapping[str, str], side: ClusterSide | None) -> list[Sample]:
+    """By kind, zeros too, so that a kind that goes is seen to go. None where nobody looks at a cluster."""
+    if side is None:
+        return []
+    counts = Counter(each.kind for each in side.phantoms)
+    return [Sample("ghapp_phantoms", {**org, "kind": kind}, counts[kind]) for kind in Kind]
 
 
 def lacking(installation: Installation) -> list[str]:
@@ -131,14 +199,15 @@ def lacking(installation: Installation) -> list[str]:
     return [*installation.missing(), *(["suspended"] if installation.suspended else [])]
 
 
-def standing(of: Org) -> list[Sample]:
-    """An org's fuses, pauses, and how its last looks went."""
-    org, survey = {"org": of.installation.org}, of.survey
+def standing(
+    org: Mapping[str, str], survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]
+) -> list[Sample]:
+    """An org's fuses, pauses, and how its last looks went. Pool `*` is the whole installation."""
     samples = [
         Sample("ghapp_fuse", {**org, "pool": pool, "position": fuse.position.value}, 1)
-        for pool, fuse in sorted(of.fuses.items())
+        for pool, fuse in sorted(fuses.items())
     ]
-    samples += [Sample("ghapp_paused", {**org, "pool": pool}, 1) for pool in sorted(of.pauses)]
+    samples += [Sample("ghapp_paused", {**org, "pool": pool}, 1) for pool in sorted(pauses)]
     if survey.swept_at is not None:
         samples.append(Sample("ghapp_last_sweep_timestamp_seconds", org, survey.swept_at))
         samples.append(Sample("ghapp_last_sweep_runners", org, survey.total))

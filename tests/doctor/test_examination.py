@@ -12,6 +12,7 @@ import pytest
 
 from ghapp.doctor import controllers, looking
 from ghapp.doctor.examination import GROUPS, examine
+from ghapp.github import tenant
 from ghapp.health.verdict import State
 from ghapp.settings import Settings
 from ghapp.store import keys
@@ -118,6 +119,29 @@ async def test_an_id_or_a_key_of_another_app_is_said_in_those_words(story, wrong
         assert "of the same App" in found["github", "app"].fix
         assert found["github", "clock"].status == "ok"
         assert found["installations", "sweeps"].org == "acme", "of the rest it tells what it knows"
+
+
+@pytest.mark.parametrize(
+    ("repository", "status"),
+    [("acme/.github", "ok"), ("acme/gone", "wrong"), ("globex/.github", "wrong")],
+    ids=["there", "gone", "of another organization"],
+)
+async def test_a_report_repository_is_looked_for_before_any_report_fails(
+    story,  # noqa: F811
+    monkeypatch,
+    repository,
+    status,
+):
+    monkeypatch.setattr(tenant, "SETTLING_SECONDS", 0.0)  # a token just minted is believed
+    async with story(config=f'[report]\nrepository = "{repository}"\n') as it:
+        await sweep_installation(it.house, it.installation)
+        assert (await looked(it))["installations", "report"].status == status
+
+
+async def test_a_report_repository_that_github_says_nothing_of_is_not_called_wrong(story):  # noqa: F811
+    async with story(config='[report]\nrepository = "acme/gone"\n') as it:
+        found = (await looked(it))["installations", "report"]
+        assert (found.status, "not verified" in found.said) == ("ok", True), "the token is too young to be believed"
 
 
 async def test_a_github_that_is_away_is_said_so(story):  # noqa: F811

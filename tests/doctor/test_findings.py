@@ -13,12 +13,14 @@ from ghapp.doctor.installations import (
     of_installation,
     of_remediation,
     of_report,
+    of_report_owners,
     of_sweeps,
     of_unknown_orgs,
 )
 from ghapp.doctor.roles import of_roles
 from ghapp.doctor.store import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.github.app import Delivered, Hook, Registration
+from ghapp.health.attempt import NextAttempt
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, FuseReason, Position
 from ghapp.health.installation import NEEDED, Installation
@@ -277,10 +279,55 @@ def test_an_installation_lets_the_app_do_its_work(installation, has_pool, status
 def test_what_a_person_has_to_resume_says_how():
     stopped = Fuse(Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
     found = of_remediation("acme", {"gpu": stopped, "mac": Fuse()}, {"*": Pause("mona", "a move", NOW)})
-    assert [(each.name, each.status) for each in found] == [("fuse gpu", "wrong"), ("pause *", "warning")]
+    assert [(each.name, each.status) for each in found] == [
+        ("fuse gpu", "wrong"),
+        ("pause of the whole organization", "warning"),
+    ]
     assert "`ghapp resume acme --pool gpu`" in found[0].fix
     assert found[1].fix == "`ghapp resume acme`"
     assert "mona" in found[1].said
+
+
+def test_the_fuse_of_the_whole_installation_is_named_so_with_why_it_tripped():
+    reasons = {"reason": FuseReason.BATCH_NEVER_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
+    (found,) = of_remediation("acme", {"*": Fuse(Position.STOPPED, since=NOW, **reasons)}, {})
+    assert (found.name, found.status) == ("fuse of the whole installation", "wrong")
+    assert found.fix.endswith("`ghapp resume acme`")
+    assert "MassLoss" in found.said
+    assert "BatchNeverOnline" in found.said
+
+
+@pytest.mark.parametrize(
+    ("survey", "attempt", "status", "said"),
+    [
+        (Survey(NOW, 5), NextAttempt("", None, NOW + 60), "ok", "5 runners"),
+        (Survey(NOW - 181, 5), NextAttempt("", None, NOW + 60), "warning", "next attempt due"),
+        (Survey(NOW, 5, NOW, "RateLimited"), NextAttempt("RateLimited", NOW, NOW + 60), "wrong", "RateLimited; next"),
+        (Survey(), NextAttempt("InstallationSuspended", None, NOW + 60), "wrong", "InstallationSuspended; next"),
+        (Survey(NOW, 5), NextAttempt("SweepOverdue", NOW - 90, NOW - 90), "wrong", "SweepOverdue; next"),
+        (Survey(NOW, 5), NextAttempt("SweepNotScheduled"), "wrong", "no next attempt is planned"),
+        (Survey(), NextAttempt("", None, NOW + 60), "warning", "never swept; next attempt due"),
+    ],
+)
+def test_what_prevents_sweeps_is_named_with_the_next_attempt(survey, attempt, status, said):
+    (found,) = of_sweeps("acme", survey, 60, NOW, attempt)
+    assert found.status == status
+    assert said in found.said
+
+
+def test_roles_are_blamed_for_sweeps_only_where_they_are_late():
+    permission = of_sweeps("acme", Survey(), 60, NOW, NextAttempt("PermissionMissing", NOW, NOW + 60))
+    overdue = of_sweeps("acme", Survey(), 60, NOW, NextAttempt("SweepOverdue", NOW - 90, NOW - 90))
+    assert ["clock" in each.fix for each in (*permission, *overdue)] == [False, True]
+
+
+def test_a_report_repository_of_an_owner_without_the_app_is_wrong(tmp_path):
+    policy = tmp_path / "ghapp.toml"
+    policy.write_text('[report]\nrepository = "acme/.github"\n[orgs.globex.report]\nrepository = "globx/.github"\n')
+    settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": "/nowhere"})
+    found = of_report_owners(settings, ["Acme", "globex"])
+    assert [(each.org, each.status, "globx/.github" in each.said) for each in found] == [("globex", "wrong", True)]
+    assert [each.org for each in of_report_owners(settings, ["globex"])] == [None, "globex"]
 
 
 def test_an_org_that_is_configured_and_not_installed_is_named(tmp_path):

@@ -8,18 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ghapp.health.attempt import NextAttempt
 from ghapp.health.cluster.deletion import Deletion
 from ghapp.health.cluster.obstacle import SENTENCES, Because
+from ghapp.health.cluster.remains import Remains, RemainsKind
 from ghapp.health.document import timestamp
+from ghapp.health.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.health.fuse import Fuse, FuseReason, Position
-from ghapp.health.report import LONGEST, RESUME, SWEEP, Conclusion, Fleet, report_on
-from ghapp.health.verdict import Limits
+from ghapp.health.report import LONGEST, RESUME, SWEEP, Conclusion, Fleet, fuse_history, report_on
+from ghapp.health.verdict import HANG_SECONDS, Limits
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 LIMITS = Limits()
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
 PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO)
 TRIPPED = timestamp(NOW)
+UNTIL = "nothing more is replaced there until somebody resumes it"
+OR_UNTIL = ", or until nothing has changed there for a while and no job waits for what is lost"
 SINCE = timestamp(LONG_AGO)
 
 
@@ -41,7 +46,11 @@ def starting(runner_id):
 
 
 def replaced(runner_id, **changes):
-    return lost(runner_id, granted_at=NOW - 20, replaced_at=NOW - 10, **changes)
+    return lost(runner_id, **{"granted_at": NOW - 20, "replaced_at": NOW - 10, **changes})
+
+
+def written_off(runner_id, **changes):
+    return lost(runner_id, not_needed_at=NOW - 10, **changes)
 
 
 def unknown(runner_id):
@@ -64,7 +73,9 @@ def many(count, make=online):
     [
         ([*many(296), lost(401), lost(402), lost(403), present(404)], "3 of 300 runners invalidated, 1 offline"),
         ([lost(1), suspect(2), present(3), unknown(4)], "1 of 4 runners invalidated, 1 suspect, 1 offline, 1 unknown"),
-        ([online(1), replaced(2), lost(3)], "2 of 3 runners invalidated (1 replaced)"),
+        ([online(1), replaced(2), lost(3)], "1 of 2 runners invalidated"),
+        ([online(1), replaced(2)], "1 of 1 runner healthy"),
+        ([online(1), written_off(2)], "1 of 1 runner healthy"),
         ([suspect(1)], "1 of 1 runner suspect"),
         ([*many(9), starting(10)], "9 of 10 runners healthy, 1 starting"),
         (many(300), "300 of 300 runners healthy"),
@@ -84,6 +95,8 @@ def test_the_title_counts_the_worst_first_and_only_what_belongs_to_the_fleet(run
         ({"runners": (), "survey": survey(swept_at=None, failing_since=NOW)}, "Nothing can be seen"),
         ({"fuses": {"linux-4vcpu": STOPPED}}, "1 of 1 runner healthy, fuse stopped"),
         ({"fuses": {"a": STOPPED, "b": proving()}}, "1 of 1 runner healthy, fuse stopped, fuse proving"),
+        ({"fuses": {WHOLE: STOPPED}}, "1 of 1 runner healthy, fuse stopped"),
+        ({"fuses": {WHOLE: STOPPED}, "runners": ()}, "No runners, fuse stopped"),
         ({"fuses": {"linux-4vcpu": Fuse()}}, "1 of 1 runner healthy"),
         ({"pauses": {"linux-4vcpu": PAUSE}}, "1 of 1 runner healthy, paused"),
         ({"org_pause": PAUSE}, "1 of 1 runner healthy, paused"),
@@ -123,6 +136,11 @@ SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
         ([online()], {"survey": survey(swept_at=None)}, NEUTRAL),
         ([online()], {"fuses": {"linux-4vcpu": STOPPED}}, ACTION_REQUIRED),
         ([online()], {"fuses": {"gone": STOPPED}}, ACTION_REQUIRED),
+        ([online()], {"fuses": {WHOLE: STOPPED}}, ACTION_REQUIRED),
+        ([], {"fuses": {WHOLE: STOPPED}}, ACTION_REQUIRED),
+        ([online()], {"fuses": {WHOLE: proving()}}, NEUTRAL),
+        ([online()], {"fuses": {WHOLE: Fuse()}}, SUCCESS),
+        ([online(1), written_off(2)], {}, SUCCESS),
         ([lost()], {"pauses": {"linux-4vcpu": PAUSE}}, ACTION_REQUIRED),
         ([lost()], {"pauses": {"another": PAUSE}}, NEUTRAL),
         ([lost()], {"org_pause": PAUSE}, ACTION_REQUIRED),
@@ -143,6 +161,8 @@ def test_the_conclusion_tells_what_heals_by_itself_from_what_waits_for_a_person(
         ({}, (SWEEP,)),
         ({"fuses": {"linux-4vcpu": proving()}}, (SWEEP,)),
         ({"fuses": {"linux-4vcpu": STOPPED}}, (SWEEP, RESUME)),
+        ({"fuses": {WHOLE: STOPPED}}, (SWEEP, RESUME)),
+        ({"fuses": {WHOLE: proving()}}, (SWEEP,)),
         ({"pauses": {"linux-4vcpu": PAUSE}}, (SWEEP, RESUME)),
         ({"org_pause": PAUSE, "runners": ()}, (SWEEP, RESUME)),
     ],
@@ -156,13 +176,56 @@ def test_a_button_is_as_short_as_github_wants_it(action):
     assert (len(action.label) <= 20, len(action.description) <= 40, len(action.identifier) <= 20) == (True, True, True)
 
 
-def test_a_runner_s_row_says_since_when_and_why_and_leads_to_its_page():
+PAGE = "https://github.com/organizations/{}/settings/actions/runners/4242"
+
+
+def test_a_runner_s_row_says_since_when_and_why():
     text = report_on(fleet(lost(4242, name="linux-4vcpu-x7k2p", labels=("self-hosted", "Linux"))), NOW).text
-    page = "https://github.com/organizations/acme/settings/actions/runners/4242"
     assert text.splitlines()[-1] == (
-        f"| [`linux-4vcpu-x7k2p`]({page}) | invalidated | {timestamp(NOW)} | RegistrationInvalidated | "
+        f"| `linux-4vcpu-x7k2p` | invalidated | {timestamp(NOW)} | RegistrationInvalidated | "
         "`linux-4vcpu` | `linux-4vcpu` | next |"
     )
+
+
+@pytest.mark.parametrize(
+    ("runner", "has_page"),
+    [
+        (present(4242), True),
+        (suspect(4242), False),
+        (lost(4242), False),
+        (replaced(4242), False),
+        (present(4242, removed_at=NOW), False),
+    ],
+    ids=["offline", "suspect", "invalidated", "healed", "removed for being offline"],
+)
+def test_a_row_leads_to_the_runner_s_page_as_long_as_there_is_one(runner, has_page):
+    assert (PAGE.format("acme") in report_on(fleet(runner), NOW).text) is has_page
+
+
+def test_an_org_that_was_renamed_has_its_pages_under_its_login():
+    assert PAGE.format("acme-two") in report_on(fleet(present(4242), login="acme-two"), NOW).text
+
+
+def test_a_zombie_s_row_says_what_it_is():
+    running = Remains(RemainsKind.RUNNING, since=LONG_AGO, seen_at=NOW)
+    ended = {"ephemeral": True, "job_id": 7, "job_started_at": LONG_AGO, "job_ended_at": NOW - HANG_SECONDS - 1}
+    gone = {"absent_since": NOW - HANG_SECONDS - 1, "missing_at": NOW - HANG_SECONDS - 1}
+    row = report_on(fleet(lost(remains=running, **ended, **gone)), NOW).text.splitlines()[-1]
+    assert "| HangsAfterJob: its registration is gone and its job over, and it still stands in the cluster |" in row
+
+
+def test_what_healed_is_told_apart_from_what_is_open():
+    text = report_on(fleet(lost(1), replaced(2), replaced(3, replaced_at=NOW - 5), online(4)), NOW).text
+    opened, _, healed = text.partition("\n\n### Healed: 2 runners were lost within 24 hours and replaced\n\n")
+    assert ("`linux-1`" in opened, "`linux-2`" in opened) == (True, False)
+    assert [line.split(" | ")[0] for line in healed.splitlines()[2:]] == ["| `linux-3`", "| `linux-2`"]
+    assert healed.splitlines()[2].endswith(f"| RegistrationInvalidated | {timestamp(NOW)} | {timestamp(NOW - 5)} |")
+
+
+def test_losses_that_were_written_off_are_told_with_why():
+    text = report_on(fleet(online(1), written_off(2), written_off(3)), NOW).text
+    assert f"- 2 lost runners of `linux-4vcpu` were written off within 24 hours, the last {timestamp(NOW - 10)}" in text
+    assert "`NotNeeded`" in text
 
 
 @pytest.mark.parametrize(
@@ -170,8 +233,10 @@ def test_a_runner_s_row_says_since_when_and_why_and_leads_to_its_page():
     [
         (lost(), {}, "next"),
         (lost(granted_at=NOW - 5), {}, f"asked for {timestamp(NOW - 5)}"),
-        (replaced(1), {}, f"accepted {timestamp(NOW - 10)}"),
-        (replaced(1), {"org_pause": PAUSE}, f"accepted {timestamp(NOW - 10)}"),
+        (present(replaced_at=NOW - 10), {}, f"accepted {timestamp(NOW - 10)}"),
+        (present(replaced_at=NOW - 10), {"org_pause": PAUSE}, f"accepted {timestamp(NOW - 10)}"),
+        (lost(), {"fuses": {WHOLE: proving()}}, "waits: fuse proving"),
+        (lost(granted_at=NOW), {"fuses": {WHOLE: STOPPED, "linux-4vcpu": proving()}}, "waits: fuse stopped"),
         (lost(), {"mode": "dry-run"}, "none: remediation is dry-run"),
         (lost(), {"org_pause": PAUSE}, "waits: paused"),
         (lost(granted_at=NOW), {"pauses": {"linux-4vcpu": PAUSE}}, "waits: paused"),
@@ -186,7 +251,6 @@ def test_a_runner_s_row_says_since_when_and_why_and_leads_to_its_page():
         (stuck(), {"org_pause": PAUSE}, "waits: paused"),
         (stuck(), {"mode": "dry-run"}, "none: remediation is dry-run"),
         (stuck(), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
-        (stuck(replaced_at=NOW), {}, f"accepted {timestamp(NOW)}"),
         (stuck(Because.CLUSTER_UNAVAILABLE, None), {}, "waits (`ClusterUnavailable`): the cluster gives no answer"),
         (stuck("OfALaterVersion"), {}, f"waits since {SINCE} (`OfALaterVersion`): `ghapp explain` says more"),
         (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
@@ -205,7 +269,7 @@ def test_whatever_is_in_the_way_in_the_cluster_is_said_in_its_cell(because):
 
 def test_what_is_open_comes_first_then_the_worst_then_the_oldest():
     runners = [
-        replaced(1, confirmed_at=NOW - 999),
+        present(1, replaced_at=NOW),
         present(2),
         suspect(3),
         lost(4),
@@ -213,7 +277,7 @@ def test_what_is_open_comes_first_then_the_worst_then_the_oldest():
         online(6),
     ]
     text = report_on(fleet(*runners), NOW).text
-    assert re.findall(r"runners/(\d+)", text) == ["5", "4", "3", "2", "1"]
+    assert re.findall(r"`linux-(\d+)`\S* \|", text) == ["5", "4", "3", "2", "1"]
 
 
 def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
@@ -226,18 +290,47 @@ def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
     [
         (
             STOPPED,
-            f"**stopped** (`BatchNeverOnline`, tripped {TRIPPED}): nothing more is replaced there until somebody resumes it.",
+            f"**stopped** (tripped {TRIPPED}, then `BatchNeverOnline`): {UNTIL}{OR_UNTIL}.",
         ),
         (
             proving(batch=6, reason=FuseReason.RESUMED, by="mona"),
-            f"**proving** (`Resumed`, resumed by `mona` {TRIPPED}): 6 at a time are replaced, and twice as many once those are online.",
+            f"**proving** (resumed by `mona` {TRIPPED}): 6 at a time are replaced, and twice as many once those are online.",
+        ),
+        (
+            Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE),
+            f"**stopped** (`Unreadable`: its record cannot be read): {UNTIL}.",
         ),
     ],
 )
-def test_while_a_fuse_is_not_closed_the_text_says_so(fuse, said):
-    assert report_on(fleet(fuses={"linux-4vcpu": fuse}), NOW).text.startswith(
-        f"- The fuse of `linux-4vcpu` is {said}\n\n"
-    )
+@pytest.mark.parametrize(("pool", "what"), [("linux-4vcpu", "`linux-4vcpu`"), (WHOLE, "the whole installation")])
+def test_while_a_fuse_is_not_closed_the_text_says_so(fuse, said, pool, what):
+    assert report_on(fleet(fuses={pool: fuse}), NOW).text.startswith(f"- The fuse of {what} is {said}\n\n")
+
+
+def test_where_nothing_is_replaced_a_fuse_promises_no_batches():
+    text = report_on(fleet(fuses={"linux-4vcpu": proving()}, mode="dry-run"), NOW).text
+    assert text.partition("\n")[0].endswith("): nothing is replaced: remediation is dry-run.")
+
+
+MASS_LOSS, ONLINE = FuseReason.MASS_LOSS, FuseReason.BATCH_ONLINE
+
+
+@pytest.mark.parametrize(
+    ("fuse", "said"),
+    [
+        (proving(reason=MASS_LOSS, tripped_for=MASS_LOSS), f"tripped {TRIPPED} for MassLoss"),
+        (proving(reason=ONLINE, tripped_for=MASS_LOSS), f"tripped {TRIPPED} for MassLoss, then BatchOnline"),
+        (proving(reason=MASS_LOSS), f"tripped {TRIPPED} for MassLoss"),
+        (proving(reason=ONLINE), f"tripped {TRIPPED}, then BatchOnline"),
+        (
+            proving(reason=ONLINE, tripped_for=FuseReason.RESUMED, by="mona"),
+            f"resumed by mona {TRIPPED}, then BatchOnline",
+        ),
+    ],
+    ids=["just tripped", "a batch is online", "of an older version", "of an older version, later", "resumed"],
+)
+def test_why_a_fuse_tripped_is_told_beside_why_it_changed_last(fuse, said):
+    assert fuse_history(fuse, str) == said
 
 
 def test_a_paused_org_is_told_with_who_and_why():
@@ -249,30 +342,67 @@ def test_the_summary_has_a_row_for_each_pool():
     rules = [SimpleNamespace(name="gpu", labels=("gpu",), shard_label=None)]
     report = report_on(
         fleet(
-            *many(7), starting(8), present(9), suspect(10), lost(11), unknown(12), rules=rules, pauses={"arm": PAUSE}
+            *many(7),
+            starting(8),
+            present(9),
+            suspect(10),
+            lost(11),
+            unknown(12),
+            *map(replaced, (13, 14)),
+            written_off(15),
+            rules=rules,
+            pauses={"arm": PAUSE},
         ),
         NOW,
     )
-    assert report.summary.splitlines() == [
-        "| Pool | Runners | Healthy | Starting | Offline | Suspect | Invalidated | Unknown | Fuse | Paused |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
-        f"| `arm` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | by `mona` {SINCE}: `network maintenance` |",
-        "| `gpu` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | – |",
-        "| `linux-4vcpu` | 12 | 7 | 1 | 1 | 1 | 1 | 1 | closed | – |",
+    assert report.summary.splitlines()[-5:] == [
+        "| Pool | Runners | Healthy | Starting | Offline | Suspect | Invalidated | Unknown | Healed, 24 h | Fuse | Paused |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
+        f"| `arm` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | by `mona` {SINCE}: `network maintenance` |",
+        "| `gpu` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | – |",
+        "| `linux-4vcpu` | 12 | 7 | 1 | 1 | 1 | 1 | 1 | 2 | closed | – |",
     ]
 
 
 def test_the_summary_says_where_a_fuse_stands():
     summary = report_on(fleet(fuses={"linux-4vcpu": STOPPED}), NOW).summary
-    assert summary.endswith(f"| **stopped** (`BatchNeverOnline`, tripped {TRIPPED}) | – |")
+    assert summary.endswith(f"| **stopped** (tripped {TRIPPED}, then `BatchNeverOnline`) | – |")
+    summary = report_on(fleet(fuses={WHOLE: STOPPED, "linux-4vcpu": proving()}), NOW).summary
+    assert summary.endswith("| **stopped** (whole installation) | – |"), "the one that decides"
+    assert "`*`" not in summary, "it is no pool"
 
 
-def test_the_summary_begins_with_what_keeps_us_from_looking():
-    summary = report_on(fleet(survey=BLIND), NOW).summary
-    assert summary.startswith(
-        f"**No complete list of runners since {timestamp(NOW - 200)}**: `PermissionMissing`. "
-        f"What follows was seen at {timestamp(float(int(NOW - 300 - MICROSECOND)))}.\n\n| Pool |"
+def test_the_summary_begins_with_how_things_are_now_and_as_of_when():
+    report = report_on(fleet(online(1), lost(2)), NOW + 7)
+    assert report.summary.startswith(
+        f"**As of {timestamp(NOW + 7)}** (complete list of {timestamp(NOW)}): 1 of 2 runners invalidated. "
     )
+    assert report.summary.startswith(report.as_of)
+
+
+def test_the_summary_begins_with_what_prevents_sweeps_and_when_the_next_attempt_is_due():
+    attempt = NextAttempt("PermissionMissing", NOW - 200, NOW + 60)
+    begin, why, _ = report_on(fleet(survey=BLIND, attempt=attempt), NOW).summary.split("\n\n", 2)
+    assert f" Next attempt due {timestamp(NOW + 60)}. " in begin
+    assert why == (
+        f"**No complete list of runners since {timestamp(NOW - 200)}**: `PermissionMissing`. "
+        f"What follows was seen at {timestamp(float(int(NOW - 300 - MICROSECOND)))}."
+    )
+
+
+@pytest.mark.parametrize(("age", "is_told"), [(300, False), (300 + MICROSECOND, True)])
+def test_a_sweep_that_nobody_runs_is_told_once_states_are_old(age, is_told):
+    overdue = NextAttempt("SweepOverdue", NOW - 90, NOW - 90)
+    summary = report_on(fleet(attempt=overdue, survey=survey(swept_at=NOW - age)), NOW).summary
+    assert (f"**The sweep that was due {timestamp(NOW - 90)} did not run**" in summary) is is_told
+
+
+def test_the_time_of_the_look_and_of_the_next_attempt_are_no_news():
+    attempt = NextAttempt("PermissionMissing", NOW - 200, NOW + 60)
+    first = report_on(fleet(survey=BLIND, attempt=attempt), NOW)
+    later = report_on(fleet(survey=BLIND, attempt=attempt._replace(at=NOW + 120)), NOW + 60)
+    assert first.summary != later.summary
+    assert first.digest == later.digest
 
 
 @given(st.floats(0, 59))
@@ -299,7 +429,7 @@ def test_the_digest_differs_when_anything_does(changed):
 
 @pytest.mark.parametrize("count", [400, 1000])
 def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_what_was_left_out(count):
-    text = report_on(fleet(*many(count, lost), fuses={"linux-4vcpu": STOPPED}), NOW).text
+    text = report_on(fleet(*many(count, present), fuses={"linux-4vcpu": STOPPED}), NOW).text
     assert len(text) <= LONGEST < len(text) + 250, "as much as fits, to a row and a note"
     left_out = int(re.search(r"… and (\d+) more runners, left out for want of room\.$", text).group(1))
     rows = text.partition("\n\n… and")[0].splitlines()
@@ -312,7 +442,7 @@ def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_what_was_left_o
 def test_nothing_is_longer_than_github_takes_whatever_strangers_write(count, length):
     evil = "|`<@é\n" * 20
     labels = tuple(f"{number}{evil}" for number in range(length))
-    runners = [lost(each, name=evil, custom_labels=(*labels, str(each))) for each in range(count)]
+    runners = [present(each, name=evil, custom_labels=(*labels, str(each))) for each in range(count)]
     fuses = {f"{number}{evil}": STOPPED for number in range(count)}
     report = report_on(fleet(*runners, fuses=fuses), NOW)
     assert len(report.summary) <= LONGEST
@@ -330,8 +460,9 @@ makers = st.sampled_from([online, present, suspect, lost, replaced, starting, un
 def test_the_counts_add_up(made):
     runners = [make(number)._replace(custom_labels=(pool,)) for number, (make, pool) in enumerate(made, 1)]
     report = report_on(fleet(runners=runners), NOW)
-    rows = [[int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)] for line in report.summary.splitlines()[2:]]
-    assert all(total == sum(states) for total, *states in rows)
-    assert sum(total for total, *_ in rows) == len(runners)
+    table = report.summary[report.summary.index("| Pool") :]
+    rows = [[int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)] for line in table.splitlines()[2:]]
+    assert all(total == sum(states) for total, *states, _ in rows)
+    assert sum(total + healed for total, *_, healed in rows) == len(runners)
     of = re.search(r"of (\d+) runner", report.title)
-    assert (int(of.group(1)) if of else 0) == len(runners)
+    assert (int(of.group(1)) if of else 0) == sum(total for total, *_ in rows)

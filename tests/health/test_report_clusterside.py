@@ -16,9 +16,9 @@ from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.markdown import code
 from ghapp.health.report import LONGEST, Conclusion, report_on
 from ghapp.health.report.clusterside import rough
-from tests.health.builders import NOW, online
+from tests.health.builders import NOW, online, present
 from tests.health.builders import lost as a_lost_runner
-from tests.health.test_report import fleet, lost, many
+from tests.health.test_report import fleet, many
 
 KIND_OF = {
     Because.POD_NEVER_MADE: Kind.OBJECT_WITHOUT_POD,
@@ -232,7 +232,7 @@ def test_every_reason_has_a_row():
 def test_nothing_is_longer_than_github_takes_whatever_strangers_write(phantoms, runners):
     evil = "|`<@é\n" * 20
     said = fleet(
-        *many(runners, lambda number: lost(number, name=evil)),
+        *many(runners, lambda number: present(number, name=evil)),
         phantoms=[phantom(f"{number}{evil}", reason, evil) for number in range(phantoms) for reason in Because],
         deaths=[passing(f"{number}{evil}", cause, evil) for number in range(phantoms) for cause in Cause],
         unseen=[Unseen(f"{number}{evil}", None) for number in range(phantoms)],

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import ceil
+
 import pytest
+from rq import Queue
+from rq.registry import ScheduledJobRegistry
+from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
+from ghapp.health.attempt import next_attempt
 from ghapp.health.installation import Installation
 from ghapp.health.posting import Setback
-from jobs.installations import BEGUN, ENDED, discover_installations, installation_changed
+from jobs.installations import (
+    BEGUN,
+    CALLS_AN_HOUR,
+    ENDED,
+    PER_PAGE,
+    discover_installations,
+    installation_changed,
+)
+from jobs.schedule import DISCOVER_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -68,6 +83,96 @@ async def test_who_lets_us_look_again_is_swept_at_once(story, hinder, relent):
         it.clock.pass_(300)
         await discover_installations(it.house)
         assert await it.house.schedule.next(it.installation) == it.clock()
+
+
+def scheduled(it):
+    """When discovery runs again by itself (epoch seconds), and under which keys."""
+    registry = ScheduledJobRegistry(queue=Queue("sweep", connection=it.house.desk, serializer=JSONSerializer))
+    return {key: registry.get_scheduled_time(key).timestamp() for key in registry.get_job_ids()}
+
+
+@pytest.mark.parametrize("hinder", [lambda it: it.suspend("acme"), lambda it: it.withhold_permission("acme")])
+async def test_while_an_installation_permits_no_sweep_github_is_asked_again_within_its_interval(story, hinder):
+    async with story(config="[sweep]\ninterval_seconds = 20\n") as it:
+        assert scheduled(it) == {}
+        hinder(it.sandbox.control)
+        for _ in range(3):  # however many ask
+            await discover_installations(it.house)
+        assert len(scheduled(it)) == 1
+        next_discovery = await it.house.schedule.next_discovery()
+        assert 0 < next_discovery - it.clock() <= 20
+        acme, survey = await it.house.installations.one(it.installation), await it.house.runners.survey(it.installation)
+        attempt = next_attempt(acme, survey, await it.house.schedule.next(it.installation), next_discovery, it.clock())
+        assert (attempt.prevented_by, attempt.at) == (survey.failure, next_discovery)
+        assert attempt.prevented_by
+
+        it.clock.pass_(next_discovery - it.clock())
+        await discover_installations(it.house)
+        assert len(scheduled(it)) == 2, "the run that asks has the key of its own time"
+
+
+async def test_where_all_permit_sweeps_the_scheduler_s_discovery_is_the_next(story):
+    async with story() as it:
+        await discover_installations(it.house)
+        assert scheduled(it) == {}
+        assert await it.house.schedule.next_discovery() == it.clock() + DISCOVER_SECONDS
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(100, 3), (1000, 29), (5000, 144)])
+async def test_looking_again_leaves_the_app_most_of_its_own_limit(story, monkeypatch, count, seconds):
+    async with story(config="[sweep]\ninterval_seconds = 2\n") as it:
+        many = [Installation(each, f"org{each}", each, {}, suspended=True) for each in range(600, 600 + count)]
+
+        async def installations():
+            return many
+
+        monkeypatch.setattr(it.house.github, "installations", installations)
+        monkeypatch.setattr(it.house.runners, "save_survey", nothing)
+        await discover_installations(it.house)
+        wait = -(-count // PER_PAGE) * 3600 / CALLS_AN_HOUR
+        assert ceil(wait) == seconds
+        assert 0 < (await it.house.schedule.next_discovery()) - it.clock() <= wait
+
+
+async def nothing(*_):
+    """In place of what is not looked at here."""
+
+
+@pytest.mark.parametrize("action", BEGUN)
+async def test_a_delivery_that_permits_sweeps_makes_one_due_at_once_whatever_its_date_was(story, action):
+    async with story() as it:
+        for date in (None, it.clock() + 3600):
+            await it.house.schedule.strike(it.installation)
+            if date is not None:
+                await it.house.schedule.enrol(it.installation, date)
+            it.clock.pass_(7)
+            await installation_changed(it.house, told(it, action))
+            assert await it.house.schedule.next(it.installation) == it.clock()
+
+
+async def test_a_delivery_that_suspends_has_github_asked_again_within_the_interval(story):
+    async with story() as it:
+        await installation_changed(it.house, told(it, "suspend"))
+        assert await it.house.schedule.next(it.installation) is None
+        assert 0 < await it.house.schedule.next_discovery() - it.clock() <= 60
+        assert len(scheduled(it)) == 1
+
+
+async def test_one_of_many_that_permits_sweeps_again_is_swept_at_once_and_not_when_its_turn_comes(story, monkeypatch):
+    async with story() as it:
+        held = (await it.house.installations.one(it.installation)).permissions
+        many = [Installation(each, f"org{each}", each, held) for each in range(600, 660)]
+
+        async def installations():
+            return many
+
+        monkeypatch.setattr(it.house.github, "installations", installations)
+        many[59] = replace(many[59], suspended=True)
+        await discover_installations(it.house)
+        many[59] = replace(many[59], suspended=False)
+        it.clock.pass_(60)
+        await discover_installations(it.house)
+        assert await it.house.schedule.next(659) == it.clock()
 
 
 async def test_a_reason_that_lasts_is_dated_from_when_it_began(story):

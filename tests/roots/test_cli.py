@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,10 @@ import pytest
 
 from ghapp.cli import main
 from ghapp.embedded import embedded_redis
+from ghapp.health.installation import Installation
 from ghapp.sandbox import SandboxConfig, SandboxServer
+from ghapp.store.connect import connect
+from ghapp.store.installations import Installations
 from tests import commands
 from tests.keys import private_key
 
@@ -91,13 +95,21 @@ def test_a_socket_that_a_killed_redis_left_behind_is_none(tmp_path):
     assert line == "ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine"
 
 
+async def install(url):
+    async with connect(url) as redis:
+        await Installations(redis).put(Installation(7, "acme", 70))
+
+
 def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
-    with embedded_redis(tmp_path / "redis", durable=False):
+    with embedded_redis(tmp_path / "redis", durable=False) as url:
+        refused = ghapp("token", "create", "--org", "acme", "--scope", "read", GHAPP_STATE_DIR=str(tmp_path))
+        assert "acme: the App is not installed there; installed are: none" in one_line(refused, 2)
+        assert ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path)).stdout == "[]\n"
+        asyncio.run(install(url))
         made = ghapp("token", "create", "--org", "acme", "--scope", "read", "--json", GHAPP_STATE_DIR=str(tmp_path))
         listed = ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert [each["id"] for each in json.loads(listed.stdout)] == [json.loads(made.stdout)["id"]]
         assert json.loads(made.stdout)["token"] not in listed.stdout
-        assert one_line(made, 0).startswith("ghapp: note: acme: the App is not installed there")
         made_at = json.loads(listed.stdout)[0]["created_at"]
         assert abs(datetime.fromisoformat(made_at) - datetime.now(UTC)) < timedelta(minutes=5)
         table = ghapp("token", "list", GHAPP_STATE_DIR=str(tmp_path)).stdout
@@ -106,7 +118,7 @@ def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
         assert ghapp("deliveries", "dead", GHAPP_STATE_DIR=str(tmp_path)).stdout == "no delivery was given up\n"
         for words in (["runners", "--org", "nobody"], ["explain", "nobody", "x"], ["resume", "nobody"]):
             unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
-            assert "nobody: the App is not installed there; installed are: none" in one_line(unknown, 2)
+            assert "nobody: the App is not installed there; installed are: acme" in one_line(unknown, 2)
         nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
 

@@ -21,6 +21,10 @@ def document(**given):
         "state": "invalidated",
         "reason": "RegistrationInvalidated",
         "age_seconds": 4.0,
+        "since": None,
+        "fuse": "closed",
+        "paused": False,
+        "healed": False,
     } | given
 
 
@@ -63,3 +67,28 @@ def test_what_is_told_anyhow_goes_first_and_no_name_is_ever_broken(width, left):
 def test_what_differs_stays():
     head, *_ = drawn(80, document(), document(org="globex", name="other"))
     assert head.split()[:2] == ["org", "pool"]
+
+
+def test_one_that_is_gone_is_not_said_to_be_seen():
+    _, line, _ = drawn(200, document(since="2026-11-22T09:10:11Z"))
+    assert line.endswith("gone since 09:10:11")
+
+
+def test_what_healed_is_marked_and_counted():
+    _, line, count = drawn(200, document(healed=True))
+    assert "invalidated, healed" in line
+    assert "1 of them healed" in count
+
+
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [
+        ({"paused": True}, "pause"),
+        ({"fuse": "stopped"}, "fuse stopped"),
+        ({"paused": True, "fuse": "proving"}, "pause, fuse proving"),
+    ],
+)
+def test_what_holds_a_replacement_back_is_told_in_its_runner_s_line(given, held):
+    head, line, _ = drawn(200, document(**given))
+    assert head.split()[-3:] == ["held", "by", "seen"]
+    assert f" {held} " in line

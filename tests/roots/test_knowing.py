@@ -14,9 +14,11 @@ from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom, key
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.evidence import Survey
+from ghapp.health.fuse import Fuse, FuseReason, Position
 from ghapp.health.installation import Installation
 from ghapp.store.clusterside import ClusterSides
 from ghapp.store.deaths import Deaths
+from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.installations import Installations
 from ghapp.store.podclaims import PodClaims
 from ghapp.store.pods import Pods
@@ -161,7 +163,7 @@ async def test_a_name_that_nobody_knows_any_more_is_told_by_its_death(known):
 
 
 async def test_a_name_that_never_was_is_said_in_one_line(known):
-    assert "nobody has told us of such a runner" in one_line(await known.ask("explain", "acme", "nobody"), 1)
+    assert "unknown runner" in one_line(await known.ask("explain", "acme", "nobody"), 1)
 
 
 async def test_a_claim_on_its_pod_is_among_the_evidence(known):
@@ -183,3 +185,35 @@ NOW = 1_790_000_000.0
 def test_a_death_is_that_of_a_runner_and_not_of_one_that_bore_its_name_before(runner_id, at, theirs):
     death = Death("linux-1", "linux-1", "", at, 1, None, "", Cause.CRASH, "", runner_id=runner_id)
     assert is_of(death, online(1, first_seen=NOW)) is theirs
+
+
+async def test_runners_that_left_are_counted_and_shown_only_when_asked_for(known):
+    now = known.now
+    gone = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    await known.knows(online(2, first_seen=now - 600, **gone, online=False))
+    await known.knows(online(3, first_seen=now - 600, **gone, online=False, granted_at=now - 20, replaced_at=now - 10))
+    await known.knows(online(4, first_seen=now - 600, retired_at=now - 30))
+    told = await known.told("runners")
+    assert [each["name"] for each in told["runners"]] == ["linux-1", "linux-2"]
+    assert (told["total"], told["healed"], told["retired"]) == (2, 1, 1)
+    said = (await known.ask("runners")).stdout
+    assert "2 runners\n 1 healed, 1 retired within the last 24 hours; --all shows them" in said
+    assert "gone since " in said
+    assert (await known.told("runners", "--all"))["total"] == 4
+    lost = await known.told("runners", "--state", "invalidated")
+    assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
+
+
+async def test_a_pause_and_the_fuse_that_decides_are_told_of_each_runner(known):
+    await Fuses(known.redis).pause(ACME, "linux-4vcpu", Pause("mona", "a move", known.now))
+    tripped = {"since": known.now, "reason": FuseReason.BATCH_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
+    await Fuses(known.redis).save(ACME, "*", None, Fuse(Position.PROVING, **tripped))
+    for words in (["explain", "acme", "linux-1"], ["runners"]):
+        said = (await known.ask(*words)).stdout
+        assert "pause: acme/linux-4vcpu, by mona since " in said
+        assert ": a move" in said
+        assert "fuse proving: acme, the whole organization, tripped " in said
+        assert "for MassLoss, then BatchOnline" in said
+    head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
+    assert head.endswith("pool linux-4vcpu, fuse proving, paused")
+    assert [each["kind"] for each in (await known.told("explain", "acme", "1"))["held"]] == ["fuse proving", "pause"]

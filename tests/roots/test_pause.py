@@ -58,3 +58,34 @@ async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):
         done = ghapp(redis_url, *arguments)
         assert done.returncode == 2
         assert done.stderr == "ghapp: globex: the App is not installed there; installed are: acme\n"
+
+
+async def test_a_second_pause_keeps_the_first_and_says_so(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    ghapp(redis_url, "pause", "acme", "--why", "maintenance")
+    again = ghapp(redis_url, "pause", "acme", "--why", "another")
+    assert again.returncode == 0
+    first, then = again.stdout.splitlines()
+    assert first.startswith(f"already paused: Acme, by {getpass.getuser()} since ")
+    assert first.endswith(": maintenance")
+    assert then == "that pause holds until `ghapp resume Acme`; your reason was not recorded"
+    assert (await Fuses(redis).pauses(7))["*"].why == "maintenance"
+
+
+async def test_a_pool_whose_name_is_mistyped_is_not_resumed(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    await Fuses(redis).save(7, "gpu", None, STOPPED)
+    done = ghapp(redis_url, "resume", "acme", "--pool", "gpus")
+    assert (done.returncode, done.stderr) == (2, "ghapp: --pool gpus: Acme has no such pool; it has gpu\n")
+    assert (await Fuses(redis).all(7))["gpu"] == STOPPED
+
+
+async def test_the_fuse_of_the_whole_installation_is_resumed_with_it_and_named_so(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    for pool in ("*", "gpu"):
+        await Fuses(redis).save(7, pool, None, STOPPED)
+    assert ghapp(redis_url, "resume", "acme", "--pool", "gpu").stdout.splitlines() == [
+        "fuse proves anew: Acme/gpu",
+        "still stopped: the fuse of the whole installation (BatchNeverOnline); `ghapp resume Acme`",
+    ]
+    assert ghapp(redis_url, "resume", "acme").stdout == "fuse proves anew: Acme, the whole installation\n"

@@ -95,14 +95,17 @@ async def test_a_lost_runner_is_told_from_suspicion_to_replacement(story):
         await confirm_installation(it.house, it.installation)
         run = await reported(it)
         assert (run["conclusion"], run["output"]["title"]) == ("neutral", "1 of 12 runners invalidated")
-        assert f"/organizations/acme/settings/actions/runners/{lost}" in run["output"]["text"]
+        name = (await it.house.runners.all(it.installation))[lost].name
+        assert f"| `{name}` | invalidated |" in run["output"]["text"], "without a link: its page is gone"
         assert "fuse" not in run["output"]["text"]
 
         await remediate_runner(it.house, it.installation, lost)
         for event_id in await it.house.events.unsent():
             await notify_pool(it.house, event_id)
         run = await reported(it)
-    assert (run["conclusion"], run["output"]["title"]) == ("success", "1 of 12 runners invalidated (1 replaced)")
+    assert (run["conclusion"], run["output"]["title"]) == ("success", "11 of 11 runners healthy")
+    opened, _, healed = run["output"]["text"].partition("### Healed: 1 runner was lost")
+    assert (name in opened, name in healed) == (False, True)
 
 
 async def test_a_runner_that_comes_back_makes_it_green_again(story):

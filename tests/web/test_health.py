@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.health.seen import granted
+from ghapp.health.seen import granted, replaced
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
@@ -64,9 +64,27 @@ async def test_the_fleet_comes_in_pages_by_state_and_pool(http):
     assert (await http.get("/v1/orgs/acme/runners?pool=other")).json()["total"] == 0
 
 
-@pytest.mark.parametrize("query", ["state=dead", "limit=0", "limit=1001", "limit=x", "cursor=x"])
+@pytest.mark.parametrize("query", ["state=dead", "healed=1", "limit=0", "limit=1001", "limit=x", "cursor=x"])
 async def test_a_page_that_is_none_is_a_400_problem(http, query):
     assert (await http.get(f"/v1/orgs/acme/runners?{query}")).status_code == 400
+
+
+async def test_the_fleet_tells_what_healed_from_what_is_open(http, redis):
+    async def page(query=""):
+        answer = (await http.get(f"/v1/orgs/acme/runners?{query}")).json()
+        return [each["runner_id"] for each in answer["runners"]], answer["total"], answer["healed"]
+
+    assert await page() == ([1, 2, 3], 3, 0)
+    accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
+    await Runners(redis).revise(INSTALLATION, accepted)
+    await asyncio.sleep(1.1)  # what is fresh for a second is no longer
+    assert await page() == ([1, 2, 3], 3, 1)
+    assert await page("healed=false") == ([1, 2], 2, 0)
+    assert await page("healed=true") == ([3], 1, 1)
+    assert await page("state=invalidated&healed=false") == ([], 0, 0)
+    document = (await http.get("/v1/orgs/acme/runners/3/health")).json()
+    assert (document["state"], document["healed"], document["replace"]) == ("invalidated", True, False)
+    assert document["since"] == "2027-01-15T07:59:00Z", "when it was confirmed"
 
 
 async def test_an_unchanged_fleet_is_a_304_even_when_it_is_older(http, times):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.fuse import Fuse, FuseReason, Position
-from ghapp.store.fuses import Fuses
+from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.tokens import Tokens
 from ghapp.work import Work
 from tests.web.conftest import INSTALLATION, NOW
@@ -61,6 +61,43 @@ async def test_a_resumption_of_one_pool_leaves_the_others(admin, redis):
         await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": pool})
     assert (await admin.post("/v1/orgs/acme/resume", json={"pool": "gpu"})).json()["ended"] == ["gpu"]
     assert await paused(admin) is True
+
+
+async def test_a_second_pause_is_a_409_that_names_the_first_which_holds(admin, redis):
+    await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
+    answer = await admin.post("/v1/orgs/acme/pause", json={"why": "another"})
+    assert answer.status_code == 409
+    assert all(each in answer.json()["detail"] for each in (named(admin), "a move", "2027-01-15T08:00:00Z"))
+    assert (await Fuses(redis).pauses(INSTALLATION))["*"].why == "a move"
+
+
+async def test_a_pause_that_is_sent_again_is_as_good_as_once(admin, redis, times):
+    for _ in range(2):
+        assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 204
+        times[0] += 5
+    assert (await Fuses(redis).pauses(INSTALLATION))["*"].at == NOW
+
+
+async def test_a_pool_that_is_none_is_not_resumed_and_nothing_is_looked_at(admin, asked):
+    answer = await admin.post("/v1/orgs/acme/resume", json={"pool": "linux-4vpcu"})
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "acme has no pool linux-4vpcu; it has linux-4vcpu"
+    assert asked == []
+
+
+async def test_a_pool_whose_last_runner_left_can_be_resumed_while_it_is_paused(admin, redis):
+    await Fuses(redis).pause(INSTALLATION, "gone", Pause("mona", "a move", NOW))
+    answer = await admin.post("/v1/orgs/acme/resume", json={"pool": "gone"})
+    assert (answer.status_code, answer.json()["ended"]) == (200, ["gone"])
+
+
+async def test_the_whole_installation_is_no_pool_of_that_name(admin, redis):
+    await Fuses(redis).save(INSTALLATION, "*", None, Fuse(Position.STOPPED, since=NOW - 60))
+    answer = await admin.post("/v1/orgs/acme/pause", json={"why": "x", "pool": "nope"})
+    assert answer.json()["detail"] == "acme has no pool nope; it has linux-4vcpu"
+    document = (await admin.get("/v1/orgs/acme/runners/1/health")).json()
+    assert document["fuse"] == "stopped", "it decides for every pool"
+    assert (await admin.post("/v1/orgs/acme/resume", json={"pool": "*"})).json()["proving"] == ["*"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ghapp.health.cluster.misfit import Because, Kind, Phantom
 from ghapp.health.evidence import Survey
 from ghapp.health.fuse import Fuse, Position
 from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.seen import granted, replaced
 from ghapp.settings import PoolSettings
 from ghapp.store.budget import Budget
 from ghapp.store.clusterside import ClusterSides
@@ -43,6 +44,7 @@ async def test_ready_tells_how_it_stands_with_each_installation(http, redis):
                 "lacks": [f"{name}: {level}" for name, level in NEEDED.items()],
                 "calls_left": 500,
                 "next_sweep_at": "2027-01-15T08:00:30Z",
+                "prevented_by": "PermissionMissing",
                 "failing_since": "2027-01-15T07:55:00Z",
                 "failure": "RateLimited",
             }
@@ -54,6 +56,22 @@ async def test_what_is_suspended_says_so(http, redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
     (row,) = (await http.get("/readyz")).json()["installations"]
     assert row["lacks"] == ["suspended"]
+
+
+async def test_an_installation_that_is_not_swept_says_why_and_when_the_next_attempt_is_due(http, redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
+    await Schedule(redis).discover_at(NOW + 45)
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert (row["prevented_by"], row["next_sweep_at"]) == ("InstallationSuspended", "2027-01-15T08:00:45Z")
+    _, values = await metrics(http)
+    assert values[("ghapp_next_sweep_timestamp_seconds", ("org", "acme"))] == NOW + 45
+
+
+async def test_an_installation_that_is_well_is_prevented_by_nothing(http, redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
+    await Schedule(redis).enrol(INSTALLATION, NOW + 30)
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert (row["prevented_by"], row["next_sweep_at"]) == (None, "2027-01-15T08:00:30Z")
 
 
 async def test_without_redis_it_is_alive_and_not_ready(http, away):
@@ -89,6 +107,22 @@ async def test_the_fleet_its_fuses_and_its_pauses_are_counted(http, redis):
     assert values[("ghapp_last_sweep_runners", acme)] == 2
     assert values[("ghapp_budget_left_calls", acme)] == 2500
     assert {family.type for family in families.values()} == {"gauge"}
+
+
+async def test_what_healed_is_counted_apart_from_what_is_lost_and_missed(http, redis):
+    accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
+    await Runners(redis).revise(INSTALLATION, accepted)
+    _, values = await metrics(http)
+    acme, pool = ("org", "acme"), ("pool", "linux-4vcpu")
+    assert values[("ghapp_runners_healed", acme, pool)] == 1
+    assert ("ghapp_runners", acme, pool, ("state", "invalidated")) not in values
+    assert sum(value for (name, *_), value in values.items() if name == "ghapp_runners") == 2
+
+
+async def test_the_fuse_of_the_whole_installation_is_told_as_such(http, redis):
+    await Fuses(redis).save(INSTALLATION, "*", None, Fuse(Position.PROVING, since=NOW))
+    _, values = await metrics(http)
+    assert values[("ghapp_fuse", ("org", "acme"), ("pool", "*"), ("position", "proving"))] == 1
 
 
 async def test_counters_of_all_processes_are_counters_with_help(http, redis):

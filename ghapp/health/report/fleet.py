@@ -7,16 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from ghapp.health.attempt import NextAttempt
 from ghapp.health.cluster.clusterside import Passing, Unseen
 from ghapp.health.cluster.hindrance import Hindrance
 from ghapp.health.cluster.misfit import Phantom
 from ghapp.health.cluster.obstacle import Because
+from ghapp.health.document import is_healed
 from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.fuse import Fuse, Position
+from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.plan import Mode
 from ghapp.health.pools import PoolRule, pool_of
-from ghapp.health.verdict import Limits, State, Verdict, judge
+from ghapp.health.verdict import Limits, Reason, State, Verdict, judge
 
 FOR_A_PERSON = frozenset(
     {
@@ -55,7 +57,7 @@ class Fleet:
         web_url: of GitHub's pages, for links; without a slash at its end.
         runners: everyone's evidence. Those that were never registered with the org are not of the fleet.
         survey: how the last looks went.
-        fuses: by pool; a pool that is not there has a closed one.
+        fuses: by pool, the installation's own among them; a pool that is not there has a closed one.
         pauses: by pool.
         org_pause: the whole org's.
         rules: the configured pools.
@@ -66,6 +68,8 @@ class Fleet:
         unseen: namespaces of its pools that nobody sees.
         hindrances: what keeps its cluster side from being seen, and why.
         leaks: what the reaper of stamped pods did, and what waits.
+        login: what GitHub calls it, where that is not `org`; else empty.
+        attempt: what prevents sweeps, and when the next attempt is due.
     """
 
     org: str
@@ -83,6 +87,17 @@ class Fleet:
     unseen: Sequence[Unseen] = ()
     hindrances: Sequence[Hindrance] = ()
     leaks: LeakStanding = field(default_factory=LeakStanding)
+    login: str = ""
+    attempt: NextAttempt = field(default_factory=NextAttempt)
+
+    @property
+    def whole_fuse(self) -> Fuse:
+        """The fuse over the whole installation."""
+        return self.fuses.get(WHOLE_INSTALLATION, Fuse())
+
+    def is_stale(self, now: float) -> bool:
+        """Whether the last complete list is so old that states turn to unknown, or there is none."""
+        return self.survey.swept_at is None or now - self.survey.swept_at > self.limits.stale_seconds
 
 
 class Member(NamedTuple):
@@ -94,7 +109,12 @@ class Member(NamedTuple):
     @property
     def lost(self) -> bool:
         """Gone, and its replacement not accepted yet."""
-        return self.verdict.state is State.INVALIDATED and self.evidence.replaced_at is None
+        return self.verdict.state is State.INVALIDATED and not self.healed
+
+    @property
+    def healed(self) -> bool:
+        """Lost, and no longer missed: its replacement was accepted."""
+        return is_healed(self.evidence, self.verdict)
 
     @property
     def stuck(self) -> bool:
@@ -105,7 +125,18 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool as it stands: its own pause or else the org's, and how many runners are in each state."""
+    """A pool as it stands.
+
+    Attributes:
+        name: its name.
+        members: its runners that are registered, or lost and still missed.
+        fuse: the one that decides for it: its own, or the installation's.
+        pause: its own, or else the org's.
+        mode: of `[remediation]`.
+        count: how many members are in each state.
+        healed: runners that were lost and have their replacement accepted; no members any more.
+        written_off: runners that were lost and that the pool does without; no members any more.
+    """
 
     name: str
     members: Sequence[Member]
@@ -113,6 +144,8 @@ class Pool:
     pause: Pause | None
     mode: Mode
     count: Counter[State]
+    healed: Sequence[Member] = ()
+    written_off: Sequence[Member] = ()
 
     @property
     def waits_for_a_person(self) -> bool:
@@ -133,23 +166,28 @@ class Pool:
 def by_pool(fleet: Fleet, now: float) -> list[Pool]:
     """Its pools by name: the configured ones, those of its runners, and those that something holds back."""
     members: dict[str, list[Member]] = {rule.name: [] for rule in fleet.rules}
-    for pool in (*fleet.pauses, *(name for name, fuse in fleet.fuses.items() if fuse.position is not Position.CLOSED)):
+    held = (name for name, fuse in fleet.fuses.items() if fuse.position is not Position.CLOSED)
+    for pool in {*fleet.pauses, *held} - {WHOLE_INSTALLATION}:
         members.setdefault(pool, [])
     for evidence in fleet.runners:
         if not evidence.registered:
             continue
         verdict = judge(evidence, fleet.survey, now, fleet.limits)
-        if verdict.state is not State.RETIRED:
+        if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED:
             pool = pool_of(evidence.labels, evidence.custom_labels, fleet.rules)
             members.setdefault(pool, []).append(Member(evidence, verdict))
-    return [
-        Pool(
-            name=name,
-            members=members[name],
-            fuse=fleet.fuses.get(name, Fuse()),
-            pause=fleet.pauses.get(name, fleet.org_pause),
-            mode=fleet.mode,
-            count=Counter(each.verdict.state for each in members[name]),
-        )
-        for name in sorted(members)
-    ]
+    return [_pool(fleet, name, members[name]) for name in sorted(members)]
+
+
+def _pool(fleet: Fleet, name: str, known: Sequence[Member]) -> Pool:
+    members = [each for each in known if not each.healed and each.verdict.state is not State.RETIRED]
+    return Pool(
+        name=name,
+        members=members,
+        fuse=fuse_of(fleet.fuses, name),
+        pause=fleet.pauses.get(name, fleet.org_pause),
+        mode=fleet.mode,
+        count=Counter(each.verdict.state for each in members),
+        healed=[each for each in known if each.healed],
+        written_off=[each for each in known if each.verdict.state is State.RETIRED],
+    )

@@ -37,7 +37,7 @@ class Action(NamedTuple):
 
 
 SWEEP = Action("Sweep now", "Look at every runner now", "sweep")
-RESUME = Action("Resume", "End pauses; stopped fuses prove anew", "resume")
+RESUME = Action("Resume", "Clear pauses, restart stopped fuses", "resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Report:
 
     Attributes:
         conclusion: None while it is in progress; buttons are shown on those alone that have one.
+        as_of: the beginning of `summary` that tells the time of the look; a later look that finds the same is no news.
     """
 
     title: str
@@ -53,11 +54,13 @@ class Report:
     text: str
     conclusion: Conclusion | None
     actions: tuple[Action, ...]
+    as_of: str = ""
 
     @property
     def digest(self) -> str:
-        """Differs when anything of it does."""
-        said = json.dumps([self.title, self.summary, self.text, self.conclusion, self.actions])
+        """Differs when anything of it does but `as_of`."""
+        summary = self.summary.removeprefix(self.as_of)
+        said = json.dumps([self.title, summary, self.text, self.conclusion, self.actions])
         return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 

@@ -1,0 +1,61 @@
+"""Connections: a command waits for one, and a reader's commands of one turn travel together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.exceptions import ConnectionError as RedisAway
+from redis.exceptions import ResponseError
+
+from ghapp.store.connect import MOST_CONNECTIONS, PipeliningRedis, connect
+
+
+async def test_more_commands_than_connections_are_all_answered(redis, redis_url):
+    client = connect(redis_url)
+    try:
+        answers = await asyncio.gather(*(client.incr("counted") for _ in range(20 * MOST_CONNECTIONS)))
+    finally:
+        await client.aclose()
+    assert sorted(answers) == list(range(1, 20 * MOST_CONNECTIONS + 1))
+
+
+@pytest.fixture
+def reader(redis):
+    return PipeliningRedis(redis)
+
+
+async def test_commands_of_one_turn_travel_together_and_each_has_its_own_answer(redis, reader):
+    await redis.mset({f"k{each}": each for each in range(300)})
+    before = (await redis.info("clients"))["connected_clients"]
+    answers = await asyncio.gather(*(reader.get(f"k{each}") for each in range(300)), reader.hgetall("nothing"))
+    assert answers == [*(str(each).encode() for each in range(300)), {}]
+    assert (await redis.info("clients"))["connected_clients"] <= before + 2
+
+
+async def test_a_command_that_is_refused_fails_alone(redis, reader):
+    await redis.set("text", "a")
+    refused, answered = await asyncio.gather(reader.hgetall("text"), reader.get("text"), return_exceptions=True)
+    assert isinstance(refused, ResponseError)
+    assert answered == b"a"
+
+
+async def test_a_script_is_loaded_where_redis_does_not_know_it(reader):
+    echo = reader.register_script("return ARGV[1]")
+    assert await asyncio.gather(echo(args=["a"]), echo(args=["b"])) == [b"a", b"b"]
+
+
+async def test_while_redis_is_away_each_command_fails():
+    client = connect("redis://127.0.0.1:1/0")
+    reader = PipeliningRedis(client)
+    found = await asyncio.gather(reader.get("a"), reader.get("b"), return_exceptions=True)
+    assert [type(each) for each in found] == [RedisAway, RedisAway]
+    await client.aclose()
+
+
+async def test_whoever_gives_up_waiting_takes_nothing_from_the_others(redis, reader):
+    await redis.set("a", "1")
+    impatient, patient = asyncio.create_task(reader.get("a")), asyncio.create_task(reader.get("a"))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert await patient == b"1"

@@ -1,0 +1,121 @@
+"""Many reads at once: one round trip for those of a request, and no connection for each of many requests."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ghapp.health.installation import NEEDED, Installation
+from ghapp.store import connect as connections
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from ghapp.web.status import ORGS_AT_ONCE
+from tests.web.conftest import INSTALLATION, NOW, Away, healthy
+
+HEALTH = "/v1/orgs/acme/runners/health"
+FIRST = 1001
+
+
+async def registered(redis, count):
+    known = [healthy(each, f"linux-{each}") for each in range(FIRST, FIRST + count)]
+    await Runners(redis).revise(INSTALLATION, {each.id: lambda _, each=each: each for each in known})
+    return [each.id for each in known], [each.name for each in known]
+
+
+async def calls(redis, command):
+    return (await redis.info("commandstats")).get(f"cmdstat_{command}", {"calls": 0})["calls"]
+
+
+async def test_a_thousand_runners_by_id_are_one_read_of_their_records(http, redis):
+    ids, _ = await registered(redis, 1000)
+    await http.get("/v1/orgs/acme/runners/1/health")  # what holds for the org is read apart
+    before = await calls(redis, "hmget")
+    answer = await http.post(HEALTH, json={"ids": ids})
+    assert answer.status_code == 200
+    assert [(each["runner_id"], each["state"]) for each in answer.json()["runners"]] == [
+        (each, "healthy") for each in ids
+    ]
+    assert await calls(redis, "hmget") - before == 1
+
+
+async def test_a_thousand_runners_by_name_are_one_read_of_names_and_one_of_records(http, redis):
+    _, names = await registered(redis, 1000)
+    before = await calls(redis, "hmget")
+    answer = await http.post(HEALTH, json={"names": names})
+    assert [each["name"] for each in answer.json()["runners"]] == names
+    assert await calls(redis, "hmget") - before == 2
+
+
+async def test_a_thousand_at_once_are_answered_and_one_more_is_refused(http, redis):
+    ids, names = await registered(redis, 500)
+    assert (await http.post(HEALTH, json={"ids": ids, "names": names})).status_code == 200
+    assert (await http.post(HEALTH, json={"ids": [*ids, 1], "names": names})).status_code == 400
+    assert (await http.post(HEALTH, json={"ids": list(range(1, 1002))})).status_code == 400
+
+
+async def test_what_is_asked_for_twice_is_answered_twice(http, redis):
+    answer = await http.post(HEALTH, json={"ids": [1, 1, 99], "names": ["a", "a"]})
+    assert [each["name"] for each in answer.json()["runners"]] == ["a", "a", None, "a", "a"]
+
+
+async def test_two_thousand_concurrent_reads_of_as_many_runners_are_all_answered(http, redis):
+    ids, _ = await registered(redis, 2000)
+    answers = await asyncio.gather(*(http.get(f"/v1/orgs/acme/runners/{each}/health") for each in ids))
+    assert {(each.status_code, each.json().get("state")) for each in answers} == {(200, "healthy")}
+    assert [each.json()["runner_id"] for each in answers] == ids
+    assert (await redis.info("clients"))["connected_clients"] <= connections.MOST_CONNECTIONS + 5
+
+
+async def test_a_slow_redis_is_not_called_away(http, redis, monkeypatch):
+    monkeypatch.setattr("ghapp.web.cache.LONGEST_SECONDS", 0.2)
+    await redis.client_pause(600, all=True)
+    answer = await http.get("/v1/orgs/acme/runners/1/health")
+    assert answer.status_code == 503
+    assert "no answer within" in answer.json()["detail"]
+    assert "away" not in answer.json()["detail"]
+
+
+async def test_many_known_runners_are_told_while_redis_is_away(http, away):
+    known = (await http.post(HEALTH, json={"ids": [1, 2]})).json()
+    await asyncio.sleep(1.1)  # what is fresh for a second is no longer
+    away.away = True
+    assert (await http.post(HEALTH, json={"ids": [1, 2]})).json() == known
+    answer = await http.post(HEALTH, json={"ids": [1, 2, 3]})
+    assert (answer.status_code, "away" in answer.json()["detail"]) == (503, True)
+
+
+class Counting(Away):
+    """Counts pipelines: each is a round trip."""
+
+    def __init__(self, redis):
+        super().__init__(redis)
+        self.trips = 0
+
+    def pipeline(self, *args, **kwargs):
+        self.trips += 1
+        return self.__getattr__("pipeline")(*args, **kwargs)
+
+
+@pytest.fixture
+async def away(away):
+    return Counting(away.redis)
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/metrics"])
+async def test_the_round_trips_grow_with_installations_by_the_chunk_and_not_by_each(http, away, redis, path):
+    async def trips(count):
+        await Installations(redis).replace_all(
+            [Installation(each, f"org{each}", each, NEEDED) for each in range(count)]
+        )
+        for each in range(count):
+            await Schedule(redis).enrol(each, NOW)
+        away.trips = 0
+        answer = await http.get(path)
+        assert (answer.status_code, "org0" in answer.text) == (200, True)
+        return away.trips
+
+    few, chunk, two_chunks = await trips(1), await trips(ORGS_AT_ONCE), await trips(ORGS_AT_ONCE + 1)
+    assert chunk <= few + 4, "a pipeline holds a few hundred commands"
+    assert two_chunks <= 2 * chunk
