@@ -6,7 +6,7 @@ from ghapp.github.checks import external_id
 from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
 from ghapp.health.installation import Installation
 from ghapp.health.posting import Head
-from ghapp.health.report import NAME, RESUME, SWEEP
+from ghapp.health.report import NAME, SWEEP, resumes_until
 from ghapp.log import logger
 from ghapp.work import ask_for_sweep
 from jobs.gate import begin_again
@@ -97,11 +97,12 @@ async def _say_again(house: House, installation: Installation) -> str:
 async def _press(house: House, installation: Installation, delivery: Delivery) -> str:
     by = delivery.sender.login if delivery.sender is not None else ""
     pressed = delivery.requested_action.identifier if delivery.requested_action is not None else ""
-    if pressed not in (SWEEP.identifier, RESUME.identifier):
+    until = resumes_until(pressed)
+    if pressed != SWEEP.identifier and until is None:
         return "ignored"
     log.info("button pressed", installation=installation.id, org=installation.org, button=pressed, by=by)
-    if pressed == RESUME.identifier:
-        await resume_installation(house, installation, by)
+    if until is not None:
+        await resume_installation(house, installation, by, until)
         return "resumed"
     ask_for_sweep(house.desk, installation.id)
     return "swept"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from ghapp.health.decision import Situation, by_pool, counts_for
 from ghapp.health.installation import Installation
 from ghapp.store.fuses import Resumption
@@ -11,13 +13,13 @@ from jobs.report import ask_for_report
 from jobs.tell import tell_turns
 
 
-async def resume_installation(house: House, installation: Installation, by: str) -> Resumption:
-    """End every pause of an org, and let its stopped fuses prove anew.
+async def resume_installation(house: House, installation: Installation, by: str, until: float = inf) -> Resumption:
+    """End the pauses of an org that were made by `until` (epoch seconds), and let fuses stopped by then prove anew.
 
     What is lost is looked at once more before it is acted on: a sweep comes first.
     """
     now, policy = house.clock(), house.settings.of(installation.org)
-    done = await house.fuses.resume(installation, None, by, now, policy.fuse)
+    done = await house.fuses.resume(installation, None, by, now, policy.fuse, until)
     runners, survey = await house.runners.all(installation.id), await house.runners.survey(installation.id)
     rules = house.settings.pools_of(installation.org)
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from redis.asyncio import Redis
@@ -98,7 +99,7 @@ class Fuses:
         return bool(await self._redis.hdel(keys.pauses(installation), pool))
 
     async def resume(
-        self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits
+        self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits, until: float = inf
     ) -> Resumption:
         """Let remediation go on: end pauses, and let stopped fuses prove anew.
 
@@ -108,15 +109,18 @@ class Fuses:
             by: who says so; it is logged, and recorded in each fuse.
             now: epoch seconds.
             limits: the org's `[fuse]` table.
+            until: what was paused or stopped later stays so.
         """
         ended = {
             name: pause
             for name, pause in (await self.pauses(installation.id)).items()
-            if pool in (None, name) and await self.unpause(installation.id, name)
+            if pool in (None, name) and pause.at <= until and await self.unpause(installation.id, name)
         }
         proving = {}
         for name, fuse in (await self.all(installation.id)).items():
             if pool not in (None, name) or fuse.position is not Position.STOPPED:
+                continue
+            if (fuse.stopped_at or fuse.since or 0.0) > until:
                 continue
             after = resume(fuse, now, limits, by)
             if await self.save(installation.id, name, fuse, after):  # else: somebody else was faster

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,17 @@ from ghapp.health.cluster.remains import Remains, RemainsKind
 from ghapp.health.document import timestamp
 from ghapp.health.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.health.fuse import Fuse, FuseReason, Position
-from ghapp.health.report import LONGEST, RESUME, SWEEP, Conclusion, Fleet, fuse_history, report_on
+from ghapp.health.report import (
+    LONGEST,
+    RESUME,
+    SWEEP,
+    Conclusion,
+    Fleet,
+    fuse_history,
+    report_on,
+    resume_of,
+    resumes_until,
+)
 from ghapp.health.verdict import HANG_SECONDS, Limits
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
@@ -160,18 +171,28 @@ def test_the_conclusion_tells_what_heals_by_itself_from_what_waits_for_a_person(
     [
         ({}, (SWEEP,)),
         ({"fuses": {"linux-4vcpu": proving()}}, (SWEEP,)),
-        ({"fuses": {"linux-4vcpu": STOPPED}}, (SWEEP, RESUME)),
-        ({"fuses": {WHOLE: STOPPED}}, (SWEEP, RESUME)),
+        ({"fuses": {"linux-4vcpu": STOPPED}}, (SWEEP, resume_of(NOW))),
+        ({"fuses": {WHOLE: STOPPED}}, (SWEEP, resume_of(NOW))),
+        ({"fuses": {WHOLE: replace(STOPPED, stopped_at=NOW + 0.5)}}, (SWEEP, resume_of(NOW + 1))),
         ({"fuses": {WHOLE: proving()}}, (SWEEP,)),
-        ({"pauses": {"linux-4vcpu": PAUSE}}, (SWEEP, RESUME)),
-        ({"org_pause": PAUSE, "runners": ()}, (SWEEP, RESUME)),
+        ({"pauses": {"linux-4vcpu": PAUSE}}, (SWEEP, resume_of(LONG_AGO))),
+        ({"pauses": {"linux-4vcpu": PAUSE}, "fuses": {WHOLE: STOPPED}}, (SWEEP, resume_of(NOW))),
+        ({"org_pause": PAUSE, "runners": ()}, (SWEEP, resume_of(LONG_AGO))),
     ],
 )
 def test_resume_is_offered_where_there_is_something_to_resume(changes, actions):
     assert report_on(fleet(**changes), NOW).actions == actions
 
 
-@pytest.mark.parametrize("action", [SWEEP, RESUME])
+@pytest.mark.parametrize(
+    ("identifier", "until"),
+    [("sweep", None), ("resume", inf), (f"resume-{NOW:.0f}", NOW), ("resume-soon", inf), ("resumed", None)],
+)
+def test_a_press_ends_what_was_shown_with_its_button(identifier, until):
+    assert resumes_until(identifier) == until
+
+
+@pytest.mark.parametrize("action", [SWEEP, RESUME, resume_of(NOW)])
 def test_a_button_is_as_short_as_github_wants_it(action):
     assert (len(action.label) <= 20, len(action.description) <= 40, len(action.identifier) <= 20) == (True, True, True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from dataclasses import replace
 
 import pytest
 from rq import Queue
@@ -243,11 +244,11 @@ async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_anew_u
         assert run["conclusion"] == "action_required"
         assert "fuse" in run["output"]["text"]
         assert "octocat" in run["output"]["summary"]
-        assert [action["identifier"] for action in run["actions"]] == ["sweep", "resume"]
+        _, resume = (action["identifier"] for action in run["actions"])
 
         it.listen()
         (check_run,) = check_runs(it)
-        it.sandbox.control.click("acme", check_run_id=check_run, identifier="resume")
+        it.sandbox.control.click("acme", check_run_id=check_run, identifier=resume)
         await it.receive()
         fuse = (await it.house.fuses.all(it.installation))[POOL]
         by = it.sandbox.world.sender["login"]
@@ -341,6 +342,24 @@ async def test_while_github_is_away_nothing_is_posted_and_then_it_is(story):
         counted = await it.house.counters.all()
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 1
     assert counted['ghapp_reports_total{org="acme",outcome="created"}'] == 1
+
+
+async def test_a_press_that_comes_late_ends_nothing_that_was_stopped_after_it_was_shown(story):
+    async with story(config=CONFIG) as it:
+        await sweep(it)
+        await it.house.fuses.pause(it.installation, POOL, Pause("octocat", "maintenance", it.clock()))
+        run = await reported(it)
+        _, resume = (action["identifier"] for action in run["actions"])
+        it.clock.pass_(2)
+        later = Pause("hubot", "an incident", it.clock())
+        await it.house.fuses.pause(it.installation, WHOLE_ORG, later)
+        await it.house.fuses.save(it.installation, "gpu", None, replace(STOPPED, stopped_at=it.clock()))
+        it.listen()
+        (check_run,) = check_runs(it)
+        it.sandbox.control.click("acme", check_run_id=check_run, identifier=resume)
+        await it.receive()
+        assert await it.house.fuses.pauses(it.installation) == {WHOLE_ORG: later}
+        assert (await it.house.fuses.all(it.installation))["gpu"].position is Position.STOPPED
 
 
 async def test_a_fuse_resumed_by_command_is_told_once_by_the_next_decision(story):

@@ -7,7 +7,30 @@ module a section, and `whole` puts them together.
 
 from ghapp.health.report.fleet import Fleet
 from ghapp.health.report.pools import fuse_history
-from ghapp.health.report.said import LONGEST, NAME, RESUME, SWEEP, Action, Conclusion, Report
+from ghapp.health.report.said import (
+    LONGEST,
+    NAME,
+    RESUME,
+    SWEEP,
+    Action,
+    Conclusion,
+    Report,
+    resume_of,
+    resumes_until,
+)
 from ghapp.health.report.whole import report_on
 
-__all__ = ["LONGEST", "NAME", "RESUME", "SWEEP", "Action", "Conclusion", "Fleet", "Report", "fuse_history", "report_on"]
+__all__ = [
+    "LONGEST",
+    "NAME",
+    "RESUME",
+    "SWEEP",
+    "Action",
+    "Conclusion",
+    "Fleet",
+    "Report",
+    "fuse_history",
+    "report_on",
+    "resume_of",
+    "resumes_until",
+]

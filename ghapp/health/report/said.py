@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil, inf
 from typing import NamedTuple
 
 from ghapp.health.document import timestamp
@@ -38,6 +39,25 @@ class Action(NamedTuple):
 
 SWEEP = Action("Sweep now", "Look at every runner now", "sweep")
 RESUME = Action("Resume", "Clear pauses, restart stopped fuses", "resume")
+
+
+def resume_of(stopped_at: float) -> Action:
+    """The button that ends what was paused or stopped by that time (epoch seconds), and nothing that came later.
+
+    GitHub may bring a press days late; by then the people who stopped something else have not been asked.
+    """
+    return RESUME._replace(identifier=f"{RESUME.identifier}-{ceil(stopped_at)}")
+
+
+def resumes_until(identifier: str) -> float | None:
+    """Up to when a pressed button ends pauses and stops; None for another button.
+
+    The version before posted it without a time: such a press ends all of them.
+    """
+    name, _, until = identifier.partition("-")
+    if name != RESUME.identifier:
+        return None
+    return float(until) if until.isdigit() else inf
 
 
 @dataclass(frozen=True, slots=True)

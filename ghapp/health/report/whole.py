@@ -10,7 +10,7 @@ from ghapp.health.report.clusterside import cluster_text
 from ghapp.health.report.fleet import Fleet, Pool, by_pool
 from ghapp.health.report.pools import as_of, summary_of
 from ghapp.health.report.runners import TOLD, healed_text, runners_text
-from ghapp.health.report.said import LONGEST, RESUME, SWEEP, Conclusion, Report
+from ghapp.health.report.said import LONGEST, SWEEP, Conclusion, Report, resume_of
 from ghapp.health.verdict import State
 
 
@@ -26,9 +26,16 @@ def report_on(fleet: Fleet, now: float) -> Report:
         summary=summary_of(fleet, pools, now, begin),
         text=_text(fleet, pools),
         conclusion=_conclusion(fleet, pools, now),
-        actions=(SWEEP, RESUME) if stoppable else (SWEEP,),
+        actions=(SWEEP, resume_of(_stopped_at(fleet, pools))) if stoppable else (SWEEP,),
         as_of=begin,
     )
+
+
+def _stopped_at(fleet: Fleet, pools: Sequence[Pool]) -> float:
+    """When the last of what is paused or stopped was."""
+    fuses = [each for each in (fleet.whole_fuse, *(pool.fuse for pool in pools)) if each.position is Position.STOPPED]
+    pauses = [each for each in (fleet.org_pause, *(pool.pause for pool in pools)) if each is not None]
+    return max((*(each.stopped_at or each.since or 0.0 for each in fuses), *(each.at for each in pauses)), default=0.0)
 
 
 def _positions(fleet: Fleet, pools: Sequence[Pool]) -> set[Position]:
