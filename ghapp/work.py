@@ -87,8 +87,9 @@ def next_order(queues: Sequence[str], served: str) -> list[str]:
         queues: the names in the order of the last look.
         served: the one that was served.
     """
+    urgent = [name for name in queues if name == URGENT]
     others = [name for name in queues if name not in (URGENT, served)]
-    return [*others, URGENT] if served == URGENT else [URGENT, *others, served]
+    return [*others, *urgent] if served == URGENT else [*urgent, *others, served]
 
 
 def ask(

@@ -48,8 +48,8 @@ def die_at(step: str, work: str) -> None:
     method: Callable[..., Any] = getattr(module.FastRecoveryWorker, name)
 
     def dying(self: Any, *args: Any, **options: Any) -> Any:
-        job = args[0] if args and hasattr(args[0], "func_name") else None
-        is_ours = str(getattr(job, "func_name", "")).endswith(work) or name == "reorder_queues"
+        job = options.get("job", args[0] if args else None)
+        is_ours = name == "reorder_queues" or getattr(job, "func_name", "") == work
         if is_ours and when == "before":
             kill(self)
         answer = method(self, *args, **options)

@@ -47,9 +47,11 @@ def watched_queues(redis_url):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    yield twice
-    done.set()
-    watcher.join()
+    try:
+        yield twice
+    finally:
+        done.set()
+        watcher.join()
 
 
 def begins(roles):
