@@ -6,19 +6,24 @@ Everything travels as JSON: pickle would be code execution for whoever can write
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from enum import StrEnum
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ghapp.queue import transitions
 
 if TYPE_CHECKING:
     from redis import Redis
     from rq import Queue
 
-QUEUES = ("urgent", "inbox", "sweep", "report")
-"""In the order in which a worker serves them: what heals, what was told, what looks, and then what is said of it."""
+URGENT = "urgent"
+QUEUES = (URGENT, "inbox", "sweep", "report")
+"""What heals, deliveries, sweeps, and what is published of them; `next_order` says how they take turns."""
 
 FAILURE_TTL_SECONDS = 3600
+MOST_PROMOTED = 1000
+"""For each queue and tick."""
 
 
 class Work(StrEnum):
@@ -27,6 +32,8 @@ class Work(StrEnum):
     CONFIRM = "jobs.confirm.confirm"
     REMEDIATE = "jobs.remediate.remediate"
     NOTIFY = "jobs.notify.notify"
+    """Only the previous version enqueues it; events are delivered by the clock."""
+
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
     SWEEP = "jobs.sweep.sweep"
@@ -61,57 +68,63 @@ TIMEOUT_SECONDS = 100
 BACKOFF_SECONDS = (1, 5, 15, 60, 300, 900, 3600)
 AT_ONCE = (0, 0)
 
-_CLEAR_FAILED = """
-if redis.call('HGET', KEYS[1], 'status') == 'failed' then
-    redis.call('DEL', KEYS[1])
-    redis.call('ZREM', KEYS[2], ARGV[1])
-end
-"""
+ASKED_AGAIN = frozenset({Work.REMEDIATE, Work.CONFIRM, Work.INBOX})
+"""Sweeps and the clock enqueue these again. One that waited out a long backoff would keep its key, and block them."""
+
+BRIEF_BACKOFF_SECONDS = (1, 5)
+
+DEFAULT_KEYS = {Work.INBOX: "inbox"}
+"""Work of which one at a time is enough: the keys under which it is enqueued when no key is given."""
+
+
+def next_order(queues: Sequence[str], served: str) -> list[str]:
+    """In which order a worker looks at its queues after it has served one of them.
+
+    `urgent` has every second turn; the other queues share the rest, the one that was served longest ago first. So no
+    queue waits for more than five jobs of other queues, whatever comes, and an idle queue takes no turn.
+
+    Args:
+        queues: the names in the order of the last look.
+        served: the one that was served.
+    """
+    urgent = [name for name in queues if name == URGENT]
+    others = [name for name in queues if name not in (URGENT, served)]
+    return [*others, *urgent] if served == URGENT else [*urgent, *others, served]
 
 
 def ask(
     redis: Redis, work: Work, *args: int | str, key: str | None = None, after_seconds: float = 0.0, retry: bool = True
 ) -> bool:
-    """Ask for work to be done by some worker, now or later.
+    """Enqueue a job, now or later.
 
     Args:
         redis: a synchronous client; a call takes about half a millisecond.
         work: what is to be done.
         args: primitives, all that travels.
-        key: at most one such work waits or runs under this key ([A-Za-z0-9_-]); None for any number.
+        key: at most one such job waits or runs under this key ([A-Za-z0-9_-]); None for any number, but for the work
+            in `DEFAULT_KEYS`.
         after_seconds: not before then; the clock puts it in its queue.
-        retry: whether it is tried again until it succeeds, with backoff. Without it another worker tries at once,
-            for its own may have died, and then it is left to whoever asks next.
+        retry: whether it is retried with backoff until it succeeds. Without it it is retried twice at once, because its
+            worker may have been killed, and then it fails; whoever enqueued it does so again.
 
     Returns:
-        False when there already is one under that key.
+        False when a job waits, is scheduled or runs under that key.
     """
     from rq import Retry
-    from rq.exceptions import DuplicateJobError
 
-    desk, waits = _queue(redis, QUEUE_OF[work]), BACKOFF_SECONDS if retry else AT_ONCE
-    if key is not None:
-        _clear_failed(redis, desk, key)
-    job = desk.create_job(
+    queue, key = _queue(redis, QUEUE_OF[work]), key or DEFAULT_KEYS.get(work)
+    waits = (BRIEF_BACKOFF_SECONDS if work in ASKED_AGAIN else BACKOFF_SECONDS) if retry else AT_ONCE
+    job = queue.create_job(
         work.value,
         args=args,
         job_id=key,
         timeout=TIMEOUT_SECONDS,
-        result_ttl=0,  # a finished job must not block its key
+        result_ttl=0,
         failure_ttl=FAILURE_TTL_SECONDS,
         retry=Retry(max=len(waits), interval=list(waits)),
     )
-    try:
-        if after_seconds > 0:  # not `enqueue_at`: that one takes `unique` and does not heed it
-            due = datetime.fromtimestamp(
-                ceil(time.time() + after_seconds), UTC
-            )  # RQ cuts to whole seconds: never too early
-            desk.schedule_job(job, due, unique=key is not None)
-        else:
-            desk.enqueue_job(job, unique=key is not None)
-    except DuplicateJobError:
-        return False
-    return True
+    due = ceil(time.time() + after_seconds) if after_seconds > 0 else None
+    return transitions.enqueue(redis, job, queue.name, due)
 
 
 def ask_for_sweep(redis: Redis, installation: int) -> bool:
@@ -155,46 +168,15 @@ def load(redis: Redis) -> Load:
 
 
 def promote_due(redis: Redis, now: float) -> int:
-    """Put work whose time has come into its queue; how many.
+    """Put the jobs whose time has come into their queues; how many.
 
-    For the clock: RQ's own scheduler takes a minute to notice that another one died. It moves in one transaction:
-    a job that is in neither place would keep its key for ever.
+    For the clock: RQ's own scheduler takes a minute to notice that another one was killed.
     """
-    from redis import WatchError
-    from rq.exceptions import NoSuchJobError
-    from rq.job import Job
-    from rq.registry import ScheduledJobRegistry
-    from rq.serializers import JSONSerializer
-
     promoted = 0
     for name in QUEUES:
-        desk = _queue(redis, name)
-        registry = ScheduledJobRegistry(queue=desk)  # type: ignore[no-untyped-call]
-        for job_id in registry.get_jobs_to_schedule(int(now)):
-            try:
-                with redis.pipeline() as pipe:
-                    pipe.watch(registry.key, Job.key_for(job_id))  # type: ignore[no-untyped-call]
-                    job = Job.fetch(job_id, connection=redis, serializer=JSONSerializer)
-                    if pipe.zscore(registry.key, job_id) is None:
-                        continue  # another clock was faster
-                    pipe.multi()
-                    pipe.zrem(registry.key, job_id)
-                    desk._enqueue_job(job, pipeline=pipe)  # noqa: SLF001 - what RQ's scheduler calls
-                    pipe.execute()
-            except WatchError:  # somebody else moved something; the next tick looks again
-                continue
-            except NoSuchJobError:
-                redis.zrem(registry.key, job_id)
-                continue
-            promoted += 1
+        rows: Any = redis.zrangebyscore(transitions.scheduled_key(name), "-inf", now, start=0, num=MOST_PROMOTED)
+        promoted += sum(transitions.promote(redis, name, row.decode(), now) for row in rows)
     return promoted
-
-
-def _clear_failed(redis: Redis, desk: Queue, key: str) -> None:
-    """A failed job neither waits nor runs; RQ would let it block its key until `failure_ttl` is over."""
-    from rq.job import Job
-
-    redis.eval(_CLEAR_FAILED, 2, Job.key_for(key), desk.failed_job_registry.key, key)
 
 
 def _queue(redis: Redis, name: str) -> Queue:

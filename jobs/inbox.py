@@ -25,12 +25,10 @@ from jobs.installations import installation_changed
 log = logger(__name__)
 
 MOST = 500
-AGAIN_SECONDS = 1.0
-LINGER_MILLISECONDS = 200
-"""How long a drain waits for stragglers, so that a steady stream does not begin a job for each."""
+"""Deliveries that take effect together."""
 
-LONGEST_SECONDS = 30.0
-"""After this a drain leaves the rest to another: a stream that never rests must not outlast the life of a job."""
+LONGEST_SECONDS = 2.0
+"""After this a drain leaves the rest to the next one: other queues may have only this worker."""
 
 
 async def drain() -> None:
@@ -40,21 +38,20 @@ async def drain() -> None:
 
 
 async def drain_inbox(house: House) -> int:
-    """Take entries until none is left; how many had an effect.
+    """Take entries until few are left, or for `LONGEST_SECONDS`; how many had an effect.
 
-    One drain at a time. An entry goes when its effects are stored. All effects are folds over times, so that an entry
-    taken twice, or after a later one, changes nothing.
+    One drain at a time. What it leaves, and what comes too late for it, is for the next one: the web role asks for one
+    as deliveries come, and the clock every second while any wait. So a steady stream costs a short job or two a second.
+    An entry goes when its effects are stored. All effects are folds over times, so that an entry taken twice, or after
+    a later one, changes nothing.
     """
     async with house.claims.hold("inbox", "drain") as mine:
-        if not mine:  # whatever came too late for the one that drains now
-            house.ask(Work.INBOX, key="inbox-again", after_seconds=AGAIN_SECONDS)
+        if not mine:  # of the previous version, or of a worker that was killed a moment ago
             return 0
-        await house.inbox.begin_drain()
-        drained, began = 0, time.monotonic()
-        while entries := await house.inbox.take(MOST, LINGER_MILLISECONDS):
+        drained, ends = 0, time.monotonic() + LONGEST_SECONDS
+        while entries := await house.inbox.take(MOST):
             drained += await _drained(house, entries)
-            if time.monotonic() - began >= LONGEST_SECONDS:
-                house.ask(Work.INBOX, after_seconds=AGAIN_SECONDS)  # without a key: it may be the one that runs
+            if len(entries) < MOST or time.monotonic() >= ends:
                 break
     if drained:
         log.debug("drained", deliveries=drained)

@@ -1,4 +1,7 @@
-"""The clock: gives due sweeps and other due work to the workers. Two may run; each slot goes to one of them."""
+"""The clock: enqueues due sweeps and other periodic jobs, and delivers events beside that.
+
+Two may run: each slot goes to one of them, and one of them delivers.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -19,9 +22,9 @@ from ghapp.health.installation import Installation
 from ghapp.health.posting import repository_of
 from ghapp.health.rollout.rounds import open_rounds, superseded
 from ghapp.log import logger
+from ghapp.queue.transitions import Enqueued
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.events import Events
 from ghapp.store.gates import Gates
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.inbox import Inbox
@@ -29,7 +32,8 @@ from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
 from ghapp.store.shards import Shards
 from ghapp.work import Work
-from jobs.forsaken import forsaken, take_up
+from jobs import lost_jobs
+from jobs.deliver_event import EventDelivery
 
 log = logger(__name__)
 
@@ -38,8 +42,11 @@ PUT_OFF_SECONDS = 20.0
 """A sweep that was given out and says nothing more is given out again after this; a good one sets its own date."""
 
 DISCOVER_SECONDS = 300.0
+DRAIN_SECONDS = 1.0
+"""How often a drain is asked for while deliveries wait. One that ended with some left, or missed the last, is followed
+by another within this time; until then the worker is free for other queues."""
+
 NEGLECTED_SECONDS = 5.0
-UNSENT_SECONDS = 60.0
 REPORT_SECONDS = 10.0
 """How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
 
@@ -66,11 +73,25 @@ async def keep_time(settings: Settings) -> None:
     clock = Clock(settings)
     try:
         await clock.begin()
-        while not stopped.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), await clock.tick())
+        async with _delivering(settings):
+            while not stopped.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), await clock.tick())
     finally:
         await clock.close()
+
+
+@asynccontextmanager
+async def _delivering(settings: Settings) -> AsyncIterator[None]:
+    """Events are delivered while the block runs."""
+    redis = connect(str(settings.redis_url))
+    delivery = asyncio.create_task(EventDelivery(settings, redis).run())
+    try:
+        yield
+    finally:
+        delivery.cancel()
+        await asyncio.gather(delivery, return_exceptions=True)
+        await redis.aclose()
 
 
 class Clock:
@@ -82,24 +103,23 @@ class Clock:
         self._settings = settings
         self._redis, self._desk = connect(settings.redis_url), connect_sync(settings.redis_url)
         self._schedule, self._installations = Schedule(self._redis), Installations(self._redis)
-        self._inbox, self._events = Inbox(self._redis), Events(self._redis)
+        self._inbox = Inbox(self._redis)
         self._heartbeats, self._name = Heartbeats(self._redis), f"{socket.gethostname()}-{os.getpid()}"
         self._chores: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
             (NEGLECTED_SECONDS, self._beat),
-            (NEGLECTED_SECONDS, self._drain),
-            (NEGLECTED_SECONDS, self._take_up),
+            (DRAIN_SECONDS, self._drain),
+            (NEGLECTED_SECONDS, self._requeue_lost),
             (REPORT_SECONDS, self._report),
             (ACTIVE_SECONDS, self._ask_shards),
             *([(GATE_SECONDS, self._gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
-            (UNSENT_SECONDS, self._notify),
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
             (DISCOVER_SECONDS, self._discover),
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
         self._due = [0.0] * len(self._chores)
-        self._missed: set[str] = set()
+        self._missed: set[Enqueued] = set()
 
     async def begin(self) -> None:
         """Raises: RedisError: at the start, a Redis that is not there is a mistake, and said at once."""
@@ -114,7 +134,7 @@ class Clock:
                     await chore()
                     self._due[number] = now + every
         except (RedisError, OSError) as error:
-            log.warning("clock waits for Redis", why=str(error))
+            log.warning("Redis unavailable, retrying", why=str(error))
             return WAIT_SECONDS
         return TICK_SECONDS
 
@@ -134,17 +154,16 @@ class Clock:
         await self._heartbeats.beat("clock", self._name, time.time())
 
     async def _drain(self) -> None:
-        """Deliveries that nobody was asked to drain, or whose drain died."""
         if await self._inbox.lag():
-            work.ask(self._desk, Work.INBOX, key="inbox-neglected", retry=False)
+            work.ask(self._desk, Work.INBOX, retry=False)
 
-    async def _take_up(self) -> None:
-        """Work whose worker was killed in the moment in which it took it: what is missed twice has nobody."""
-        missed = forsaken(self._desk)
-        for job_id in sorted(missed & self._missed):
-            if take_up(self._desk, job_id):
-                log.warning("work was forsaken", job=job_id)
-        self._missed = missed
+    async def _requeue_lost(self) -> None:
+        """Jobs whose worker was killed between two steps: lost is what is found twice."""
+        found = lost_jobs.find(self._desk)
+        for lost in sorted(found & self._missed):
+            if lost_jobs.requeue(self._desk, lost):
+                log.warning("lost job requeued", job=lost.job_id)
+        self._missed = found
 
     async def _report(self) -> None:
         for installation in await reporting(self._settings, self._installations):
@@ -160,11 +179,6 @@ class Clock:
         for each in await self._installations.all():
             if not each.suspended and await is_waited_for(self._settings, self._redis, each, time.time()):
                 work.ask_for_gates(self._desk, each.id)
-
-    async def _notify(self) -> None:
-        """Events whose job was lost; one that waits keeps its key."""
-        for event_id in await self._events.unsent():
-            work.ask(self._desk, Work.NOTIFY, event_id, key=f"notify-{event_id}")
 
     async def _reap(self) -> None:
         """Only where an org's pools say where their pods are, and its reaper is not switched off."""

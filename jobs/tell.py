@@ -19,9 +19,8 @@ from ghapp.health.pools import pool_of
 from ghapp.health.verdict import judge
 from ghapp.log import logger
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.work import Work
+from jobs.deliver_event import REPLACE
 from jobs.house import House
-from jobs.notify import REPLACE
 
 log = logger(__name__)
 
@@ -177,7 +176,4 @@ async def _append(
     }
     rule = next((each for each in house.settings.pools_of(installation.org) if each.name == pool), None)
     has_url = rule is not None and rule.url is not None and rule.secret_env is not None
-    fresh = await house.events.append(installation.id, event, pool if has_url else None)
-    if has_url and fresh:
-        house.ask(Work.NOTIFY, event_id, key=f"notify-{event_id}")
-    return fresh
+    return await house.events.append(installation.id, event, pool if has_url else None)

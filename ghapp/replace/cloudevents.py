@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import httpx
@@ -11,12 +12,20 @@ from ghapp.errors import ReplacerUnavailableError
 from ghapp.trust import trusted
 
 TIMEOUT_SECONDS = 10.0
+"""For a whole request, however slowly the controller answers."""
 
 
-async def post(url: str, secret: str, event_id: str, event: bytes, now: float) -> None:
+def open_client() -> httpx.AsyncClient:
+    """A client for any number of controllers: it opens as many connections as requests are sent at once."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    return httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=trusted(), limits=limits)
+
+
+async def post(client: httpx.AsyncClient, url: str, secret: str, event_id: str, event: bytes, now: float) -> None:
     """Post one event; the same `event_id` each time, so that the receiver can tell a repetition.
 
     Args:
+        client: of `open_client`.
         url: of the controller.
         secret: Standard Webhooks', `whsec_…`.
         event_id: becomes `webhook-id`.
@@ -34,9 +43,9 @@ async def post(url: str, secret: str, event_id: str, event: bytes, now: float) -
         "webhook-signature": Webhook(secret).sign(event_id, at, event.decode()),
     }
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=trusted()) as client:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             answer = await client.post(url, content=event, headers=headers)
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, TimeoutError) as error:
         raise ReplacerUnavailableError(f"the controller at {url} did not answer ({type(error).__name__})") from None
     if not answer.is_success:
         raise ReplacerUnavailableError(f"the controller at {url} answered {answer.status_code}")

@@ -22,8 +22,8 @@ HOUR = 3600
 SEEN_SECONDS = 3 * 24 * HOUR
 """GitHub keeps deliveries for three days; nothing older can be sent again."""
 
-ASKED_MILLISECONDS = 1000
-"""At most one drain a second is asked for; one that died is forgotten by then."""
+ASKED_MILLISECONDS = 500
+"""How long no other drain is asked for. What comes when that drain is over already waits for the clock to ask."""
 
 MOST_AT_ONCE = 500
 """Deliveries a write: a few hundred kilobytes, and a few milliseconds of Redis' one thread."""
@@ -88,7 +88,7 @@ class Inbox:
     """The stream of deliveries."""
 
     def __init__(self, redis: Redis, ask_for_drain: Ask | None = None) -> None:
-        """`ask_for_drain` is called, at most once a second, after something was kept."""
+        """`ask_for_drain` is called, at most twice a second, after something was kept."""
         self._redis = redis
         self._ask = ask_for_drain
         self._keep: Any = redis.register_script(_KEEP)
@@ -108,10 +108,9 @@ class Inbox:
             self._writer = asyncio.create_task(self._write())
         await kept
 
-    async def take(self, most: int, block_milliseconds: int = 0) -> list[Entry]:
-        """The oldest entries that are not done; only one may drain at a time. Waits for the first, if asked to."""
-        read: Any = await self._redis.xread({keys.INBOX: "0-0"}, count=most, block=block_milliseconds or None)
-        rows = [row for _, stream in read or [] for row in stream]
+    async def take(self, most: int) -> list[Entry]:
+        """The oldest entries that are not done; only one may drain at a time."""
+        rows: Any = await self._redis.xrange(keys.INBOX, count=most)
         return [Entry(entry_id, row[b"g"].decode(), row[b"e"].decode(), row[b"f"]) for entry_id, row in rows]
 
     async def unseen(self, entries: Sequence[Entry], now: float) -> list[Entry]:
@@ -188,10 +187,6 @@ class Inbox:
     async def replay(self, letter: DeadLetter) -> bool:
         """Put a dead letter back into the stream; False when somebody else did."""
         return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX], args=[letter.id]))
-
-    async def begin_drain(self) -> None:
-        """Whatever is kept from now on is for another drain to be asked for."""
-        await self._redis.delete(keys.INBOX_ASKED)
 
     async def lag(self) -> int:
         """How many deliveries wait."""

@@ -19,7 +19,7 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import deliveries, healing, reads, sweeps
+from tests.bench import deliveries, healing, reads, steady, sweeps
 from tests.bench.figure import Figure
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -27,6 +27,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "reads": reads.measure_reads,
     "sweep": sweeps.measure,
     "healing": healing.measure,
+    "steady": steady.measure,
     "start": reads.measure_start,
 }
 WIDTH = 150

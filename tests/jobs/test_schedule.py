@@ -15,7 +15,6 @@ from ghapp.embedded import embedded_redis
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.events import Events
 from ghapp.store.heartbeats import SILENT_SECONDS, Heartbeats
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
@@ -89,12 +88,11 @@ def was_asked(desk, key):
 
 @pytest.mark.parametrize(
     ("key", "every"),
-    [("inbox-neglected", 5), ("report-7", 10), ("redeliver", 45), ("notify-lost", 60), ("installations", 300)],
+    [("inbox", 1), ("report-7", 10), ("redeliver", 45), ("installations", 300)],
 )
 async def test_a_chore_is_done_at_once_and_then_at_its_interval(clock, redis, desk, time, key, every):
     await Installations(redis).put(ACME)
     await Inbox(redis).keep("a-guid", "ping", b"{}")
-    await Events(redis).append(ACME.id, {"id": "lost", "type": "ghapp.runner.replace.v1"}, "linux")
     assert await clock.tick() == TICK_SECONDS
     assert was_asked(desk, key)
     time.pass_(every - TICK_SECONDS)
@@ -135,9 +133,7 @@ async def test_leaks_are_not_looked_for_where_that_is_switched_off(redis_url, re
 
 async def test_nothing_is_asked_for_that_nobody_needs(clock, desk):
     await clock.tick()
-    assert [
-        key for key in ("inbox-neglected", "report-7", "notify-lost", "sweep-7", "reap-7") if was_asked(desk, key)
-    ] == []
+    assert [key for key in ("inbox", "report-7", "sweep-7", "reap-7") if was_asked(desk, key)] == []
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0], ids=["back", "ahead"])

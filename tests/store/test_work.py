@@ -9,13 +9,24 @@ from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 
 import pytest
-from rq import Queue, SimpleWorker
+from rq import Queue
 from rq.job import Job
 from rq.registry import ScheduledJobRegistry
 from rq.serializers import JSONSerializer
 
 from ghapp.store.connect import connect_sync
-from ghapp.work import BACKOFF_SECONDS, QUEUE_OF, QUEUES, TIMEOUT_SECONDS, Work, ask, promote_due
+from ghapp.work import (
+    ASKED_AGAIN,
+    BACKOFF_SECONDS,
+    QUEUE_OF,
+    QUEUES,
+    TIMEOUT_SECONDS,
+    Work,
+    ask,
+    next_order,
+    promote_due,
+)
+from jobs.worker import FastRecoveryWorker
 
 
 @pytest.fixture
@@ -44,11 +55,33 @@ def test_every_work_has_a_queue_that_workers_serve():
 
 
 def test_work_travels_as_json_with_its_time_out_and_backoff(desk):
-    assert ask(desk, Work.REMEDIATE, 7, 1, key="remediate-7-1") is True
-    (job,) = queue(desk, "urgent").jobs
-    assert json.loads(zlib.decompress(desk.hget(job.key, "data"))) == ["jobs.remediate.remediate", None, [7, 1], {}]
+    assert ask(desk, Work.POST_MORTEM, 7, "a", key="post-mortem-a") is True
+    (job,) = queue(desk, "report").jobs
+    called = ["jobs.postmortem.post_mortem", None, [7, "a"], {}]
+    assert json.loads(zlib.decompress(desk.hget(job.key, "data"))) == called
     assert (job.timeout, job.result_ttl, job.retries_left) == (TIMEOUT_SECONDS, 0, len(BACKOFF_SECONDS))
     assert job.retry_intervals == list(BACKOFF_SECONDS)
+
+
+@pytest.mark.parametrize("work", sorted(ASKED_AGAIN))
+def test_work_that_sweeps_ask_for_again_is_given_up_within_seconds(desk, work):
+    ask(desk, work, 7, 1, key="some-key")
+    (job,) = queue(desk, QUEUE_OF[work]).jobs
+    assert sum(job.retry_intervals) <= 10
+
+
+def test_a_remediation_that_fails_frees_its_key_within_seconds(desk, monkeypatch):
+    monkeypatch.setattr("jobs.remediate.remediate", fails)
+    ask(desk, Work.REMEDIATE, 7, 1, key="remediate-7-1")
+    served, waited = queue(desk, "urgent"), 0.0
+    while not ask(desk, Work.REMEDIATE, 7, 1, key="remediate-7-1"):
+        due = due_at(desk, "remediate-7-1")
+        if due is not None:
+            waited += max(0.0, due - time.time())
+            desk.zadd(ScheduledJobRegistry(queue=served).key, {"remediate-7-1": time.time()})
+            promote_due(desk, time.time())
+        work_off(desk, [served])
+    assert waited <= 10
 
 
 def test_work_that_somebody_will_ask_for_again_is_tried_at_once_or_not_at_all(desk):
@@ -63,8 +96,13 @@ def test_work_of_one_key_waits_once_and_other_keys_wait_beside_it(desk):
 
 
 def test_work_without_a_key_waits_any_number_of_times(desk):
-    assert [ask(desk, Work.INBOX) for _ in range(3)] == [True] * 3
-    assert len(queue(desk, "inbox").job_ids) == 3
+    assert [ask(desk, Work.INSTALLATIONS) for _ in range(3)] == [True] * 3
+    assert len(queue(desk, "sweep").job_ids) == 3
+
+
+def test_one_drain_waits_at_a_time_whoever_asks(desk):
+    assert [ask(desk, Work.INBOX) for _ in range(3)] == [True, False, False]
+    assert queue(desk, "inbox").job_ids == ["inbox"]
 
 
 def test_delayed_work_of_one_key_waits_once_and_keeps_its_first_date(desk):
@@ -110,21 +148,6 @@ def test_two_clocks_promote_each_once(desk, redis_url):
     assert sorted(queue(desk, "urgent").job_ids) == sorted(f"confirm-{each}" for each in range(50))
 
 
-def test_a_clock_that_dies_while_it_promotes_leaves_the_work_to_the_next(desk, monkeypatch):
-    ask(desk, Work.CONFIRM, 7, key="confirm-7", after_seconds=1)
-    later = time.time() + 60
-
-    def dies(*_args, **_options):
-        raise SystemExit
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Queue, "_enqueue_job", dies)
-        with pytest.raises(SystemExit):
-            promote_due(desk, later)
-    assert promote_due(desk, later) == 1
-    assert queue(desk, "urgent").job_ids == ["confirm-7"]
-
-
 def test_delayed_work_whose_job_is_gone_is_struck(desk):
     ask(desk, Work.CONFIRM, 7, key="confirm-7", after_seconds=1)
     desk.delete(Job.key_for("confirm-7"))
@@ -140,13 +163,42 @@ async def succeeds(*_):
     return None
 
 
+def work_off(desk, queues):
+    """Our worker runs what is in the queues now."""
+    FastRecoveryWorker(queues, connection=desk, serializer=JSONSerializer).work(burst=True, logging_level="CRITICAL")
+
+
 @pytest.mark.parametrize("outcome", [fails, succeeds])
 def test_work_that_is_over_does_not_block_its_key(desk, monkeypatch, outcome):
     monkeypatch.setattr("jobs.sweep.sweep", outcome)
     ask(desk, Work.SWEEP, 7, key="sweep-7", retry=False)
     served = queue(desk, "sweep")
-    SimpleWorker([served], connection=desk, serializer=JSONSerializer).work(burst=True, logging_level="CRITICAL")
+    work_off(desk, [served])
     assert served.failed_job_registry.get_job_ids() == (["sweep-7"] if outcome is fails else [])
     assert ask(desk, Work.SWEEP, 7, key="sweep-7", retry=False) is True
     assert served.job_ids == ["sweep-7"]
     assert served.failed_job_registry.get_job_ids() == []
+
+
+@pytest.mark.parametrize("busy", QUEUES)
+def test_a_queue_that_never_empties_leaves_every_other_its_turn(busy):
+    """Each of the others gets a job in between; `busy` is served whenever it is looked at first."""
+    for other in set(QUEUES) - {busy}:
+        order, served = list(QUEUES), []
+        for _ in range(12):
+            served.append(next(name for name in order if name in (busy, other)))
+            order = next_order(order, served[-1])
+        assert served.count(other) >= 3, (busy, other)
+
+
+def test_when_all_queues_are_full_urgent_work_has_every_second_turn_and_the_others_take_turns():
+    order, served = list(QUEUES), []
+    for _ in range(12):
+        served.append(order[0])
+        order = next_order(order, order[0])
+    assert served == ["urgent", "inbox", "urgent", "sweep", "urgent", "report"] * 2
+
+
+def test_what_heals_goes_first_after_any_other_work():
+    for served in set(QUEUES) - {"urgent"}:
+        assert next_order(QUEUES, served)[0] == "urgent"

@@ -22,12 +22,11 @@ from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import budget
-from jobs import inbox
 from jobs.confirm import confirm_installation
+from jobs.deliver_event import EventDelivery
 from jobs.house import House, open_house
 from jobs.inbox import drain_inbox
 from jobs.installations import discover_installations
-from jobs.notify import notify_pool
 from jobs.remediate import remediate_runner
 from jobs.sweep import SweepAccount, sweep_installation
 from tests.sandbox.receivers import Received, Receiver
@@ -87,7 +86,7 @@ class Story:
                 await remediate_runner(self.house, self.installation, each.id)
         for event_id in await self.house.events.unsent():
             with suppress(ReplacerUnavailableError):
-                await notify_pool(self.house, event_id)
+                await EventDelivery(self.settings, self.house.redis, self.clock).deliver(event_id)
 
     async def states(self) -> Counter[State]:
         """How many runners are in each state."""
@@ -183,7 +182,6 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
                     it = Story(sandbox, settings, house, clock, hook, environ, sandbox.installation_id())
                     monkeypatch.setattr(budget, "asyncio", Waiting(it))
                     monkeypatch.setattr(tenant, "asyncio", Waiting(it))
-                    monkeypatch.setattr(inbox, "LINGER_MILLISECONDS", 1)  # what a story sends is there before it drains
                     yield it
 
     return open_story

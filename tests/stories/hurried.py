@@ -21,6 +21,7 @@ WAITS = {
             "FINISH_SECONDS": 2.0,
         },
     },
+    "clock": {"jobs.schedule": {"NEGLECTED_SECONDS": 1.0}},
     "watch": {
         "ghapp.cluster.transport": {"HEAD_SECONDS": 2.0, "CALL_SECONDS": CALL_SECONDS},
         "ghapp.cluster.lease": {

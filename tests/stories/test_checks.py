@@ -14,7 +14,7 @@ from ghapp.health.fuse import Fuse, FuseReason, Position
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.reports import Reports
 from jobs.confirm import confirm_installation
-from jobs.notify import notify_pool
+from jobs.deliver_event import EventDelivery
 from jobs.remediate import remediate_runner
 from jobs.report import Outcome, report_installation
 from jobs.sweep import sweep_installation
@@ -102,7 +102,7 @@ async def test_a_lost_runner_is_told_from_suspicion_to_replacement(story):
 
         await remediate_runner(it.house, it.installation, lost)
         for event_id in await it.house.events.unsent():
-            await notify_pool(it.house, event_id)
+            await EventDelivery(it.settings, it.house.redis, it.clock).deliver(event_id)
         run = await reported(it)
     assert (run["conclusion"], run["output"]["title"]) == ("success", "11 of 11 runners healthy")
     opened, _, healed = run["output"]["text"].partition("### Healed: 1 runner was lost")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 from ghapp.health.leaks.leak import TERMINAL_SECONDS
-from jobs import inbox
 from tests.stories.conftest import POOL
 from tests.stories.leaking import leaking
 
@@ -27,7 +26,6 @@ MOST_SECONDS = 360
 async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_minutes_and_none_else(
     story, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(inbox, "LINGER_MILLISECONDS", 1)  # there are no stragglers here
     async with leaking(story, tmp_path, runners=PODS, fuse="") as at:
         at.listen_without_http(monkeypatch)
         fleet = Fleet(at)

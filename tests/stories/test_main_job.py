@@ -12,7 +12,7 @@ from ghapp.health.demand import Job
 from ghapp.health.seen import job_started, removed
 from ghapp.health.verdict import State, judge
 from jobs.confirm import confirm_installation
-from jobs.notify import notify_pool
+from jobs.deliver_event import EventDelivery
 from jobs.remediate import remediate_runner
 from jobs.sweep import sweep_installation
 from tests.stories.conftest import POOL
@@ -55,8 +55,8 @@ async def test_a_lost_registration_is_noticed_confirmed_removed_and_replaced_onc
         assert await remediate_runner(it.house, it.installation, lost) == "replaced"
         assert await remediate_runner(it.house, it.installation, lost) == "replaced"
         (event_id,) = await it.house.events.unsent()
-        await notify_pool(it.house, event_id)
-        await notify_pool(it.house, event_id)
+        await EventDelivery(it.settings, it.house.redis, it.clock).deliver(event_id)
+        await EventDelivery(it.settings, it.house.redis, it.clock).deliver(event_id)
         assert await remediate_runner(it.house, it.installation, lost) == "held", "it is replaced already"
 
         events = it.sandbox.control.controller_events()

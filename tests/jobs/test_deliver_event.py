@@ -12,9 +12,13 @@ import pytest
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.health.evidence import Registration
 from ghapp.health.seen import registration_seen
+from jobs.deliver_event import GIVEN_UP_SECONDS, REPLACE, EventDelivery
 from jobs.house import open_house
 from jobs.installations import discover_installations
-from jobs.notify import GIVEN_UP_SECONDS, REPLACE, notify_pool
+
+
+async def deliver(house, event_id):
+    await EventDelivery(house.settings, house.redis, house.clock).deliver(event_id)
 
 
 async def granted(it):
@@ -36,10 +40,10 @@ async def test_until_it_is_accepted_it_waits_and_bears_the_same_id(story):
     async with story() as it:
         lost, event_id = await granted(it)
         with pytest.raises(ReplacerUnavailableError):
-            await notify_pool(it.house, event_id)
+            await deliver(it.house, event_id)
         assert (await evidence_of(it, lost)).replaced_at is None
         it.sandbox.control.fail_controller(seconds=0)
-        await notify_pool(it.house, event_id)
+        await deliver(it.house, event_id)
         assert (await evidence_of(it, lost)).replaced_at == it.clock()
         assert await it.house.events.unsent() == []
         events = [each for each in it.sandbox.control.controller_events() if each["type"] == REPLACE]
@@ -51,7 +55,7 @@ async def test_what_was_accepted_is_not_sent_again(story):
         _, event_id = await granted(it)
         it.sandbox.control.fail_controller(seconds=0)
         for _ in range(3):
-            await notify_pool(it.house, event_id)
+            await deliver(it.house, event_id)
         assert len([each for each in it.sandbox.control.controller_events() if each["type"] == REPLACE]) == 1
 
 
@@ -62,7 +66,7 @@ async def test_a_runner_that_came_back_meanwhile_is_not_called_replaced(story):
         back = registration_seen(known, registration(known), it.clock() + 1, listed=True)
         await it.house.runners.revise(it.installation, {lost: lambda _: back})
         it.sandbox.control.fail_controller(seconds=0)
-        await notify_pool(it.house, event_id)
+        await deliver(it.house, event_id)
         assert (await evidence_of(it, lost)).replaced_at is None
 
 
@@ -74,7 +78,7 @@ async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
     async with story() as it:
         _, event_id = await granted(it)
         object.__setattr__(it.house.settings, "pools", ())
-        await notify_pool(it.house, event_id)
+        await deliver(it.house, event_id)
         assert await it.house.events.unsent() == []
 
 
@@ -101,11 +105,11 @@ async def test_an_event_of_an_org_whose_next_name_the_configuration_bears_alread
         _, event_id = await granted(it)
         it.sandbox.control.fail_controller(seconds=0)
         async with open_house(configured_as(it, "acme-two"), it.clock) as house:
-            await notify_pool(house, event_id)
+            await deliver(house, event_id)
             assert await house.events.unsent() == [event_id]
             it.sandbox.control.rename("acme", "acme-two")
             await discover_installations(house)
-            await notify_pool(house, event_id)
+            await deliver(house, event_id)
             assert await house.events.unsent() == []
 
 
@@ -118,7 +122,7 @@ async def test_what_nobody_took_for_a_week_is_given_up(story, seconds, kept, org
         it.clock.now = datetime.fromisoformat(json.loads(body)["time"]).timestamp() + seconds
         async with open_house(configured_as(it, org), it.clock) as house:
             with suppress(ReplacerUnavailableError):
-                await notify_pool(house, event_id)
+                await deliver(house, event_id)
         assert await it.house.events.unsent() == ([event_id] if kept else [])
 
 
@@ -127,7 +131,7 @@ async def test_an_event_of_an_org_that_removed_the_app_is_let_go(story):
         _, event_id = await granted(it)
         it.sandbox.control.fail_controller(seconds=0)
         await it.house.installations.remove(it.installation)
-        await notify_pool(it.house, event_id)
+        await deliver(it.house, event_id)
         assert await it.house.events.unsent() == []
         assert it.sandbox.control.controller_events() == []
 
@@ -137,7 +141,7 @@ async def test_a_runner_that_was_forgotten_meanwhile_is_not_made_known_again(sto
         lost, event_id = await granted(it)
         await it.house.runners.revise(it.installation, {lost: lambda _: None})
         it.sandbox.control.fail_controller(seconds=0)
-        await notify_pool(it.house, event_id)
+        await deliver(it.house, event_id)
         assert await it.house.runners.some(it.installation, [lost]) == {}
         assert await it.house.events.unsent() == []
 
@@ -148,5 +152,5 @@ async def test_a_url_that_does_not_answer_at_all_is_asked_again(story):
         (pool,) = it.house.settings.pools
         object.__setattr__(pool, "url", "http://127.0.0.1:1/")
         with pytest.raises(ReplacerUnavailableError):
-            await notify_pool(it.house, event_id)
+            await deliver(it.house, event_id)
         assert await it.house.events.unsent() == [event_id]

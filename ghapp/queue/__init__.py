@@ -1,0 +1,1 @@
+"""The job queue: how jobs move between RQ's keys."""
