@@ -17,6 +17,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
 from ghapp.cluster.sight import Listed, Trouble
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.health.cluster import deletion
 from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import Container, Ended, Pod
 from ghapp.health.deaths.cause import Cause
@@ -139,6 +140,41 @@ async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_told_in_one_li
     key = f"post-mortem-{death_id(Installation(INSTALLATION, 'acme', 1), death)}"
     assert asked == [(Work.POST_MORTEM, INSTALLATION, identity(death), key)]
     assert await Counters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme"}': 1}
+
+
+@pytest.mark.parametrize("by_ghapp", [True, False], ids=["by ghapp, as its replacement", "by somebody else"])
+async def test_a_runner_that_ghapp_replaced_itself_is_logged_and_is_no_death(coroner, api, asked, redis, by_ghapp):
+    api.control.pod(NS, "linux-1")
+    (before,) = (await coroner.cluster.pods(NS)).items
+    now = time.time()
+    if by_ghapp:
+        meant = deletion.found(None, now, before.uid, "", left_to_arc=False)
+        done = deletion.accepted(meant, now, None)
+        await Runners(redis).revise(INSTALLATION, {42: lambda _: Evidence(42, "linux-1", 1.0, deletion=done)})
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            assert await coroner.cluster.delete_pod(NS, "linux-1", before.uid, before.version)
+            api.control.container_ends(NS, "linux-1", exit_code=143, reason="Error")
+            api.control.vanish(NS, "linux-1")
+            await until(lambda: _is_empty(coroner))
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert (line["reason"], line["cause"], line["by_ghapp"]) == ("Error", "terminated", by_ghapp)
+    assert set(await deaths(coroner)) == (set() if by_ghapp else {"linux-1"})
+    assert bool(asked) is not by_ghapp
+    assert bool(await Counters(redis).all()) is not by_ghapp
+
+
+async def test_the_line_has_the_kubelets_own_word_and_ours_beside_it(coroner, api, asked):
+    api.control.pod(NS, "a")
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            api.control.container_ends(NS, "a", exit_code=0, reason="Completed", log=["Running job: build"])
+            death = await death_of(coroner, "a")
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert death.reason != "Completed"
+    assert (line["reason"], line["classified"]) == ("Completed", death.reason)
 
 
 async def test_a_container_that_was_started_again_has_died_once_for_each_end(coroner, api, asked):
