@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
 from ghapp import work
 from ghapp.cluster.api import Cluster
+from ghapp.cluster.refusal_grace import RefusalGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
 from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import ORGANIZATION_LABEL, Pod, is_in
@@ -53,6 +54,7 @@ class Coroner:
         redis: where deaths are kept.
         desk: where work is asked for.
         clock: epoch seconds.
+        grace: since when the right to read logs is refused.
     """
 
     settings: Settings
@@ -60,6 +62,7 @@ class Coroner:
     redis: Redis
     desk: SyncRedis
     clock: Clock = time.time
+    grace: RefusalGrace = field(default_factory=RefusalGrace)
 
     async def record_end(self, pod: Pod) -> bool:
         """A runner's container has ended; False when that was recorded before."""
@@ -83,13 +86,34 @@ class Coroner:
         try:
             lines = await self.cluster.log(pod, previous=previous)
         except ClusterForbiddenError as error:
-            await troubles.say(place, redact(str(error)))
+            if self.grace.lasts(place, redact(str(error))):
+                await troubles.say(place, redact(str(error)))
         except ClusterError:  # the pod, or its node, may be gone by now
             pass
         else:
+            self.grace.over(place)
             await troubles.over(place)
             return tuple(map(redact, lines))
         return ()
+
+    async def look_at_log_right(self, namespace: str) -> None:
+        """See whether the right to read logs, where it was refused, is there by now: the next death may be a day off.
+
+        What is still refused is said again, for it is kept for minutes alone.
+        """
+        troubles, place = Troubles(self.redis), logs_in(namespace)
+        why = (await troubles.of([place])).get(place) or self.grace.why(place)
+        if not why:
+            return
+        try:
+            is_allowed = await self.cluster.may("get", "pods", namespace, subresource="log")
+        except ClusterError:
+            return
+        if is_allowed:
+            self.grace.over(place)
+            await troubles.over(place)
+        elif self.grace.lasts(place, why):
+            await troubles.say(place, why)
 
     async def record_vanished(self, pod: Pod) -> bool:
         """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before.

@@ -13,9 +13,10 @@ from redis.exceptions import ConnectionError as RedisAway
 from structlog.testing import capture_logs
 
 from ghapp import work
+from ghapp.cluster import refusal_grace
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
-from ghapp.cluster.sight import Listed, Trouble
+from ghapp.cluster.sight import Change, Listed, Trouble
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
 from ghapp.health.cluster import deletion
 from ghapp.health.cluster.hindrance import logs_in
@@ -24,8 +25,10 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.evidence import Evidence, Registration
 from ghapp.health.installation import Installation
 from ghapp.health.seen import job_started, registration_seen
+from ghapp.sandbox.cluster.rbac import Rule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store import keys
 from ghapp.store.connect import connect_sync
 from ghapp.store.counters import Counters
 from ghapp.store.deaths import Deaths, identity
@@ -40,6 +43,11 @@ from jobs.views.pods import PodView
 
 NS, INSTALLATION = "runners", 7
 LINE = "runner pod terminated"
+
+
+@pytest.fixture(autouse=True)
+def _refusals_are_told_at_once(monkeypatch):
+    monkeypatch.setattr(refusal_grace, "LASTING_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -484,9 +492,13 @@ async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api,
 
 
 async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_says_which_right_is_missing(
-    coroner, api, asked
+    coroner, api, asked, monkeypatch
 ):
+    async def is_refused(*_args, **_names):
+        return False
+
     place = logs_in(NS)
+    monkeypatch.setattr(Cluster, "may", is_refused)
     for name in ("a", "b"):
         api.control.pod(NS, name)
     async with watching(coroner):
@@ -525,3 +537,25 @@ async def test_trouble_is_said_once_until_it_is_over(coroner):
         for _ in range(3):
             await view.see(Trouble(ClusterUnavailableError("away")))
     assert json.dumps(logs).count("watch sees nothing") == 1
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["the right is back", "it is still missing"])
+async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missing_though_nobody_dies(
+    coroner, api, redis, is_back
+):
+    place, view = logs_in(NS), PodView(NS, coroner, lambda: True)
+    await Troubles(redis).say(place, "RBAC lacks get on pods/log")
+    await redis.expire(keys.trouble(place), 30)
+    if not is_back:
+        rights = [Rule(("list", "watch"), ("",), ("pods",))]
+        api.control.user("blind", rights)
+        headers = {"Authorization": f"Bearer {api.token('blind')}"}
+        coroner.cluster.transport._client.headers.update(headers)
+    await view.see(Change("bookmark", None, "1"))
+    assert (await Troubles(redis).of([place]) == {}) is is_back
+    assert is_back or await redis.ttl(keys.trouble(place)) > 800
+
+
+async def test_what_nobody_says_again_is_shown_for_a_quarter_of_an_hour(redis):
+    await Troubles(redis).say("pods in runners", "RBAC lacks list on pods")
+    assert await redis.ttl(keys.trouble("pods in runners")) == 900
