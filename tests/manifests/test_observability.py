@@ -12,6 +12,7 @@ from ghapp.health.cluster.misfit import Kind
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.fuse import Position
 from ghapp.health.verdict import State
+from ghapp.loki import JOURNALS
 from ghapp.web.metrics import HELP
 from jobs.leaks import orphans
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
@@ -239,3 +240,20 @@ def test_every_component_that_is_named_is_there():
     assert named <= there
     assert CONFIG.count("{") == CONFIG.count("}")
     assert "{{" not in CONFIG, "the chart would take it for a template of its own"
+
+
+def test_the_journal_is_labelled_as_it_is_asked_for_on_disk_and_in_memory():
+    sources = re.findall(r'loki\.source\.journal "\w+" {.*?\n}', CONFIG, re.DOTALL)
+    assert re.findall(r'path\s+= "(.*)"', "".join(sources)) == ["/var/log/journal", "/run/log/journal"]
+    job, node = JOURNALS[0]
+    for source in sources:
+        assert re.search(rf'job\s+= "{job}"', source)
+        assert re.search(rf'{node}\s+= sys.env\("HOSTNAME"\)', source)
+    mounts = {each["name"]: each["mountPath"] for each in ALLOY["alloy"]["mounts"]["extra"]}
+    volumes = {each["name"]: each["hostPath"]["path"] for each in ALLOY["controller"]["volumes"]["extra"]}
+    assert mounts == volumes
+    assert mounts["volatile-journal"] == "/run/log/journal"
+
+
+def test_it_runs_on_linux_nodes_alone():
+    assert ALLOY["controller"]["nodeSelector"] == {"kubernetes.io/os": "linux"}

@@ -17,7 +17,7 @@ ENDED = 1_795_176_003.5
 START, MIDDLE, END = 1_795_175_943_500_000_000, 1_795_176_003_500_000_000, 1_795_176_063_500_000_001
 SECOND = 1_000_000_000
 RUNNER = '{namespace="runners", pod="linux-x7k2p"}'
-HOST = '{job="systemd-journal", node="node-1"}'
+HOST = '{job="integrations/kubernetes/journal", instance="node-1"}'
 
 
 def line(seconds, text, *more):
