@@ -6,7 +6,7 @@ ship them; other labels may be there, these must:
 | source | selector | what a line is |
 | --- | --- | --- |
 | a runner's container | `{namespace="NS", pod="POD"}` | what it wrote, with its `_diag` mirrored to stdout |
-| a node's journal | `{job="integrations/kubernetes/journal", instance="NODE"}` | a message; the label `unit` says whose, where it has one |
+| a node's journal | `{job="integrations/kubernetes/journal", instance="NODE"}` | a message; label `unit`: whose |
 
 Where no journal bears those labels, `{job="systemd-journal", node="NODE"}` is asked for, as earlier values had it.
 `NS` and `POD` are the pod's own, `NODE` is its `spec.nodeName`. Nothing narrows the journal down further: kubelet,

@@ -12,7 +12,6 @@ from ghapp.health.cluster.misfit import Kind
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.fuse import Position
 from ghapp.health.verdict import State
-from ghapp.loki import JOURNALS
 from ghapp.web.metrics import HELP
 from jobs.leaks import orphans
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
@@ -210,11 +209,12 @@ def block(kind, label):
     return re.sub(r"//.*", "", body)
 
 
-def test_the_journal_bears_the_labels_that_are_asked_for():
-    journal = block("loki.source.journal", "node")
-    assert re.search(rf'job\s+= "{loki.JOURNAL}"', journal)
-    assert re.search(r'node\s+= sys\.env\("HOSTNAME"\)', journal)
-    assert re.search(r'path\s+= "/var/log/journal"', journal)
+@pytest.mark.parametrize(("name", "path"), [("node", "/var/log/journal"), ("volatile", "/run/log/journal")])
+def test_the_journal_bears_the_labels_that_are_asked_for_on_disk_and_in_memory(name, path):
+    journal, (job, node) = block("loki.source.journal", name), loki.JOURNALS[0]
+    assert re.search(rf'job\s+= "{job}"', journal)
+    assert re.search(rf'{node}\s+= sys.env\("HOSTNAME"\)', journal)
+    assert re.search(rf'path\s+= "{path}"', journal)
     assert re.search(r'max_age\s+= "12h"', journal)
 
 
@@ -242,13 +242,7 @@ def test_every_component_that_is_named_is_there():
     assert "{{" not in CONFIG, "the chart would take it for a template of its own"
 
 
-def test_the_journal_is_labelled_as_it_is_asked_for_on_disk_and_in_memory():
-    sources = re.findall(r'loki\.source\.journal "\w+" {.*?\n}', CONFIG, re.DOTALL)
-    assert re.findall(r'path\s+= "(.*)"', "".join(sources)) == ["/var/log/journal", "/run/log/journal"]
-    job, node = JOURNALS[0]
-    for source in sources:
-        assert re.search(rf'job\s+= "{job}"', source)
-        assert re.search(rf'{node}\s+= sys.env\("HOSTNAME"\)', source)
+def test_whatever_is_mounted_has_its_volume():
     mounts = {each["name"]: each["mountPath"] for each in ALLOY["alloy"]["mounts"]["extra"]}
     volumes = {each["name"]: each["hostPath"]["path"] for each in ALLOY["controller"]["volumes"]["extra"]}
     assert mounts == volumes
