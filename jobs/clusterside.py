@@ -5,6 +5,7 @@ from __future__ import annotations
 from ghapp.health.cluster.clusterside import ClusterSide, Unseen, bridged, folded, namespaces_of, unread_since, unseen
 from ghapp.health.cluster.hindrance import Hindrance, places_of
 from ghapp.health.cluster.mismatch import mismatches, placed
+from ghapp.health.demand import is_fresh
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.standing import DAY_SECONDS, LeakStanding, standing
 from ghapp.store.clusterside import ClusterSides
@@ -44,7 +45,9 @@ async def look_at_cluster(house: House, installation: Installation, now: float) 
     found = mismatches(installation.org, runners, survey, seen, rules, now, limits)
     deaths = Deaths(house.redis, house.clock)
     recent = await deaths.recent(installation.id, unread_since(before, now), MOST_READ)
-    side = folded(before, found, recent, now)
+    is_blind = len(seen) < len(namespaces) or not all(is_fresh(view.seen_at, now) for view in seen.values())
+    is_blind = is_blind or survey.swept_at is None or now - survey.swept_at > limits.stale_seconds
+    side = folded(before, found, recent, now, is_blind=is_blind)
     await sides.keep(installation.id, side)
     return side
 

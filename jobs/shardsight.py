@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ghapp.health.installation import Installation
-from ghapp.health.rollout.active import Deploy
+from ghapp.health.rollout.active import ACTIVE_SECONDS, Deploy
 from ghapp.health.rollout.gate import Sources
 from ghapp.health.rollout.shardstanding import LOOP_SECONDS, Known
 from ghapp.settings import PoolSettings
@@ -49,6 +49,7 @@ async def sight_of(house: House, installation: Installation, pool: PoolSettings,
             house.settings.of(installation.org).evidence,
             jobs,
             deaths,
+            await house.demand.taken(installation.id, house.clock() - ACTIVE_SECONDS),
         ),
         Sources(deploys, pool.active_source, answer),
     )

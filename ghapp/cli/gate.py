@@ -54,6 +54,8 @@ SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 @click.option("--version", help="The version that these runners must have.")
 @click.option("--canary", is_flag=True, help="One job must have been completed on it since its deploy.")
 @click.option("--provision-log", type=click.Path(path_type=Path), help="Terraform's output: may it help to run again?")
+@click.option("--expect-new", is_flag=True, help="The shard is to be new: no runner and no deploy of it need be known.")
+@click.option("--failures", type=click.IntRange(min=1), default=1, help="How often in a row it has failed by now.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def gate(
     org: str,
@@ -64,8 +66,10 @@ def gate(
     settle: float | None,
     version: str | None,
     provision_log: Path | None,
+    failures: int,
     *,
     canary: bool,
+    expect_new: bool,
     as_json: bool,
 ) -> None:
     """May this shard take over? Exits 0 when it may, and 1 when not, with what to do next; 130 when interrupted.
@@ -82,7 +86,7 @@ def gate(
     if timeout is not None and timeout < hold:
         raise click.UsageError(f"--timeout {timeout:g} leaves no time to settle for {hold:g} seconds; give it more")
     log = None if provision_log is None else _read(provision_log)
-    question = Question(shard, min_online or rule.min_online, version, canary, log)
+    question = Question(shard, min_online or rule.min_online, version, canary, log, expect_new, failures)
     longest = hold + SWEEPS * settings.of(org).sweep.interval_seconds if hold else 0.0
     patience = Patience(timeout or 0.0, longest if timeout is None else timeout, hold)
     try:

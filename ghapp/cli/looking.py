@@ -8,8 +8,9 @@ from typing import Any
 
 from ghapp.cli.opening import chosen
 from ghapp.errors import ConfigurationError
-from ghapp.health.rollout.active import Answer
+from ghapp.health.rollout.active import ACTIVE_SECONDS, Answer
 from ghapp.health.rollout.gate import Gate, Question, Sources, judge_gate
+from ghapp.health.rollout.known_shards import unknown_shard
 from ghapp.health.rollout.shards import has_shards
 from ghapp.health.rollout.shardstanding import LOOP_SECONDS, Known
 from ghapp.settings import PoolSettings, Settings
@@ -47,6 +48,7 @@ class Look:
 
         Raises:
             UnknownOrgError: the App is not installed there.
+            ConfigurationError: nobody knows that shard, and it is not expected to be new.
         """
         from ghapp.store.demand import Demand
         from ghapp.store.installations import Installations
@@ -65,8 +67,11 @@ class Look:
             self._settings.of(installation.org).evidence,
             await Demand(self._redis).all(installation.id),
             await self._deaths(installation.id),
+            await Demand(self._redis).taken(installation.id, self._clock() - ACTIVE_SECONDS),
         )
         deploys = await Shards(self._redis).deploys(installation.id, self._pool.name)
+        if not question.expect_new and (why := unknown_shard(question.shard, known, deploys, answer)):
+            raise ConfigurationError(why)
         return judge_gate(question, known, Sources(deploys, self._pool.active_source, answer), self._clock())
 
     async def _ask(self) -> Answer | None:

@@ -12,7 +12,16 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
-from ghapp.cluster.call import ACCESS_REVIEWS, EPHEMERAL_RUNNERS, PODS, SERVICE_ACCOUNTS, VERSION, Call, Resource
+from ghapp.cluster.call import (
+    ACCESS_REVIEWS,
+    EPHEMERAL_RUNNERS,
+    PODS,
+    SELF_REVIEWS,
+    SERVICE_ACCOUNTS,
+    VERSION,
+    Call,
+    Resource,
+)
 from ghapp.cluster.events import change_of
 from ghapp.cluster.listing import listed
 from ghapp.cluster.logs import read_log
@@ -20,7 +29,7 @@ from ghapp.cluster.refusal import UNPROCESSABLE, RefusedError
 from ghapp.cluster.sight import Change, Listed
 from ghapp.cluster.transport import Answer, Transport
 from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods
-from ghapp.errors import ClusterUnavailableError, ConflictError
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
 from ghapp.health.cluster.pod import EphemeralRunner, Pod
 
 W = TypeVar("W", Pod, EphemeralRunner)
@@ -171,6 +180,15 @@ class Cluster:
             "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
         }
         return answers.is_allowed(_there(call, await self.transport.ask(call, json=review)).body)
+
+    async def username(self) -> str:
+        """Who the API server takes us for; empty where it does not tell, as before Kubernetes 1.28."""
+        call = Call("create", SELF_REVIEWS)
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        try:
+            return answers.username(_there(call, await self.transport.ask(call, json=review)).body)
+        except (ResourceMissingError, ClusterForbiddenError, RefusedError):
+            return ""
 
     async def version(self) -> str:
         """The API server's, as `v1.35.2`."""

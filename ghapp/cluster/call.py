@@ -40,6 +40,7 @@ SERVICE_ACCOUNTS = Resource("serviceaccounts")
 EPHEMERAL_RUNNERS = Resource("ephemeralrunners", "actions.github.com", "v1alpha1")
 LEASES = Resource("leases", "coordination.k8s.io")
 ACCESS_REVIEWS = Resource("selfsubjectaccessreviews", "authorization.k8s.io")
+SELF_REVIEWS = Resource("selfsubjectreviews", "authentication.k8s.io")
 VERSION = Resource("/version")
 
 

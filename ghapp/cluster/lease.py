@@ -15,8 +15,9 @@ from contextlib import asynccontextmanager, suppress
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.call import LEASES, Call, Verb
 from ghapp.cluster.ending import end
+from ghapp.cluster.refusal_grace import RefusalGrace
 from ghapp.cluster.wire.leases import Lease, changed_lease, lease, micro_time, new_lease
-from ghapp.errors import ClusterError, ClusterUnavailableError, ConflictError, GhappError
+from ghapp.errors import ClusterError, ClusterForbiddenError, ClusterUnavailableError, ConflictError, GhappError
 from ghapp.log import logger
 
 LEASE_SECONDS = 15
@@ -110,14 +111,16 @@ class Leadership:
             await self.release()
 
     async def _take_turns(self) -> None:
-        led, trouble = False, ""
+        led, trouble, grace = False, "", RefusalGrace()
         while True:
             try:
                 leads = await self.turn()
                 trouble = ""
+                grace.over(self._name)
             except GhappError as error:
                 leads = self.is_ours
-                if str(error) != trouble:
+                is_early = isinstance(error, ClusterForbiddenError) and not grace.lasts(self._name, str(error))
+                if not is_early and str(error) != trouble:
                     trouble = str(error)
                     log.warning("no turn at the lease", lease=self._name, why=trouble)
             if leads != led:

@@ -13,6 +13,11 @@ from ghapp.settings import PoolSettings
 
 GROUP = "cluster"
 AT_ONCE = 20
+SERVICE_ACCOUNT = "system:serviceaccount:"
+SERVICE_ACCOUNT_PARTS = 4
+"""`system:serviceaccount:NAMESPACE:NAME`."""
+
+ROLES = ("watch", "worker", "clock", "web")
 
 
 class Place(NamedTuple):
@@ -39,13 +44,13 @@ async def look(cluster: Cluster, pools: Iterable[PoolSettings]) -> list[Finding]
         async with room:
             return await cluster.may(each.verb, each.resource, namespace, each.group, each.subresource, each.name)
 
-    order = sorted(asked)
+    order, account = sorted(asked), await cluster.username()
     answers = dict(zip(order, await asyncio.gather(*(allowed(*each) for each in order)), strict=True))
     lacking = {
         place: [each for each in access if not answers[place.namespace, each._replace(role="")]]
         for place, access in needed.items()
     }
-    return of_rights(needed, lacking)
+    return [of_account(account), *of_rights(needed, lacking, role_of(account))]
 
 
 def needs(pools: Iterable[PoolSettings], home: str) -> dict[Place, list[Access]]:
@@ -63,11 +68,28 @@ def needs(pools: Iterable[PoolSettings], home: str) -> dict[Place, list[Access]]
     return needed
 
 
-def of_rights(needed: Needed, lacking: Needed) -> list[Finding]:
+def role_of(account: str) -> str:
+    """Whose account it is, by the name of its ServiceAccount, as the manifests give them; empty for another's."""
+    parts = account.split(":")
+    name = parts[-1] if len(parts) == SERVICE_ACCOUNT_PARTS and account.startswith(SERVICE_ACCOUNT) else ""
+    words = name.split("-")
+    return next((role for role in ROLES if role in words), "")
+
+
+def of_account(account: str) -> Finding:
+    """As whom the API server was asked: every other finding of rights is about this account."""
+    if not account:
+        return ok(GROUP, "account", "the API server does not tell whose account this is")
+    role = role_of(account)
+    return ok(GROUP, "account", f"{account}, " + (f"that of `ghapp {role}`" if role else "not one of a role's alone"))
+
+
+def of_rights(needed: Needed, lacking: Needed, role_here: str = "") -> list[Finding]:
     """What each role lacks in each namespace.
 
-    In a cluster each role has an account of its own, and only one of them runs this. Where it may do all the work of
-    one role, what others lack may be well.
+    In a cluster each role has an account of its own, and only one of them runs this. What another role needs is not
+    missing from this account. Where it is not known whose account it is (`role_here` empty), and it may do all the
+    work of one role, what others lack may be well.
     """
     whole = {place.role for place in needed} - {place.role for place, access in lacking.items() if access}
     found = []
@@ -76,6 +98,10 @@ def of_rights(needed: Needed, lacking: Needed) -> list[Finding]:
         name = f"rights of {role} in {namespace}"
         if not lacking[place]:
             found.append(ok(GROUP, name, f"all {len(access)}"))
+            continue
+        if role_here and role != role_here:
+            said = f"not known: this is the account of {role_here}, which does not need them"
+            found.append(warning(GROUP, name, said, f"ask again as the account of {role}: `ghapp doctor` in its pod"))
             continue
         said = "RBAC lacks " + ", ".join(f"{each.verb} on {_written(each)}" for each in lacking[place])
         fix = f"have a Role in namespace {namespace} allow it to the account of `ghapp {role}`; manifests/ has them all"

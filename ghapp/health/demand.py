@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
+from ghapp.health.cluster.misfit import is_assigned
 from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.health.pools import PoolRule, pool_of
 from ghapp.health.verdict import LONGEST_JOB_SECONDS
@@ -26,9 +27,6 @@ RUNNING_TOO_LONG_SECONDS = LONGEST_JOB_SECONDS
 
 FRESH_SECONDS = 120.0
 """A view of the cluster that nobody has refreshed for so long counts nothing."""
-
-TERMINAL_PHASES = {"Succeeded", "Failed", "Outdated"}
-"""Of ARC's objects: what is in one of them runs nothing any more, whatever job it still names."""
 
 NONE_ASSIGNED: Mapping[str, int] = MappingProxyType({})
 
@@ -158,7 +156,9 @@ def is_fresh(seen_at: float, now: float) -> bool:
 def assigned_by_pool(
     org: str, objects: Mapping[str, Iterable[EphemeralRunner]], rules: Sequence[ScaledRule]
 ) -> dict[str, int]:
-    """How many of ARC's objects say that they run a job, by pool: those of ARC's pools, and others that have any.
+    """How many jobs ARC counts as assigned, by pool: those of ARC's pools, and others that have any.
+
+    Above a pool's running jobs the count is inflated: failed objects that still name a job are in it.
 
     A namespace of one pool is all its own. Where several share one, an object's scale set says whose it is: ARC's
     runners bear its name as their label.
@@ -177,7 +177,7 @@ def assigned_by_pool(
                 continue
             pool = _pool_of_object(each, sharing)
             if pool is not None:
-                counted[pool] = counted.get(pool, 0) + _runs_a_job(each)
+                counted[pool] = counted.get(pool, 0) + is_assigned(each)
     return counted
 
 
@@ -186,10 +186,6 @@ def _pool_of_object(found: EphemeralRunner, sharing: Sequence[ScaledRule]) -> st
         return sharing[0].name
     pool = pool_of([found.scale_set], [found.scale_set], sharing)
     return pool if any(rule.name == pool for rule in sharing) else None
-
-
-def _runs_a_job(found: EphemeralRunner) -> bool:
-    return bool(found.job_id) and found.phase not in TERMINAL_PHASES
 
 
 def _labels_by_pool(workers: Iterable[Worker]) -> dict[tuple[str, frozenset[str]], bool]:

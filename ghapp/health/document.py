@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ghapp.health.cluster.deletion import Deletion
+from ghapp.health.cluster.deletion import Deletion, outcome
 from ghapp.health.cluster.obstacle import SENTENCES
 from ghapp.health.cluster.podclaim import PodClaim
 from ghapp.health.evidence import Evidence, Survey, observed_at
@@ -140,11 +140,10 @@ def _is_left_to_arc(evidence: Evidence) -> bool:
 def _in_cluster(deletion: Deletion) -> list[tuple[float | None, str, str]]:
     """What was found in the cluster, and what was done there."""
     whose = "ARC's object" if deletion.left_to_arc else "the pod"
-    accepted = f"the cluster accepted the deletion of {whose}" if deletion.uid else "nothing was left to delete"
     waits = SENTENCES.get(deletion.waits_for, "")
     return [
         (deletion.found_at, "pod", f"found {deletion.found}"),
-        (deletion.accepted_at, "pod", accepted),
+        (deletion.accepted_at, "pod", outcome(deletion)),
         (deletion.freed_at, "pod", "its finalizer, which waited for GitHub in vain, was taken away"),
         (deletion.over_at if deletion.over_at != deletion.accepted_at else None, "pod", f"{whose} is gone"),
         (deletion.waiting_since, "pod", f"waits ({deletion.waits_for}): {waits}"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
 
 from ghapp.health.demand import Job
+from ghapp.health.rollout.shardstanding import TakenJob
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
@@ -17,6 +18,9 @@ _jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "qu
 OVER_SECONDS = 3600
 """How long an ended job is remembered: a late word of its beginning must not raise it from the dead, and whoever
 asks why its runner died must learn its repository."""
+
+MOST_TAKEN = 20_000
+"""Jobs remembered as taken within the last hour, for each installation, the latest."""
 
 _UNTOLD = b"1"
 """How ended jobs were marked before their record was kept."""
@@ -44,13 +48,36 @@ class Demand:
         self._redis, self._read = redis, RecordReader(redis, _jobs)
         self._tell: Any = redis.register_script(_TELL.replace("3600", str(OVER_SECONDS)))
 
-    async def tell(self, installation: int, jobs: Iterable[Job]) -> None:
+    async def tell(self, installation: int, jobs: Sequence[Job]) -> None:
         """Record what is queued and running, and let go what is over."""
         args: list[str | bytes] = []
         for job in jobs:
             args += [str(job.id), job.status, _jobs.encode(job)]
         if args:
             await self._tell(keys=[keys.jobs(installation), keys.over(installation)], args=args)
+        await self._remember_taken(installation, jobs)
+
+    async def _remember_taken(self, installation: int, jobs: Iterable[Job]) -> None:
+        taken = {
+            f"{job.id} {job.runner_id}": job.started_at
+            for job in jobs
+            if job.started_at is not None and job.runner_id is not None
+        }
+        if not taken:
+            return
+        key = keys.taken(installation)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zadd(key, taken)
+            pipe.zremrangebyscore(key, "-inf", max(taken.values()) - OVER_SECONDS)
+            pipe.zremrangebyrank(key, 0, -MOST_TAKEN - 1)
+            pipe.expire(key, OVER_SECONDS)
+            await pipe.execute()
+
+    async def taken(self, installation: int, since: float) -> list[TakenJob]:
+        """Every job that a runner took since then, however many a runner took: of the last hour, oldest first."""
+        rows: Any = await self._redis.zrange(keys.taken(installation), since, "+inf", byscore=True, withscores=True)
+        found = [(member.split(), at) for member, at in rows]
+        return [TakenJob(int(job_id), int(runner_id), at) for (job_id, runner_id), at in found]
 
     async def all(self, installation: int) -> list[Job]:
         """Every job that is not over."""

@@ -78,6 +78,11 @@ def jobs(installation: int) -> str:
     return f"ghapp:{installation}:jobs"
 
 
+def taken(installation: int) -> str:
+    """Sorted set: job id and runner id → when that runner took that job. Of an hour, and at most 20,000."""
+    return f"ghapp:{installation}:taken"
+
+
 def over(installation: int) -> str:
     """Prefix of strings: the Job of this id, which is over; each expires after an hour."""
     return f"ghapp:{installation}:over"

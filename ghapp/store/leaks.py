@@ -112,6 +112,13 @@ class Leaks:
             pipe.expire(key, KEPT_SECONDS)
             await pipe.execute()
 
+    async def was_reaped(self, installation: int, uid: str) -> bool:
+        """Whether this pod's deletion by the reaper was begun, or done in the last day."""
+        if await self._redis.hexists(keys.orphans(installation), uid):
+            return True
+        found = self._redis.zscan_iter(keys.reaped(installation), match=f"{uid} *", count=MOST_REAPED)
+        return bool([row async for row in found])
+
     async def reaped_since(self, installation: int, at: float) -> int:
         """How many pods were reaped after that time; of the last day, and no more than `MOST_REAPED`."""
         return int(await self._redis.zcount(keys.reaped(installation), f"({at}", "+inf"))

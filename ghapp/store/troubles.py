@@ -1,6 +1,7 @@
 """What keeps us from seeing the cluster side, in the words of whoever met it last: for the report.
 
-A trouble stays until whoever met it gets on, and no longer than a day: the one who would say so may be gone.
+A trouble stays until whoever met it gets on, and no longer than a quarter of an hour after it was said last: the one
+who would say that it is over may be gone. The watch says its own again each minute while they last.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from redis.asyncio import Redis
 
 from ghapp.store import keys
 
-KEPT_SECONDS = 86_400
+KEPT_SECONDS = 900
 
 
 class Troubles:

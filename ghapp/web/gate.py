@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.rollout.active import Deploy, Role
+from ghapp.health.rollout.active import ACTIVE_SECONDS, Deploy, Role
 from ghapp.health.rollout.gate import Question, Sources, judge_gate
+from ghapp.health.rollout.known_shards import unknown_shard
 from ghapp.health.rollout.rounds import commit_of
 from ghapp.health.rollout.shards import has_shards, is_shard
 from ghapp.health.rollout.shardstanding import LOOP_SECONDS, Known
@@ -42,7 +43,7 @@ AHEAD_SECONDS = 300.0
 
 TAKES = '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42"}, the last two optional'
 NOT_A_SHARD = "a shard is called by letters, digits and . _ : - between them, 100 at most"
-ASKED = {"min_online", "canary", "version"}
+ASKED = {"min_online", "canary", "version", "expect_new", "failures"}
 FLAGS = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 
@@ -90,12 +91,20 @@ class Shard:
         if query.get("version") == "":
             return problem(400, "version takes a version, as 2.336.0; leave it out for any")
         least, canary = query.get("min_online", str(pool.min_online)), query.get("canary", "").lower()
-        if not (least.isascii() and least.isdigit() and len(least) <= MOST_DIGITS and int(least) >= 1):
+        if not _is_count(least):
             return problem(400, f"min_online takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
-        if canary not in FLAGS:
-            return problem(400, "canary takes true or false")
-        question = Question(shard, int(least), query.get("version"), FLAGS[canary])
-        gate = judge_gate(question, await self._known(of, pool, now), await self._sources(of, pool), now)
+        new, failures = query.get("expect_new", "false").lower(), query.get("failures", "1")
+        if canary not in FLAGS or new not in FLAGS:
+            return problem(400, f"{'expect_new' if canary in FLAGS else 'canary'} takes true or false")
+        if not _is_count(failures):
+            return problem(400, f"failures takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
+        question = Question(
+            shard, int(least), query.get("version"), FLAGS[canary], expect_new=FLAGS[new], failures=int(failures)
+        )
+        known, sources = await self._known(of, pool, now), await self._sources(of, pool)
+        if not question.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
+            return problem(404, why.replace("--expect-new", "expect_new=true"))
+        gate = judge_gate(question, known, sources, now)
         return Response(msgspec.json.encode(gate.document()), media_type="application/json")
 
     async def _told(self, request: Request) -> Response:
@@ -138,11 +147,12 @@ class Shard:
         async with understood():
             survey = await self._runners.survey(installation)  # first: what is read after it is no older
             runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
+            taken = await self._demand.taken(installation, now - ACTIVE_SECONDS)
             if self._settings.namespaces:
                 deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
         org = of.installation.org
         rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
-        return Known(pool, rules, runners.values(), survey, limits, jobs, deaths)
+        return Known(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
 
     async def _sources(self, of: Org, pool: PoolSettings) -> Sources:
         installation = of.installation.id
@@ -150,6 +160,10 @@ class Shard:
             deploys = await self._shards.deploys(installation, pool.name)
             answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
         return Sources(deploys, pool.active_source, answer)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) >= 1
 
 
 def _deploy(last: Deploy | None, shard: str, told: Told, at: float | None, now: float, by: str) -> Deploy:

@@ -154,6 +154,8 @@ def _shards() -> Schema:
                     query("min_online", {"type": "integer", "minimum": 1, "maximum": 9_999_999}),
                     query("canary", {"type": "boolean", "default": False}),
                     query("version", TEXT),
+                    query("expect_new", {"type": "boolean", "default": False}),
+                    query("failures", {"type": "integer", "minimum": 1, "maximum": 9_999_999}),
                 ],
             )
         },

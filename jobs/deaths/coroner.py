@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
 from ghapp import work
 from ghapp.cluster.api import Cluster
+from ghapp.cluster.refusal_grace import RefusalGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
 from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import ORGANIZATION_LABEL, Pod, is_in
 from ghapp.health.deaths.death import Death, died, vanished
+from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
 from ghapp.health.deaths.unseen import has_worked
 from ghapp.health.evidence import Evidence
 from ghapp.health.installation import Installation
@@ -28,6 +30,7 @@ from ghapp.settings import Settings
 from ghapp.store.counters import Counters
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.installations import Installations
+from ghapp.store.leaks import Leaks
 from ghapp.store.runners import Runners
 from ghapp.store.troubles import Troubles
 from ghapp.work import Work
@@ -51,6 +54,7 @@ class Coroner:
         redis: where deaths are kept.
         desk: where work is asked for.
         clock: epoch seconds.
+        grace: since when the right to read logs is refused.
     """
 
     settings: Settings
@@ -58,6 +62,7 @@ class Coroner:
     redis: Redis
     desk: SyncRedis
     clock: Clock = time.time
+    grace: RefusalGrace = field(default_factory=RefusalGrace)
 
     async def record_end(self, pod: Pod) -> bool:
         """A runner's container has ended; False when that was recorded before."""
@@ -66,19 +71,49 @@ class Coroner:
         lines = await self._last_lines(pod, previous=pod.runner.ended is None)
         return await self._record(pod, died(pod, lines, self.clock()), *await self._whose(pod))
 
+    async def record_before_deletion(self, pod: Pod) -> None:
+        """A pod is about to be deleted: an end of its runner that nobody has recorded is recorded now.
+
+        The watch may be away, and does not see the pod again. The runner's last lines are not asked for: the right to
+        read them is the watch's.
+        """
+        if pod.ended is not None and not pod.is_running:
+            await self._record(pod, died(pod, (), self.clock()), *await self._whose(pod))
+
     async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
         """What its runner said last; a death is recorded without it, too."""
         troubles, place = Troubles(self.redis), logs_in(pod.namespace)
         try:
             lines = await self.cluster.log(pod, previous=previous)
         except ClusterForbiddenError as error:
-            await troubles.say(place, redact(str(error)))
+            if self.grace.lasts(place, redact(str(error))):
+                await troubles.say(place, redact(str(error)))
         except ClusterError:  # the pod, or its node, may be gone by now
             pass
         else:
+            self.grace.over(place)
             await troubles.over(place)
             return tuple(map(redact, lines))
         return ()
+
+    async def look_at_log_right(self, namespace: str) -> None:
+        """See whether the right to read logs, where it was refused, is there by now: the next death may be a day off.
+
+        What is still refused is said again, for it is kept for minutes alone.
+        """
+        troubles, place = Troubles(self.redis), logs_in(namespace)
+        why = (await troubles.of([place])).get(place) or self.grace.why(place)
+        if not why:
+            return
+        try:
+            is_allowed = await self.cluster.may("get", "pods", namespace, subresource="log")
+        except ClusterError:
+            return
+        if is_allowed:
+            self.grace.over(place)
+            await troubles.over(place)
+        elif self.grace.lasts(place, why):
+            await troubles.say(place, why)
 
     async def record_vanished(self, pod: Pod) -> bool:
         """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before.
@@ -104,8 +139,11 @@ class Coroner:
         self, pod: Pod, death: Death, installation: Installation | None, evidence: Evidence | None
     ) -> bool:
         if installation is None:
-            _say(death, org=None)
+            _say(death, pod, org=None)
             return True
+        if await self._is_own_doing(pod, installation, evidence):
+            _say(death, pod, org=installation.org, by_ghapp=True)
+            return False
         deaths = Deaths(self.redis, self.clock)
         if _is_told(pod, death, await deaths.of(installation.id, death.runner_name)):
             return False
@@ -114,12 +152,20 @@ class Coroner:
         if evidence is not None and evidence.registered:  # deliveries alone do not tell a runner's labels
             rules = self.settings.pools_of(installation.org)
             death = death._replace(pool=pool_of(evidence.labels, evidence.custom_labels, rules))
-        _say(death, org=installation.org)
+        _say(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
         await Counters(self.redis).add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
         self._have_looked_into(installation, death)
         return True
+
+    async def _is_own_doing(self, pod: Pod, installation: Installation, evidence: Evidence | None) -> bool:
+        """Whether ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
+        if evidence is not None and is_own_replacement(pod, evidence.deletion):
+            return True
+        if ended_before_deletion(pod):
+            return False
+        return await Leaks(self.redis).was_reaped(installation.id, pod.uid)
 
     def _have_looked_into(self, installation: Installation, death: Death) -> None:
         key = f"post-mortem-{death_id(installation, death)}"
@@ -164,7 +210,8 @@ def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:
     return known.exit_code == death.exit_code and (known.at == death.at or not has_time)
 
 
-def _say(death: Death, org: str | None) -> None:
+def _say(death: Death, pod: Pod, org: str | None, *, by_ghapp: bool = False) -> None:
+    """The line. `reason` is the kubelet's own word where it has one, `classified` the one that explains the cause."""
     log.warning(
         "runner pod terminated",
         org=org,
@@ -173,7 +220,9 @@ def _say(death: Death, org: str | None) -> None:
         node=death.node,
         exitCode=death.exit_code,
         signal=death.signal,
-        reason=death.reason,
+        reason=(pod.ended.reason if pod.ended is not None else "") or death.reason,
+        classified=death.reason,
         cause=death.cause.value,
         runner=death.runner_name,
+        by_ghapp=by_ghapp,
     )

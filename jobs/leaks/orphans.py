@@ -18,6 +18,7 @@ from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.log import logger
 from ghapp.replace.pods import delete_account, require_leave
 from ghapp.store.leaks import Leaks
+from jobs.deaths.coroner import Coroner
 from jobs.house import House
 from jobs.leaks.ask import ask_for_runners
 from jobs.leaks.look import Seen, look_with, names_of, pool_for
@@ -106,6 +107,8 @@ class Reaper:
         found = await self._judged_again(fresh, pods_at, memory, seen)
         if found is None:
             return SPARED
+        coroner = Coroner(self.house.settings, self.cluster, self.house.redis, self.house.desk, self.house.clock)
+        await coroner.record_before_deletion(fresh)
         if not await self.store.begin(self.installation.id, found):
             raise ClusterError("too many deletions were begun and are not finished")
         try:

@@ -112,7 +112,8 @@ class Errand:
             if not await self._may_act(evidence, finding):
                 return "held"
             await self.replacer.act(cluster, finding)
-        await self.ledger.accepted(evidence, is_over=not is_under_way and not (self._is_arc and deletes))
+        is_over = not is_under_way and not (self._is_arc and deletes)
+        await self.ledger.accepted(evidence, is_over=is_over, gone_already=not deletes)
         return "replaced"
 
     async def _look_at_github(self, evidence: Evidence) -> str:
@@ -166,7 +167,7 @@ class Errand:
             return "held"
         await self.replacer.act(cluster, finding)
         if not is_ours:
-            await self.ledger.accepted(evidence, is_over=False)
+            await self.ledger.accepted(evidence, is_over=False, gone_already=True)
         await self.ledger.step(evidence, deletion.freed)
         await self.ledger.waits(evidence, Because.TERMINATING)
         return "freed"

@@ -39,13 +39,16 @@ class Ledger:
             evidence, lambda before, at: deletion.found(before, at, finding.uid, finding.said, left_to_arc=left_to_arc)
         )
 
-    async def accepted(self, evidence: Evidence, *, is_over: bool) -> None:
-        """Its deletion was accepted; where that is not all, it is looked at again when it should be gone."""
+    async def accepted(self, evidence: Evidence, *, is_over: bool, gone_already: bool) -> None:
+        """Its deletion was accepted; where that is not all, it is looked at again when it should be gone.
+
+        `gone_already`: no deletion of ours was accepted just now, for it was gone, or somebody else's was under way.
+        """
         at = self.house.clock()
 
         def accept(known: Evidence) -> Evidence:
             look_at = None if is_over else at + TERMINATING_SECONDS + CLOCK_SLACK_SECONDS
-            done = deletion.accepted(known.deletion or Deletion(), at, look_at)
+            done = deletion.accepted(known.deletion or Deletion(), at, look_at, gone_already=gone_already)
             return seen.replaced(seen.removed(seen.deleting(known, done), at), at)
 
         await self.fold(evidence, accept)

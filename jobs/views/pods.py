@@ -69,6 +69,7 @@ class PodView:
                 await self._see_all([each for each in sight.items if each.is_runners])
             case Change(found=None):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
+                await self._coroner.look_at_log_right(self._namespace)
             case Change(kind="deleted", found=Pod() as pod):
                 await self._see_gone(pod)
             case Change(found=Pod() as pod) if pod.is_runners:
@@ -84,6 +85,7 @@ class PodView:
         await _each(self._coroner.record_end, [each for each in pods if self._has_ended(each)])
         await _each(self._coroner.record_vanished, gone)
         await self._coroner.ask_again(self._namespace)
+        await self._coroner.look_at_log_right(self._namespace)
         await self._pods.replace_pods(self._namespace, pods, self._clock(), self._cluster_clock.ahead())
         self._known = {each.uid: each for each in pods}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
+from ghapp.cluster.refusal_grace import RefusalGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
 from ghapp.log import logger, redact
 from ghapp.store.troubles import Troubles
@@ -22,7 +23,7 @@ class Trouble:
 
     def __init__(self, namespace: str, place: str, redis: Redis) -> None:
         self._namespace, self._place, self._troubles = namespace, place, Troubles(redis)
-        self._why, self._may_be_kept = "", True
+        self._why, self._may_be_kept, self._grace = "", True, RefusalGrace()
 
     def log(self, what: str, why: str) -> None:
         """Something is in the way."""
@@ -33,9 +34,13 @@ class Trouble:
     async def tell(self, error: ClusterError) -> None:
         """The cluster is in the way. Of one that is away for a moment the report says nothing but how old the view is.
 
+        A refusal of RBAC's is told, and logged, only when it lasts: an API server that has just started refuses, too.
+
         Raises:
             RedisError: only the log has it.
         """
+        if isinstance(error, ClusterForbiddenError) and not self._grace.lasts(self._place, str(error)):
+            return
         self.log("watch sees nothing", str(error))
         if isinstance(error, ClusterForbiddenError | ResourceMissingError):
             self._may_be_kept = True
@@ -44,6 +49,7 @@ class Trouble:
     async def over(self) -> None:
         """Nothing is, any more. Raises: RedisError: nobody was told."""
         self._why = ""
+        self._grace.over(self._place)
         if self._may_be_kept:  # by whoever led before us, if not by us
             await self._troubles.over(self._place)
             self._may_be_kept = False

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.lease import LEASE_SECONDS, RENEW_WITHIN_SECONDS, Leadership
@@ -364,3 +365,18 @@ def test_never_two_at_once_whatever_fails_and_however_long_it_takes(steps):
 
 def test_a_leader_stops_well_before_its_lease_is_over():
     assert all(less < more for less, more in pairwise([2.0, RENEW_WITHIN_SECONDS, LEASE_SECONDS]))
+
+
+@pytest.mark.parametrize(("lasting", "is_logged"), [(15.0, False), (0.0, True)], ids=["for a moment", "for long"])
+async def test_a_refusal_by_an_api_server_that_has_just_started_is_waited_out(
+    server, blue, monkeypatch, lasting, is_logged
+):
+    monkeypatch.setattr("ghapp.cluster.refusal_grace.LASTING_SECONDS", lasting)
+    monkeypatch.setattr("ghapp.cluster.lease.TURN_SECONDS", 0.001)
+    server.refusal = httpx2.Response(403)
+    with capture_logs() as logs:
+        async with blue.standing():
+            await asyncio.sleep(0.05)
+            server.refusal = None
+            await until(lambda: blue.is_ours)
+    assert ("no turn at the lease" in [each["event"] for each in logs]) is is_logged

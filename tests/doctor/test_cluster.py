@@ -13,7 +13,7 @@ from ghapp.cluster.lease import Leadership
 from ghapp.doctor import cluster
 from ghapp.doctor.cluster import of_clock, of_configuration, of_label
 from ghapp.doctor.finding import Status
-from ghapp.doctor.rights import Place, needs, of_rights
+from ghapp.doctor.rights import Place, needs, of_rights, role_of
 from ghapp.doctor.watching import of_ages, of_holder
 from ghapp.health.cluster.pod import Container, Pod
 from ghapp.sandbox.cluster.server import ClusterServer
@@ -81,6 +81,7 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
         "configuration",
         "answers",
         "clock",
+        "account",
         "rights of watch in runners",
         "rights of worker in runners",
         "rights of watch in ghapp",
@@ -162,6 +163,40 @@ async def test_who_may_do_one_role_s_work_need_not_do_the_other_s(api, looked, r
     assert found[f"rights of {role} in runners"].status is Status.OK
     assert found[f"rights of {other} in runners"].status is Status.WARNING
     assert f"if this is the account of {role}" in found[f"rights of {other} in runners"].fix
+
+
+@pytest.mark.parametrize(("role", "other"), [("watch", "worker"), ("worker", "watch")])
+@pytest.mark.parametrize("without", [(), ("list", "pods")], ids=["with all its rights", "with one missing"])
+async def test_whose_account_it_is_is_said_and_other_roles_rights_are_not_called_missing(
+    api, looked, role, other, without
+):
+    name = f"system:serviceaccount:ghapp:ghapp-{role}"
+    rules = [rule(each, "runners") for each in NEAR_RUNNERS if each.role == role]
+    rules += [rule(each, HOME) for each in AT_HOME if each.role == role]
+    api.control.user(name, [each for each in rules if (*each.verbs, *each.resources) != without])
+    found = await looked(user=name)
+    assert found["account"].said == f"{name}, that of `ghapp {role}`"
+    mine, others = found[f"rights of {role} in runners"], found[f"rights of {other} in runners"]
+    assert (mine.status, others.status) == (Status.WRONG if without else Status.OK, Status.WARNING)
+    assert "lacks" not in others.said
+    assert "Role" not in others.fix, "nobody is advised to grant them"
+    if without:
+        assert mine.said == "RBAC lacks list on pods"
+
+
+@pytest.mark.parametrize(
+    ("account", "role"),
+    [
+        ("system:serviceaccount:ghapp:ghapp-worker", "worker"),
+        ("system:serviceaccount:ci:runner-watch", "watch"),
+        ("system:serviceaccount:ghapp:default", ""),
+        ("system:serviceaccount:ghapp:networker", ""),
+        ("kubernetes-admin", ""),
+        ("", ""),
+    ],
+)
+def test_a_role_is_known_by_the_name_of_its_account(account, role):
+    assert role_of(account) == role
 
 
 async def test_who_may_do_nothing_is_told_so_once(api, looked):

@@ -165,17 +165,17 @@ def arcs(**changes):
         (arcs(), 1),
         (arcs(phase="Pending"), 1),
         (arcs(phase=""), 1),
-        (arcs(deleting_since=NOW), 1),
+        (arcs(deleting_since=NOW), 0),
         (arcs(job_id=""), 0),
         (arcs(phase="Succeeded"), 0),
-        (arcs(phase="Failed"), 0),
-        (arcs(phase="Outdated"), 0),
+        (arcs(phase="Failed"), 1),
+        (arcs(phase="Outdated"), 1),
         (arcs(org="ACME"), 1),
         (arcs(org="globex"), 0),
     ],
     ids=["running", "pending", "new", "going", "idle", "succeeded", "failed", "outdated", "ours", "another org's"],
 )
-def test_an_object_with_a_job_that_is_not_over_is_assigned(found, count):
+def test_what_arc_counts_as_assigned_is_counted_failed_objects_that_name_a_job_among_them(found, count):
     assert assigned_by_pool("acme", {"runners": [found]}, [scaled()]) == {"linux": count}
 
 

@@ -17,12 +17,14 @@ from ghapp.health.leaks.standing import LeakStanding
 from ghapp.health.seen import job_ended, job_started
 from ghapp.store import keys
 from ghapp.store import leaks as store
+from ghapp.store.deaths import Deaths
 from ghapp.store.events import Events
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.leaks import Leaks
 from ghapp.store.podclaims import PodClaims
 from ghapp.store.runners import Runners
 from jobs.clusterside import leaks_of
+from jobs.deaths.coroner import Coroner
 from jobs.leaks import ask
 from jobs.reap import reap_installation
 from tests.stories.conftest import POOL
@@ -654,3 +656,42 @@ async def test_the_memory_goes_by_itself_a_day_after_the_last_tick(leaky):
         await ripe(at)
         ttl = await at.it.house.redis.ttl(keys.leaks(at.it.installation))
         assert store.KEPT_SECONDS - 60 < ttl <= store.KEPT_SECONDS
+
+
+async def test_an_end_that_no_watch_has_seen_is_recorded_by_the_reaper_before_its_pod_goes(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.end_containers(name)
+        with capture_logs() as logs:
+            await at.minutes(1)
+        assert at.deletions() == [name]
+        (line,) = [each for each in logs if each["event"] == "runner pod terminated"]
+        assert (line["pod"], line["exitCode"], line["reason"], line["by_ghapp"]) == (name, 137, "Error", False)
+        assert (await Deaths(at.it.house.redis).of(at.it.installation, name)).exit_code == 137
+
+
+async def test_one_whose_end_the_watch_has_recorded_is_not_logged_again(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.end_containers(name)
+        house = at.it.house
+        coroner = Coroner(house.settings, at.cluster, house.redis, house.desk, house.clock)
+        await coroner.record_end(await at.cluster.pod(NAMESPACE, name))
+        with capture_logs() as logs:
+            await at.minutes(1)
+        assert at.deletions() == [name]
+        assert [each for each in logs if each["event"] == "runner pod terminated"] == []
+
+
+async def test_a_runner_whose_pod_was_reaped_is_logged_and_is_no_death(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        house = at.it.house
+        coroner = Coroner(house.settings, at.cluster, house.redis, house.desk, house.clock)
+        await at.minutes(1)
+        assert at.deletions() == [name]
+        at.end_containers(name)
+        with capture_logs() as logs:
+            await coroner.record_end(await at.cluster.pod(NAMESPACE, name))
+        assert [each["by_ghapp"] for each in logs if each["event"] == "runner pod terminated"] == [True]
+        assert await Deaths(house.redis).of(at.it.installation, name) is None

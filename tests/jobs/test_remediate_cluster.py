@@ -306,6 +306,28 @@ async def test_a_conflict_means_look_again(story, replacer):
         assert await it.remediate() == "replaced"
 
 
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_409_by_one_that_is_born_again_is_not_told_as_a_deletion_that_was_accepted(story, replacer):
+    async with fleet(story, replacer) as it:
+        kept = it.cluster.objects if replacer == "arc" else it.cluster.found_pods
+
+        def is_born_again():
+            it.cluster.before_delete = lambda: None
+            kept[it.name] = kept[it.name]._replace(uid="successor", created_at=it.it.clock(), version="90")
+
+        it.cluster.before_delete = is_born_again
+        assert await it.remediate() == "replaced"
+        evidence = await it.evidence()
+        assert evidence.deletion.gone_already
+        assert kept[it.name].uid == "successor"
+
+
+async def test_a_deletion_that_the_cluster_accepted_is_told_as_such(story):
+    async with fleet(story, "pods") as it:
+        assert await it.remediate() == "replaced"
+        assert not (await it.evidence()).deletion.gone_already
+
+
 async def test_a_job_that_begins_under_our_hands_calls_it_off(story):
     async with fleet(story, "arc") as it:
 

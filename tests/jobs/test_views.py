@@ -11,7 +11,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisAway
 from structlog.testing import capture_logs
 
-from ghapp.cluster import watch
+from ghapp.cluster import refusal_grace, watch
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
 from ghapp.cluster.sight import Change, Listed, Trouble
@@ -27,6 +27,11 @@ from jobs.views.objects import ObjectView
 NS = "runners"
 NOW = 1_790_000_000.0
 ARC = PoolSettings("acme", "linux", replacer="arc", namespace=NS)
+
+
+@pytest.fixture(autouse=True)
+def _refusals_are_told_at_once(monkeypatch):
+    monkeypatch.setattr(refusal_grace, "LASTING_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -268,3 +273,34 @@ async def test_a_view_says_whether_there_are_objects_to_list(redis, sight, lists
     await Pods(redis).replace_pods(NS, [], NOW)
     await view_of(None, redis, clock=lambda: NOW).see(sight)
     assert (await Pods(redis).all(NS)).lists_objects is lists
+
+
+class TestAnApiServerThatHasJustStarted:
+    """It answers 403 for some seconds to what RBAC allows."""
+
+    PLACE = f"ephemeralrunners in {NS}"
+    REFUSED = Trouble(FORBIDDEN["list"])
+
+    @pytest.mark.parametrize(("waits", "told"), [(14.9, False), (15.0, True)])
+    async def test_its_refusal_is_told_only_when_it_lasts(self, redis, monkeypatch, waits, told):
+        monkeypatch.setattr(refusal_grace, "LASTING_SECONDS", 15.0)
+        now = [0.0]
+        view = view_of(None, redis, clock=lambda: NOW)
+        view._trouble._grace = refusal_grace.RefusalGrace(lambda: now[0])
+        with capture_logs() as logs:
+            await view.see(self.REFUSED)
+            now[0] = waits
+            await view.see(self.REFUSED)
+        assert bool(await Troubles(redis).of([self.PLACE])) is told
+        assert bool(logs) is told
+
+    async def test_one_that_is_over_in_between_begins_anew(self, redis, monkeypatch):
+        monkeypatch.setattr(refusal_grace, "LASTING_SECONDS", 15.0)
+        now = [0.0]
+        view = view_of(None, redis, clock=lambda: NOW)
+        view._trouble._grace = refusal_grace.RefusalGrace(lambda: now[0])
+        await view.see(self.REFUSED)
+        await view.see(Change("bookmark", None, "9"))
+        now[0] = 20.0
+        await view.see(self.REFUSED)
+        assert await Troubles(redis).of([self.PLACE]) == {}

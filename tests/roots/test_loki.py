@@ -17,7 +17,7 @@ ENDED = 1_795_176_003.5
 START, MIDDLE, END = 1_795_175_943_500_000_000, 1_795_176_003_500_000_000, 1_795_176_063_500_000_001
 SECOND = 1_000_000_000
 RUNNER = '{namespace="runners", pod="linux-x7k2p"}'
-HOST = '{job="systemd-journal", node="node-1"}'
+HOST = '{job="integrations/kubernetes/journal", instance="node-1"}'
 
 
 def line(seconds, text, *more):
@@ -48,7 +48,14 @@ async def test_a_journal_is_asked_for_by_its_node_alone_and_from_both_sides_of_t
     await logs.host_lines("node-1", ENDED)
     before = {"query": HOST, "start": str(START), "end": str(MIDDLE), "limit": "100", "direction": "backward"}
     after = {"query": HOST, "start": str(MIDDLE), "end": str(END), "limit": "100", "direction": "forward"}
-    assert [params for _, params, _ in store.asked] == [before, after]
+    older = [{**each, "query": '{job="systemd-journal", node="node-1"}'} for each in (before, after)]
+    assert [params for _, params, _ in store.asked] == [before, after, *older], "and where there is none, as before"
+
+
+async def test_where_a_journal_has_lines_no_other_is_asked_for(store, logs):
+    store.holds(({}, [line(-1, "Killing container")]))
+    await logs.host_lines("node-1", ENDED)
+    assert [params["query"] for _, params, _ in store.asked] == [HOST, HOST]
 
 
 async def test_lines_of_several_streams_are_told_in_the_order_of_their_times(store, logs):

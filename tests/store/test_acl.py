@@ -1,4 +1,4 @@
-"""Redis with an ACL user that may touch our keys and RQ's alone, and no command that is dangerous."""
+"""Redis with an ACL user that may touch our keys and RQ's alone, and no dangerous command; on every Redis of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import NoPermissionError
 
 from ghapp import work
-from ghapp.embedded import embedded_redis
+from ghapp.embedded import embedded_redis, redis_servers
 from ghapp.health.cluster.pod import Pod
 from ghapp.health.deaths.death import Cause, Death
 from ghapp.health.seen import first_sight
@@ -26,23 +26,29 @@ from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.work import Work
 
+ROOT = pathlib.Path(__file__).parents[2]
 NOW = 1_790_000_000.0
 
 
-def rules():
-    """The user's rules as SECURITY.md gives them."""
-    told = (pathlib.Path(__file__).parents[2] / "SECURITY.md").read_text()
-    return re.search(r"^user ghapp on >… (.+)$", told, re.MULTILINE)[1].split()
+def rules(file="SECURITY.md"):
+    """The user's rules as this file gives them."""
+    text = (ROOT / file).read_text()
+    return re.search(r"^user ghapp on >\S+ (.+)$", text, re.MULTILINE)[1].split()
 
 
-@pytest.fixture
-def limited(tmp_path):
+@pytest.fixture(params=redis_servers(), ids=str)
+def limited(tmp_path, request):
     """The URL of a Redis, with the user's name and password in it."""
-    with embedded_redis(tmp_path / "redis", durable=False) as url:
+    with embedded_redis(tmp_path / "redis", durable=False, server=request.param) as url:
         admin = connect_sync(url)
         admin.execute_command("ACL", "SETUSER", "ghapp", "on", ">hush", *rules())
         admin.close()
         yield url.replace("unix://", "unix://ghapp:hush@")
+
+
+@pytest.mark.parametrize("file", ["manifests/README.md", "docs/kubernetes.md"])
+def test_every_file_that_gives_the_rules_gives_the_same(file):
+    assert rules(file) == rules()
 
 
 async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):

@@ -140,8 +140,9 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
     assert check(answer, "users").said == "the active shard purple has taken 3 jobs in the last 10 minutes; no outage"
     assert [step.partition(":")[0] for step in steps(answer)] == [
         "provision pink again",
-        "recreate what is unhealthy",
-        "clean up pink and provision it again",
+        "shut down pink, and start it again",
+        "delete what is unhealthy",
+        "taint what pink is made of, and provision it again",
         "break glass",
     ]
 
@@ -281,6 +282,6 @@ async def test_a_shard_that_starts_is_waited_for(shards):
             registered.append(registered or it.sandbox.control.register("acme", pool="pink", count=2))
 
         waiting = Waiting(it, provision)
-        answer = await waiting.watch(Patience(300, 300), min_online=2)
+        answer = await waiting.watch(Patience(300, 300), min_online=2, expect_new=True)
     assert answer.passed
     assert waiting.said[0] is False

@@ -463,5 +463,5 @@ async def test_names_of_repositories_are_told_to_invited_people_alone(shards, pr
         await it.live()
         await look(it)
         text = only(it)["output"]["text"]
-    assert "stopping purple now would hurt 2 running jobs" in text
+    assert "purple, which is active, runs 2 jobs" in text
     assert ("acme/api" in text) is private

@@ -108,6 +108,7 @@ async def test_a_shard_that_may_take_over_passes(http):
         ("?version=2.336.0", False),
         ("?canary=true", False),
         ("?canary=false", True),
+        ("?expect_new=true&failures=3", True),
     ],
 )
 async def test_what_is_asked_of_it_is_in_the_query(http, query, passed):
@@ -270,8 +271,11 @@ async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, a
         ("GET", f"{GATE}?min_online=many", None, 400, "min_online takes"),
         ("GET", f"{GATE}?min_online=99999999", None, 400, "min_online takes"),
         ("GET", f"{GATE}?canary=perhaps", None, 400, "canary takes true or false"),
-        ("GET", f"{GATE}?min-online=9", None, 400, "the gate takes canary, min_online, version"),
+        ("GET", f"{GATE}?min-online=9", None, 400, "the gate takes canary, expect_new, failures, min_online, version"),
         ("GET", f"{GATE}?min_online=9&min_online=1", None, 400, "each once"),
+        ("GET", f"{GATE}?expect_new=perhaps", None, 400, "expect_new takes true or false"),
+        ("GET", f"{GATE}?failures=0", None, 400, "failures takes a whole number of 1 or more"),
+        ("GET", "/v1/orgs/acme/pools/linux/shards/pinc/gate", None, 404, "did you mean pink? known are pink, purple"),
         ("GET", f"{GATE}?version=", None, 400, "version takes a version"),
         ("GET", f"{GATE}?min_online=%D9%A3", None, 400, "min_online takes"),
         ("GET", "/v1/orgs/acme/pools/linux/shards/-/gate", None, 400, "a shard is called by letters"),

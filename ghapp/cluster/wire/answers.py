@@ -19,6 +19,19 @@ class _Version(msgspec.Struct, rename="camel"):
     git_version: Word
 
 
+class _User(msgspec.Struct):
+    username: Word = ""
+
+
+class _Who(msgspec.Struct, rename="camel"):
+    user_info: _User
+
+
+class _SelfReview(msgspec.Struct):
+    status: _Who
+
+
+_self_review = msgspec.json.Decoder(_SelfReview)
 _review = msgspec.json.Decoder(_Review)
 _version = msgspec.json.Decoder(_Version)
 
@@ -26,6 +39,11 @@ _version = msgspec.json.Decoder(_Version)
 def is_allowed(body: bytes) -> bool:
     """A `SelfSubjectAccessReview` that was answered."""
     return read(_review, body).status.allowed
+
+
+def username(body: bytes) -> str:
+    """A `SelfSubjectReview`: who the API server takes us for, as `system:serviceaccount:NAMESPACE:NAME`."""
+    return read(_self_review, body).status.user_info.username
 
 
 def git_version(body: bytes) -> str:

@@ -111,6 +111,8 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
         runner=_runner_of(found),
         read_at=read_at,
         container=_container_of(found) or "",
+        finalizers=tuple(meta.finalizers or ()),
+        grace_ends_at=None if meta.deletion_timestamp is None else meta.deletion_timestamp.timestamp(),
     )
 
 

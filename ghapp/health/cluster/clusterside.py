@@ -46,12 +46,15 @@ class ClusterSide(NamedTuple):
         since: since when each finding has stood, fleeting ones too, by `phantom.key`.
         phantoms: those that last.
         deaths: of the last day, clean exits left out; latest first.
+        hidden: what was told before it could not be looked for any more, by key: since when it has stood, and when it
+            was found last.
     """
 
     at: float
     since: Mapping[str, float] = {}
     phantoms: tuple[Phantom, ...] = ()
     deaths: tuple[Passing, ...] = ()
+    hidden: Mapping[str, tuple[float, float]] = {}
 
 
 class Unseen(NamedTuple):
@@ -81,23 +84,45 @@ def bridged(before: ClusterSide | None, now: float) -> ClusterSide | None:
     return before if before is not None and 0 <= now - before.at <= BRIDGED_SECONDS else None
 
 
-def folded(before: ClusterSide | None, found: Iterable[Phantom], recent: Iterable[Death], now: float) -> ClusterSide:
+def folded(
+    before: ClusterSide | None,
+    found: Iterable[Phantom],
+    recent: Iterable[Death],
+    now: float,
+    *,
+    is_blind: bool = False,
+) -> ClusterSide:
     """What is known after one more look.
+
+    A phantom that was told, and then could not be looked for during some minutes, has stood since it was first found.
 
     Args:
         before: what was left by the one before it, as `bridged` lets through.
         found: what did not fit together.
         recent: deaths from `unread_since` on.
         now: when it was.
+        is_blind: whether a part could not be seen in this look: what is not found may be there all the same.
     """
-    known: FoundSince = {} if before is None else before.since
+    known: FoundSince = (
+        {} if before is None else {**{key: since for key, (since, _) in before.hidden.items()}, **before.since}
+    )
     told, since = lasting(found, known, now, LASTING_SECONDS)
+    hidden = _hidden(before, since, now) if is_blind else {}
     deaths = {} if before is None else {(each.runner_name, each.at): each for each in before.deaths}
     for death in recent:
         deaths[death.runner_name, death.at] = Passing(death.runner_name, death.at, death.cause, death.reason)
     latest = sorted(deaths.values(), key=lambda each: (-each.at, each.runner_name))
     kept = [each for each in latest if each.at >= now - DAY_SECONDS and each.cause is not Cause.CLEAN_EXIT]
-    return ClusterSide(now, since, tuple(told), tuple(kept[:MOST_DEATHS]))
+    return ClusterSide(now, since, tuple(told), tuple(kept[:MOST_DEATHS]), hidden)
+
+
+def _hidden(before: ClusterSide | None, since: FoundSince, now: float) -> dict[str, tuple[float, float]]:
+    """What was told before and is not found now, for as long as looks are bridged."""
+    if before is None:
+        return {}
+    told = {key(each): (told_since(before, each), before.at) for each in before.phantoms}
+    known = {**before.hidden, **told}
+    return {name: row for name, row in known.items() if name not in since and now - row[1] <= BRIDGED_SECONDS}
 
 
 def told_since(side: ClusterSide, phantom: Phantom) -> float:

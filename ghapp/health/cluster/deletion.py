@@ -27,6 +27,8 @@ class Deletion(NamedTuple):
         waits_for: why it is not deleted, or not gone, yet (`obstacle.Because`); empty while nothing is in the way.
         waiting_since: since when that is so.
         look_at: not looked at again before.
+        gone_already: when it was accepted, no deletion of ours had been: it was gone by then, or somebody else's
+            deletion was under way.
     """
 
     uid: str = ""
@@ -39,6 +41,7 @@ class Deletion(NamedTuple):
     waits_for: str = ""
     waiting_since: float | None = None
     look_at: float | None = None
+    gone_already: bool = False
 
     @property
     def is_under_way(self) -> bool:
@@ -51,12 +54,13 @@ def found(deletion: Deletion | None, at: float, uid: str, said: str, *, left_to_
     return (deletion or Deletion())._replace(uid=uid, found=said, found_at=at, left_to_arc=left_to_arc)
 
 
-def accepted(deletion: Deletion, at: float, look_at: float | None) -> Deletion:
+def accepted(deletion: Deletion, at: float, look_at: float | None, *, gone_already: bool = False) -> Deletion:
     """Its deletion was accepted. `look_at`: when to see whether it is gone; None: nothing is left to see."""
     if deletion.accepted_at is not None:
         return deletion
     over_at = at if look_at is None else None
-    return deletion._replace(accepted_at=at, over_at=over_at, waits_for="", waiting_since=None, look_at=look_at)
+    done = deletion._replace(accepted_at=at, over_at=over_at, waits_for="", waiting_since=None, look_at=look_at)
+    return done._replace(gone_already=gone_already)
 
 
 def freed(deletion: Deletion, at: float) -> Deletion:
@@ -85,3 +89,15 @@ def is_deferred(deletion: Deletion | None, now: float) -> bool:
     if deletion is None or deletion.look_at is None:
         return False
     return 0.0 < deletion.look_at - now <= MOST_PAUSE_SECONDS
+
+
+def outcome(deletion: Deletion) -> str:
+    """What `accepted_at` records, for people. A DELETE that was refused, as by a 409, is never called accepted."""
+    whose = "ARC's object" if deletion.left_to_arc else "the pod"
+    if not deletion.uid:
+        return "nothing was left to delete"
+    if not deletion.gone_already:
+        return f"the cluster accepted the deletion of {whose}"
+    if deletion.over_at == deletion.accepted_at:
+        return f"{whose} was already gone from the cluster"
+    return f"{whose} was already being deleted"

@@ -5,7 +5,6 @@ A phantom is told only when look after look has found it. What is told says what
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -94,16 +93,11 @@ def lasting(
     return [each for each in findings if now - since[key(each)] >= grace_seconds], since
 
 
-def assigned(objects: Iterable[EphemeralRunner]) -> dict[str, int]:
-    """Jobs by scale set, as ARC counts them: objects that say that they have one, unless they are finished.
+def is_assigned(found: EphemeralRunner) -> bool:
+    """Whether ARC counts a job for this object: one that names a job, unless it has succeeded or is being deleted.
 
-    A failed object that still names a job counts: that is how ARC's count comes to be inflated (#4397).
+    A failed object that still names a job counts: so ARC's count comes to be inflated, and it makes too few runners
+    (https://github.com/actions/actions-runner-controller/issues/4397).
     """
-    counted = (each for each in objects if each.deleting_since is None and each.phase != "Succeeded")
-    return dict(Counter(each.scale_set for each in counted if each.job_id or each.workflow_run_id is not None))
-
-
-def inflated(assigned: Mapping[str, int], running: Mapping[str, int]) -> dict[str, int]:
-    """By how many jobs ARC's count is above GitHub's, by scale set or pool; only where it is."""
-    over = {name: count - running.get(name, 0) for name, count in assigned.items()}
-    return {name: count for name, count in over.items() if count > 0}
+    has_job = bool(found.job_id) or found.workflow_run_id is not None
+    return has_job and found.deleting_since is None and found.phase != "Succeeded"

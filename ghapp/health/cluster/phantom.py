@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom, assigned, inflated, key, lasting
+from ghapp.health.cluster.misfit import ADVICE, Because, Kind, Phantom, key, lasting
 from ghapp.health.cluster.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
     "Phantom",
     "PhantomLimits",
     "View",
-    "assigned",
-    "inflated",
     "key",
     "lasting",
     "phantoms",
@@ -82,10 +80,12 @@ def phantoms(view: View, now: float, limits: PhantomLimits) -> list[Phantom]:
     """What does not fit together by this look, by kind and name. Each pair of reads is used as far as it can be.
 
     Nothing is said of what is being deleted, of what is finished, and of what belongs to a repository, an enterprise
-    or another org.
+    or another org. The exception is a pod of ARC's whose object is gone: the garbage collector has it deleted at once,
+    so it is found only while a finalizer holds it, long after its time to stop was over.
     """
     objects = [each for each in view.objects if each.deleting_since is None and is_in(view.org, each.org)]
     pods = [pod for pod in view.pods if pod.deleting_since is None and _is_of(pod, view.org)]
+    held = [pod for pod in view.pods if pod.deleting_since is not None and pod.finalizers and _is_of(pod, view.org)]
     known_at, pods_at, objects_at = (
         at if at is not None and now - at <= limits.stale_seconds else None
         for at in (view.known_at, view.pods_at, view.objects_at)
@@ -95,7 +95,8 @@ def phantoms(view: View, now: float, limits: PhantomLimits) -> list[Phantom]:
         found += _failed(objects, objects_at + view.ahead, limits)
     if objects_at is not None and pods_at is not None:
         found += _without_pod(objects, view.pods, pods_at + view.ahead, limits)
-        found += _without_object(pods, view.objects, objects_at + view.ahead, limits)
+        long_held = [each for each in held if _is_held_long(each, pods_at + view.ahead, limits)]
+        found += _without_object([*pods, *long_held], view.objects, objects_at + view.ahead, limits)
     if known_at is not None and pods_at is not None:
         found += _unknown_to_github(view, pods, known_at, pods_at, limits)
         found += _machine_gone(view, min(known_at, pods_at), limits)
@@ -131,6 +132,11 @@ def _without_object(
         owners = {owner.uid for owner in pod.owners if owner.kind == ARC_KIND}
         if owners and not owners & uids and read_at - pod.created_at >= limits.grace_seconds:
             yield _of_pod(Kind.POD_WITHOUT_OBJECT, pod, Because.OBJECT_GONE)
+
+
+def _is_held_long(pod: Pod, read_at: float, limits: PhantomLimits) -> bool:
+    """Whether a pod that is being deleted should have gone a grace ago. Its own time to stop may be hours."""
+    return pod.grace_ends_at is not None and read_at - pod.grace_ends_at >= limits.grace_seconds
 
 
 def _unknown_to_github(

@@ -63,6 +63,8 @@ class Pod(NamedTuple):
         read_at: when it was read, by the clock of the API server, which also wrote when it was created: ages are told
             by it, for ours may be another. None where nobody told.
         container: what the container in which the agent runs is called, whether or not it was started yet.
+        finalizers: what holds it, once it is being deleted.
+        grace_ends_at: when the time to stop is over that its deletion gave it; None for one that is not being deleted.
     """
 
     namespace: str
@@ -82,6 +84,8 @@ class Pod(NamedTuple):
     runner: Container | None = None
     read_at: float | None = None
     container: str = ""
+    finalizers: tuple[str, ...] = ()
+    grace_ends_at: float | None = None
 
     @property
     def age(self) -> float:

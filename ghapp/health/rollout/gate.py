@@ -23,6 +23,12 @@ from ghapp.health.rollout.tidying import tidy
 from ghapp.health.rollout.users import users
 
 STOP = "stop"
+METRICS = (
+    "Look at these, shard by shard: the jobs that each has taken (check one-shard) and runs (check running-jobs), "
+    "`ghapp_runners` by state, the queue in `GET /v1/orgs/ORG/demand`, and what active_command or active_url answers"
+)
+"""What tells which shard works for users, where the sources disagree."""
+
 SETTLED = "settled"
 
 
@@ -36,6 +42,8 @@ class Question:
         version: of the runner agent, which that many must have; None: any.
         canary: whether one of them must have completed a job since the deploy.
         provision: what the provisioning that went before did, where its log was given.
+        expect_new: whether nobody need know the shard yet.
+        failures: how often in a row it has failed to come up, this time included.
     """
 
     shard: str
@@ -43,6 +51,8 @@ class Question:
     version: str | None = None
     canary: bool = False
     provision: Provision | None = None
+    expect_new: bool = False
+    failures: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +113,25 @@ def judge_gate(question: Question, known: Known, sources: Sources, now: float) -
     elif inspection.SINCE_DEPLOY in failed:
         steps = [_wait_for_a_list(shard)]
     elif not failed:
-        steps = tidy(shard, ruling, shards, taken)
+        steps = tidy(shard, ruling, shards, taken, sources.deploys)
     else:
         deploy = active.deployed(sources.deploys, shard)
         deployed_at = None if deploy is None else deploy.deployed_at
-        mine_taken = taken.get(shard, 0)
-        steps = ladder.steps(Trouble(shard, ruling, failed, shards, hurt, deployed_at, question.provision, mine_taken))
+        steps = ladder.steps(
+            Trouble(
+                shard,
+                ruling,
+                failed,
+                shards,
+                hurt,
+                deployed_at,
+                question.provision,
+                taken.get(shard, 0),
+                pool=known.rule.name,
+                version=question.version,
+                failures=question.failures,
+            )
+        )
     first = Check("users", hurt.hurt is False, hurt.said, decides=False)
     said = [inspection.at_once(shards, now), inspection.running(ruling, shards)]
     observed = known.survey.swept_at if github.passed else None
@@ -170,8 +193,8 @@ def _of_the_shard(
 
 def _stop(ruling: Ruling) -> Step:
     if ruling.disagree:
-        why = "Change nothing until they agree: whichever shard is changed now may be the one that works for users"
-        return Step(STOP, f"who is active is disputed: {ruling.said}. {why}")
+        why = "Change nothing until they agree: whichever shard is changed now may be the one that works for users. "
+        return Step(STOP, f"who is active is disputed: {ruling.said}. {why}{METRICS}")
     why = "Change nothing until it is known; set active_command or active_url, or tell what was deployed (PUT …/shards)"
     return Step(STOP, f"nobody says which shard is active: {ruling.said}. {why}")
 

@@ -104,11 +104,14 @@ def at_once(shards: Mapping[str, Standing], now: float) -> Check:
 
 
 def running(ruling: Ruling, shards: Mapping[str, Standing]) -> Check:
-    """What stopping a shard would hurt. That the active one is at work is no news."""
+    """What stopping a shard would hurt. That the active one is at work is as it should be: it is not to be stopped."""
     at_work = {shard: each.running.values() for shard, each in sorted(shards.items()) if each.running}
-    said = "; ".join(
-        f"stopping {shard} now would hurt {counted(len(running), 'running job')}: {ladder.which(running)}"
+    said = [
+        f"{shard}, which is active, runs {counted(len(running), 'job')}: {ladder.which(running)}"
+        if shard == ruling.active
+        else f"stopping {shard} now would hurt {counted(len(running), 'running job')}: {ladder.which(running)}"
         for shard, running in at_work.items()
-    )
+    ]
     spare = at_work.keys() - {ruling.active}
-    return Check("running-jobs", not spare, said or "no shard runs a job as far as is known", decides=False)
+    told = "; ".join(said) or "no shard runs a job as far as is known"
+    return Check("running-jobs", not spare, told, decides=False)

@@ -24,9 +24,18 @@ class Rung(IntEnum):
 
     LOOK = 0
     PROVISION = 1
-    RECREATE = 2
+    SHUT_DOWN = 2
     CLEAN_UP = 3
-    BREAK_GLASS = 4
+    DELETE = 4
+    TAINT = 5
+    BREAK_GLASS = 6
+
+
+DESTROYS = frozenset({Rung.SHUT_DOWN, Rung.CLEAN_UP, Rung.DELETE, Rung.TAINT})
+"""What takes something away from the shard that is asked about."""
+
+SEVERAL_FAILURES = 3
+"""A shard is cleaned up only when it has failed so often in a row."""
 
 
 class Step(NamedTuple):
@@ -52,7 +61,10 @@ class Trouble:
     Attributes:
         failed: names of the checks that it fails.
         shards: every shard of the pool of which anything is known, in lower case.
+        deployed_at: when its last deploy was, as it was reported; None where none was.
         taken: how many jobs it took lately, canaries among them.
+        version: of the runner agent, that was asked for; None: any.
+        failures: how often in a row it has failed, this time included.
     """
 
     shard: str
@@ -63,6 +75,39 @@ class Trouble:
     deployed_at: float | None = None
     provision: Provision | None = None
     taken: int = 0
+    pool: str = ""
+    version: str | None = None
+    failures: int = 1
+
+    @property
+    def asks_older_version(self) -> bool:
+        """Whether what runs is newer than the version that was asked for: the question is old, not the shard."""
+        if "version" not in self.failed or self.version is None or not self.mine.online:
+            return False
+        wanted = _version(self.version)
+        versions = [_version(each.version) for each in self.mine.online]
+        return wanted is not None and all(runs is not None and runs >= wanted for runs in versions)
+
+    @property
+    def lacks_deploy(self) -> bool:
+        """Whether a canary was asked for, and no deploy was reported that it could count from."""
+        return "canary" in self.failed and self.deployed_at is None
+
+    @property
+    def is_asked_amiss(self) -> bool:
+        """Whether nothing is known to be wrong with the shard: only the question does not fit."""
+        amiss = {"version"} if self.asks_older_version else set()
+        return set(self.failed) <= amiss | ({"canary"} if self.lacks_deploy else set())
+
+    @property
+    def may_destroy(self) -> bool:
+        """Whether something of it may be taken away: it is known to be there or was deployed, and is inactive.
+
+        Not where the question does not fit: an older version was asked for, or a deploy was never reported.
+        """
+        is_known = self.mine.is_there or self.deployed_at is not None
+        is_asked_well = not self.asks_older_version and not self.lacks_deploy
+        return is_known and is_asked_well and self.ruling.role is Role.INACTIVE
 
     @property
     def is_needed(self) -> bool:
@@ -79,7 +124,11 @@ def steps(trouble: Trouble) -> list[Step]:
     """The ladder for a shard that fails."""
     if trouble.ruling.role is Role.ACTIVE:
         return [*_alarm(trouble), *_looks(trouble), *_others(trouble), _break_glass(trouble)]
-    rungs = [_provision(trouble), _recreate(trouble), _clean_up(trouble)]
+    if trouble.is_asked_amiss:
+        return [*_alarm(trouble), *_looks(trouble)]
+    rungs = [_provision(trouble)]
+    if trouble.may_destroy:
+        rungs += [_shut_down(trouble), _clean_up(trouble), _delete(trouble), _taint(trouble)]
     repairs = [step for step in rungs if step is not None]
     return [*_alarm(trouble), *_looks(trouble), *repairs, _break_glass(trouble)]
 
@@ -133,7 +182,8 @@ def _looks(trouble: Trouble) -> list[Step]:
         found.append(Step(f"send a canary job to {shard}", why + "not be what jobs ask for"))
     if "version" in trouble.failed and mine.online:
         have = sorted({each.version or "unknown" for each in mine.online})
-        found.append(Step(f"look at what {shard} is made of", f"its runners are of version {', '.join(have)}"))
+        newer = f", newer than {trouble.version}: ask for that one" if trouble.asks_older_version else ""
+        found.append(Step(f"look at what {shard} is made of", f"its runners are of version {', '.join(have)}{newer}"))
     if trouble.provision is not None and trouble.provision.errors:
         why = f"it ended with: {trouble.provision.errors[0]}. Provisioning again ends the same way until that is mended"
         found.append(Step("mend what provisioning failed at", why))
@@ -150,25 +200,55 @@ def _provision(trouble: Trouble) -> Step | None:
     return Step(f"provision {trouble.shard} again", why, Rung.PROVISION, trouble.shard)
 
 
-def _recreate(trouble: Trouble) -> Step | None:
+def _shut_down(trouble: Trouble) -> Step | None:
+    if trouble.failures >= SEVERAL_FAILURES or not _is_spare(trouble):
+        return None
+    why = f"{_futile(trouble)}that can be undone: nothing of it is thrown away, and it is started again. "
+    why += _confirm(trouble) + warning(trouble.mine.running.values(), f"shutting down {trouble.shard} now")
+    return Step(f"shut down {trouble.shard}, and start it again", why, Rung.SHUT_DOWN, trouble.shard)
+
+
+def _clean_up(trouble: Trouble) -> Step | None:
+    """Only where another shard is active, of which a runner is known, and users do not live on this one."""
+    if trouble.failures < SEVERAL_FAILURES or not _is_spare(trouble):
+        return None
+    why = f"{_futile(trouble)}it has failed {trouble.failures} times in a row, and begins from nothing. "
+    why += _confirm(trouble) + warning(trouble.mine.running.values(), f"cleaning up {trouble.shard} now")
+    why += f" Never do this to {trouble.ruling.active}, which is active"
+    return Step(f"clean up {trouble.shard} and provision it again", why, Rung.CLEAN_UP, trouble.shard)
+
+
+def _delete(trouble: Trouble) -> Step | None:
     unhealthy = trouble.mine.unhealthy
     if not unhealthy and (not _is_futile(trouble) or trouble.is_needed):
         return None
     said = names([each.name for each in unhealthy]) if unhealthy else f"the machines of {trouble.shard}"
-    why = f"{_futile(trouble)}what is unhealthy stays so until it is made anew. "
+    why = f"{_futile(trouble)}what is unhealthy stays so until it is made anew; then provision. {_confirm(trouble)}"
     why += warning(trouble.mine.running.values(), f"taking more of {trouble.shard} than these")
-    return Step(f"recreate what is unhealthy: {said}", why, Rung.RECREATE, trouble.shard)
+    return Step(f"delete what is unhealthy: {said}", why, Rung.DELETE, trouble.shard)
 
 
-def _clean_up(trouble: Trouble) -> Step | None:
-    """Only where another shard is active, of which a runner is known, and where users do not live on this one."""
-    ruling, mine = trouble.ruling, trouble.mine
-    if ruling.role is not Role.INACTIVE or ruling.active not in trouble.shards or trouble.is_needed:
+def _taint(trouble: Trouble) -> Step | None:
+    if not _is_spare(trouble):
         return None
-    why = f"{_futile(trouble)}{trouble.shard} is not active, so no user needs it; it begins from nothing. "
-    why += warning(mine.running.values(), f"cleaning up {trouble.shard} now")
-    why += f" Never do this to {ruling.active}, which is active"
-    return Step(f"clean up {trouble.shard} and provision it again", why, Rung.CLEAN_UP, trouble.shard)
+    why = "when deleting did not help: what is tainted is destroyed and made anew by the next provisioning, and by "
+    why += f"nothing else. {_confirm(trouble)}"
+    why += warning(trouble.mine.running.values(), f"making {trouble.shard} anew")
+    return Step(f"taint what {trouble.shard} is made of, and provision it again", why, Rung.TAINT, trouble.shard)
+
+
+def _is_spare(trouble: Trouble) -> bool:
+    """Whether another shard is active, of which a runner is known, and users do not live on this one."""
+    return trouble.ruling.active in trouble.shards and not trouble.is_needed
+
+
+def _confirm(trouble: Trouble) -> str:
+    """What comes before each step that takes something away."""
+    stack = trouble.pool or "its pool"
+    return (
+        f"First confirm stack {stack}, shard {trouble.shard}, role {trouble.ruling.role.value}; declare it, and "
+        "announce it. "
+    )
 
 
 def _others(trouble: Trouble) -> list[Step]:
@@ -176,7 +256,7 @@ def _others(trouble: Trouble) -> list[Step]:
         Step(
             f"ask the gate about {name}",
             f"{counted(len(each.online), 'runner')} of it online. If it passes, it can be made active, and "
-            f"{trouble.shard} be repaired in peace",
+            f"{trouble.shard} be repaired in peace; the same fault may sit in {name}",
         )
         for name, each in sorted(trouble.shards.items())
         if name != trouble.shard and each.online
@@ -184,7 +264,11 @@ def _others(trouble: Trouble) -> list[Step]:
 
 
 def _break_glass(trouble: Trouble) -> Step:
-    why = "when nothing above has helped: repair it by hand, past the automation, two of you, and write down each step."
+    why = (
+        "when nothing above has helped: repair it by hand, past the automation, two of you, and write down each step. "
+    )
+    why += f"When that succeeds: verify it (ask the gate), make {trouble.shard} active, shut down the other shard, and "
+    why += "run the whole pipeline once for a clean run. The same fault may sit in the other shard."
     if trouble.ruling.active is not None:
         why += f" Warning: {trouble.ruling.active} is active, and what is done to it is done to users."
     return Step("break glass", why, Rung.BREAK_GLASS, trouble.ruling.active or trouble.shard)
@@ -197,7 +281,10 @@ def _is_futile(trouble: Trouble) -> bool:
 def _futile(trouble: Trouble) -> str:
     if not _is_futile(trouble):
         return ""
-    return "provisioning again will not help: its log says 0 added, 0 changed, 0 destroyed; "
+    return (
+        "provisioning again will not help, unless something was changed since: its log says 0 added, 0 changed, "
+        "0 destroyed; "
+    )
 
 
 def _job(running: Running) -> str:
@@ -209,3 +296,9 @@ def _job(running: Running) -> str:
 def _some(named: Sequence[str]) -> str:
     more = len(named) - MOST_NAMED
     return ", ".join(named[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _version(text: str | None) -> tuple[int, ...] | None:
+    """`2.336.0` as numbers; None for what is no version."""
+    parts = (text or "").split(".")
+    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() for part in parts) else None

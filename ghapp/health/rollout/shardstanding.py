@@ -37,6 +37,14 @@ class Running(NamedTuple):
     runner: str
 
 
+class TakenJob(NamedTuple):
+    """A job that a runner took at `at` (epoch seconds); whether it is over is not said."""
+
+    job_id: int
+    runner_id: int
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """All that is known of one pool, as of one moment.
@@ -47,6 +55,7 @@ class Known:
         runners: every runner of the org, whatever its pool.
         jobs: every job of the org that is not over.
         deaths: the latest of the org; None where no cluster is watched.
+        taken: every job that a runner of the org took lately. A runner's evidence has only its last one.
     """
 
     rule: ShardRule
@@ -56,6 +65,7 @@ class Known:
     limits: Limits = field(default_factory=Limits)
     jobs: Collection[Job] = ()
     deaths: Sequence[Death] | None = None
+    taken: Sequence[TakenJob] = ()
 
 
 @dataclass(slots=True)
@@ -66,7 +76,7 @@ class Standing:
         online: registered, online, and good for another job.
         unhealthy: offline, missing or lost, and not at work.
         starting: how many may yet come online, those that went offline a moment ago among them.
-        starts: job → when it was taken, as far as each runner's last job and the running jobs tell.
+        starts: job → when it was taken. Each job counts once, however many one runner took.
         completed: jobs that ended: (when taken, None if nobody said; when the runner was first seen).
         running: by the runner's name.
         deaths: those of the last minutes that nobody meant.
@@ -108,12 +118,15 @@ def standings(known: Known, now: float) -> dict[str, Standing]:
     """Every shard of the pool of which a runner is known, by its name in lower case."""
     members = {
         each.id: (each, shard.lower())
-        for each in known.runners
-        if _is_of(known, each) and (shard := shard_of(each, known.rule)) is not None
+        for each in members_of(known)
+        if (shard := shard_of(each, known.rule)) is not None
     }
     found: dict[str, Standing] = {shard: Standing(shard) for _, shard in members.values()}
     for evidence, shard in members.values():
         _count(found[shard], evidence, known, now)
+    for taken in known.taken:
+        if taken.runner_id in members:
+            found[members[taken.runner_id][1]].starts[taken.job_id] = taken.at
     for job in known.jobs:
         if job.status == "running" and not is_over(job, now) and job.runner_id in members:
             evidence, shard = members[job.runner_id]
@@ -123,6 +136,11 @@ def standings(known: Known, now: float) -> dict[str, Standing]:
     for shard, death in _unmeant(known, by_name, now):
         found.setdefault(shard, Standing(shard)).deaths.append(death)
     return found
+
+
+def members_of(known: Known) -> list[Evidence]:
+    """The runners of the pool, on whatever shard."""
+    return [each for each in known.runners if _is_of(known, each)]
 
 
 def waiting(known: Known, active: str | None, now: float) -> list[Job]:

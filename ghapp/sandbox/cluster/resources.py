@@ -64,6 +64,10 @@ def answer(cluster: Cluster, user: User, asked: Asked, said: Said) -> Answer:
         if asked.verb != "create":
             raise method_not_allowed()
         return _encoded(reviews.review(user, _decoded(said)), 201)
+    if (asked.group, asked.version, asked.resource) == (reviews.WHO_GROUP, "v1", reviews.WHO_PLURAL):
+        if asked.verb != "create":
+            raise method_not_allowed()
+        return _encoded(reviews.who(user), 201)
     with cluster.lock:
         cluster.settle()
         kind = kind_of(cluster, asked)

@@ -1,4 +1,4 @@
-"""`SelfSubjectAccessReview`: may I? Answered by the same rules that requests are judged by."""
+"""May I (`SelfSubjectAccessReview`), by the rules that requests are judged by; and who am I (`SelfSubjectReview`)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ from ghapp.sandbox.cluster.status import Cause, bad_request, invalid_as
 KIND = "SelfSubjectAccessReview"
 GROUP = "authorization.k8s.io"
 PLURAL = "selfsubjectaccessreviews"
+
+WHO_GROUP = "authentication.k8s.io"
+WHO_PLURAL = "selfsubjectreviews"
+
+
+def who(user: User) -> Obj:
+    """Whose request this is, as the API server knows him."""
+    return {
+        "kind": "SelfSubjectReview",
+        "apiVersion": f"{WHO_GROUP}/v1",
+        "metadata": {},
+        "status": {"userInfo": {"username": user.name, "groups": ["system:authenticated"]}},
+    }
 
 
 def review(user: User, body: Any) -> Obj:

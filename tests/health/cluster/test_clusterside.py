@@ -236,3 +236,32 @@ def test_what_is_kept_has_a_bound():
     many = [death(f"r{number}", NOW - number) for number in range(MOST_DEATHS + 1)]
     kept = folded(None, [], many, NOW).deaths
     assert (len(kept), kept[0].runner_name) == (MOST_DEATHS, "r0")
+
+
+def told_side():
+    """A phantom that has been told, found from NOW on."""
+    side = None
+    for at in (NOW, NOW + 60, NOW + 120):
+        side = folded(bridged(side, at), [STUCK], [], at)
+    assert side.phantoms == (STUCK,)
+    return side
+
+
+@pytest.mark.parametrize(
+    ("is_blind", "minutes", "since", "is_told"),
+    [(True, 1, NOW, True), (True, 9, NOW, True), (True, 11, None, False), (False, 1, None, False)],
+    ids=["blind for a minute", "blind for nine", "blind for too long", "it was looked for, and not there"],
+)
+def test_a_phantoms_since_survives_a_time_in_which_nobody_could_look(is_blind, minutes, since, is_told):
+    side = told_side()
+    for minute in range(1, minutes + 1):
+        side = folded(bridged(side, at := NOW + 120 + 60 * minute), [], [], at, is_blind=is_blind)
+        assert side.phantoms == ()
+    side = folded(bridged(side, at := at + 60), [STUCK], [], at)
+    assert side.since[key(STUCK)] == (at if since is None else since)
+    assert (side.phantoms == (STUCK,)) is is_told
+
+
+def test_what_was_never_told_begins_anew_after_a_time_in_which_nobody_could_look():
+    side = folded(folded(None, [STUCK], [], NOW), [], [], NOW + 60, is_blind=True)
+    assert folded(side, [STUCK], [], NOW + 120).since[key(STUCK)] == NOW + 120

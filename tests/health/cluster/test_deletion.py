@@ -149,6 +149,19 @@ def test_the_evidence_says_what_was_found_and_done():
     assert "replacement accepted" in said
 
 
+@pytest.mark.parametrize(
+    ("look_at", "told"),
+    [
+        (None, "ARC's object was already gone from the cluster"),
+        (NOW + 126, "ARC's object was already being deleted"),
+    ],
+)
+def test_the_evidence_does_not_say_accepted_where_no_deletion_of_ours_was(look_at, told):
+    """A DELETE that was answered 409 is followed by a look, which finds another object of its name, or none."""
+    done = accepted(FOUND, NOW + 1, look_at, gone_already=True)
+    assert lines(lost(granted_at=NOW, replaced_at=NOW + 1, deletion=done))[1] == (NOW + 1, told)
+
+
 def test_the_evidence_says_what_a_replacement_waits_for():
     (line,) = lines(lost(deletion=waits(None, NOW, "ClusterForbidden")))
     assert line == (NOW, "waits (ClusterForbidden): RBAC lacks a verb; `ghapp doctor` names it")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.cluster.misfit import ADVICE
+from ghapp.health.cluster.misfit import ADVICE, is_assigned
 from ghapp.health.cluster.phantom import (
     Because,
     Kind,
@@ -12,8 +12,6 @@ from ghapp.health.cluster.phantom import (
     Phantom,
     PhantomLimits,
     View,
-    assigned,
-    inflated,
     key,
     lasting,
     phantoms,
@@ -144,6 +142,14 @@ class TestPodWithoutObject:
 
     def test_of_a_pod_that_is_being_deleted_nothing_is_said(self):
         assert found(pods=[pod(deleting_since=NOW)]) == []
+
+    @pytest.mark.parametrize(("over", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_but_of_one_that_a_finalizer_holds_long_after_its_time_to_stop_was_over(self, over, told):
+        """The garbage collector has a pod deleted as soon as its object is gone."""
+        held = pod(deleting_since=LONG_AGO, grace_ends_at=NOW - over, finalizers=("acme.io/keep",))
+        assert bool(found(pods=[held], known=[known()])) is told
+        assert found(pods=[held._replace(finalizers=())], known=[known()]) == []
+        assert found(pods=[held], objects=[runner()], known=[known()]) == []
 
 
 class TestFailedObject:
@@ -362,23 +368,15 @@ class TestAssigned:
     @pytest.mark.parametrize(
         ("changes", "counted"),
         [
-            ({"job_id": "7"}, 1),
-            ({"workflow_run_id": 7}, 1),
-            ({"workflow_run_id": 0}, 1),
-            ({"job_id": "7", "phase": "Pending"}, 1),
-            ({"job_id": "7", "phase": "Failed"}, 1),
-            ({"job_id": "7", "phase": "Succeeded"}, 0),
-            ({"job_id": "7", "deleting_since": NOW}, 0),
-            ({}, 0),
+            ({"job_id": "7"}, True),
+            ({"workflow_run_id": 7}, True),
+            ({"workflow_run_id": 0}, True),
+            ({"job_id": "7", "phase": "Pending"}, True),
+            ({"job_id": "7", "phase": "Failed"}, True),
+            ({"job_id": "7", "phase": "Succeeded"}, False),
+            ({"job_id": "7", "deleting_since": NOW}, False),
+            ({}, False),
         ],
     )
-    def test_objects_that_say_they_have_a_job(self, changes, counted):
-        assert assigned([runner(**changes)]).get("linux", 0) == counted
-
-    def test_by_scale_set(self):
-        objects = [runner(job_id="1"), runner(job_id="2"), runner(job_id="3", scale_set="arm")]
-        assert assigned(objects) == {"linux": 2, "arm": 1}
-
-    def test_an_inflated_count_is_seen_where_it_is(self):
-        assert inflated({"linux": 34, "arm": 2, "gpu": 1}, {"linux": 19, "arm": 2}) == {"linux": 15, "gpu": 1}
-        assert inflated({"linux": 1}, {"linux": 2}) == {}
+    def test_arc_counts_objects_that_name_a_job(self, changes, counted):
+        assert is_assigned(runner(**changes)) is counted

@@ -50,7 +50,7 @@ def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
             {
                 "name": "running-jobs",
                 "passed": True,
-                "said": "stopping purple now would hurt 14 running jobs: 101, 102, 103, 104, 105 and 9 more",
+                "said": "purple, which is active, runs 14 jobs: 101, 102, 103, 104, 105 and 9 more",
             },
         ],
         "next": [

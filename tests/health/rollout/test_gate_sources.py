@@ -77,10 +77,10 @@ def test_what_stopping_a_shard_would_hurt_is_told_with_the_jobs():
     answer = gate([busy, on("pink", online()), *at_work("purple", 1)], jobs=[told])
     assert check(answer, "running-jobs").said == (
         "stopping pink now would hurt 2 running jobs: one on pink-9, 77 of acme/api; "
-        "stopping purple now would hurt 1 running job: 101"
+        "purple, which is active, runs 1 job: 101"
     )
     assert not check(answer, "running-jobs").passed
-    answer = gate([busy, *at_work("purple", 1)], Question("pink", min_online=2))
+    answer = gate([busy, *at_work("purple", 1)], Question("pink", min_online=2, failures=3))
     assert "cleaning up pink now would hurt 1 running job: one on pink-9." in why(
         answer, "clean up pink and provision it again"
     )
