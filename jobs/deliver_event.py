@@ -24,6 +24,7 @@ from redis.exceptions import RedisError
 from ghapp.errors import ClaimLostError, ReplacerUnavailableError
 from ghapp.health import seen
 from ghapp.health.evidence import Evidence
+from ghapp.health.remediation import RequestStep, request_step
 from ghapp.log import logger
 from ghapp.replace.backlog import Backlog
 from ghapp.replace.cloudevents import open_client, post
@@ -160,7 +161,7 @@ class EventDelivery:
             log.exception("event not delivered", event_id=event_id)
 
     async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> bool:
-        """Whether it has left the outbox: accepted, given up, or without a URL.
+        """Whether it has left the outbox: accepted, given up, withdrawn because its runner is back, or without a URL.
 
         A replace event that was accepted is recorded on its runner first.
 
@@ -177,6 +178,16 @@ class EventDelivery:
             log.warning("event has no URL any more", event_id=event_id, pool=outgoing.pool)
             await self._events.accepted(event_id)
             return True
+        if event["type"] == REPLACE:
+            runner_id = int(event["data"]["runner_id"])
+            evidence = (await self._runners.some(outgoing.installation, [runner_id])).get(runner_id)
+            match request_step(evidence, event_id, self._clock()):
+                case RequestStep.WAIT:
+                    return False
+                case RequestStep.WITHDRAW:
+                    log.info("replacement request withdrawn", event_id=event_id, pool=outgoing.pool, runner=runner_id)
+                    await self._events.accepted(event_id)
+                    return True
         secret = self._settings.pool_secrets[rule.secret_env]
         try:
             await post(client, rule.url, secret, event_id, outgoing.event, time.time())

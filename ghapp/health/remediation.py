@@ -36,6 +36,27 @@ def may_act(
     return mode == "act" and fuse is not Position.STOPPED and not paused and not claimed
 
 
+class RequestStep(StrEnum):
+    """What becomes of a replacement request that its controller has not accepted yet."""
+
+    SEND = "send"
+    WAIT = "wait"
+    WITHDRAW = "withdraw"
+
+
+def request_step(evidence: Evidence | None, event_id: str, now: float) -> RequestStep:
+    """Whether a request may still be sent: a controller may have been away for days, and its runner is back by then.
+
+    A job that was reported since vouches for its runner until that job is over. A record that is not known any more
+    says nothing against the request.
+    """
+    if evidence is None:
+        return RequestStep.SEND
+    if evidence.event_id != event_id:
+        return RequestStep.WITHDRAW
+    return RequestStep.WAIT if runs_a_job(evidence, now) else RequestStep.SEND
+
+
 def is_open(evidence: Evidence) -> bool:
     """Whether a grant leaves something to do: the replacement, or, where a deletion was accepted, to see its end."""
     if evidence.granted_at is None or evidence.event_id is None:

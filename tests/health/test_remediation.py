@@ -3,10 +3,10 @@
 import pytest
 
 from ghapp.health.fuse import Position
-from ghapp.health.remediation import Step, heir_of, may_act, step_after
+from ghapp.health.remediation import RequestStep, Step, heir_of, may_act, request_step, step_after
 from ghapp.health.verdict import State
 
-from .builders import NOW, lost, present, registration
+from .builders import NOW, lost, online, present, registration
 
 GRANTED = lost(granted_at=NOW, event_id="e1")
 
@@ -61,6 +61,22 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
 def test_acting_needs_a_grant_that_still_holds(evidence, state, changes, may):
     given = {"fuse": Position.CLOSED, "mode": "act", "paused": False, "claimed": False} | changes
     assert may_act(evidence, state, now=NOW, **given) is may
+
+
+@pytest.mark.parametrize(
+    ("evidence", "step"),
+    [
+        (GRANTED._replace(removed_at=NOW), RequestStep.SEND),
+        (None, RequestStep.SEND),
+        (online(), RequestStep.WITHDRAW),
+        (GRANTED._replace(event_id="e2"), RequestStep.WITHDRAW),
+        (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW), RequestStep.WAIT),
+        (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW, job_ended_at=NOW), RequestStep.SEND),
+    ],
+    ids=["lost", "not known any more", "back", "lost once more", "a job was reported since", "its job is over"],
+)
+def test_a_request_that_waits_for_its_controller_is_sent_only_while_it_holds(evidence, step):
+    assert request_step(evidence, "e1", NOW) is step
 
 
 OFFLINE = present(granted_at=NOW, event_id="e1")
