@@ -175,5 +175,6 @@ async def _append(
         "data": data,
     }
     rule = next((each for each in house.settings.pools_of(installation.org) if each.name == pool), None)
-    has_url = rule is not None and rule.url is not None and rule.secret_env is not None
+    pulls = rule is not None and rule.replacer == "none" and kind == REPLACE  # its controller acts by itself
+    has_url = rule is not None and rule.url is not None and rule.secret_env is not None and not pulls
     return await house.events.append(installation.id, event, pool if has_url else None)

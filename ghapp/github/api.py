@@ -96,14 +96,16 @@ class GitHub:
         toll = Toll(self._meter, installation.id, ceiling)
         return Tenant(installation, transport, token, self._vault, toll, self._clock)
 
-    async def send(self, method: str, path: str, *, json: Any = None, **params: str | int) -> Answer:
-        """One request as the App itself, within its own limits; see `Transport.send`."""
+    async def send(
+        self, method: str, path: str, *, json: Any = None, ceiling: float = 1.0, **params: str | int
+    ) -> Answer:
+        """One request as the App itself, within its own limits, up to that share of the hour; see `Transport.send`."""
 
         async def once() -> Answer:
             return await self._as_app.send(method, path, headers=None, json=json, **params)
 
         try:
-            return await Toll(self._meter, THE_APP, ceiling=1.0).pay(method, once)
+            return await Toll(self._meter, THE_APP, ceiling).pay(method, once)
         except UnauthorizedError:
             raise UnauthorizedError(
                 f"{method} {path}: GitHub does not accept the App's id and key: GHAPP_APP_ID and the private key must "

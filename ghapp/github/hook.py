@@ -29,6 +29,10 @@ class _Item(msgspec.Struct):
 _items = msgspec.json.Decoder(list[_Item])
 
 
+SHARE = 0.5
+"""Of the App's own hourly limit: what redelivery leaves is for tokens and for confirmations, which cannot wait."""
+
+
 class Failures(NamedTuple):
     """Failed attempts, newest first; and the cursor of those before them, empty where there are none."""
 
@@ -43,7 +47,7 @@ async def failed_attempts(github: GitHub, since: float, cursor: str = "") -> Fai
     for _ in range(MOST_PAGES):
         if cursor:
             params["cursor"] = cursor
-        answer = await github.send("GET", "/app/hook/deliveries", **params)
+        answer = await github.send("GET", "/app/hook/deliveries", ceiling=SHARE, **params)
         page = [_attempt(item) for item in wire.read(_items, expect(answer, "/app/hook/deliveries"))]
         found += [each for each in page if each.at >= since]
         cursor = _next_cursor(answer.headers.get("link", ""))
@@ -56,7 +60,7 @@ async def deliver_again(github: GitHub, attempt_id: int) -> bool:
     """Have GitHub try once more; False when it has forgotten that delivery."""
     path = f"/app/hook/deliveries/{attempt_id}/attempts"
     try:
-        expect(await github.send("POST", path), path)
+        expect(await github.send("POST", path, ceiling=SHARE), path)
     except NotFoundError:
         return False
     return True

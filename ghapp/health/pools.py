@@ -9,6 +9,10 @@ UNLABELLED = "default"
 """The pool of runners that match no configured pool and bear no custom label."""
 
 
+EVERY_RUNNER = "*"
+"""In place of labels: the pool takes every runner."""
+
+
 class PoolRule(Protocol):
     """What a configured pool says about who belongs to it."""
 
@@ -18,7 +22,7 @@ class PoolRule(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels that a runner must all bear."""
+        """Labels that a runner must all bear; `*` alone for every runner."""
 
     @property
     def shard_label(self) -> str | None:
@@ -29,7 +33,7 @@ def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable
     """The first pool that matches; else the one named by the runner's custom labels. Case does not matter."""
     borne = {label.lower() for label in labels}
     for rule in rules:
-        if all(label.lower() in borne for label in rule.labels):
+        if all(label == EVERY_RUNNER or label.lower() in borne for label in rule.labels):
             return rule.name
     return "+".join(sorted(custom_labels)) or UNLABELLED
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ghapp.addresses import is_http, shown
 from ghapp.errors import ConfigurationError
+from ghapp.health.pools import EVERY_RUNNER
 from ghapp.health.posting import repository_of
 from ghapp.health.rollout.shards import flaw_of, has_shards
 from ghapp.settings.tables import PoolSettings
@@ -40,6 +41,10 @@ def _pool(row: Any, index: int) -> PoolSettings:
         if not values.get(key):
             raise ConfigurationError(f"{where} {key}: missing")
     pool = PoolSettings(**values)
+    if not pool.labels:
+        raise ConfigurationError(f'{where} labels: missing; ["{EVERY_RUNNER}"] takes every runner of {pool.org}')
+    if EVERY_RUNNER in pool.labels and len(pool.labels) > 1:
+        raise ConfigurationError(f'{where} labels: "{EVERY_RUNNER}" takes every runner, and stands alone')
     if pool.replacer in ("arc", "pods") and not pool.namespace:
         raise ConfigurationError(f"{where}: replacer '{pool.replacer}' needs namespace, where its pods are")
     if pool.replacer == "cloudevents" and not (pool.url and pool.secret_env):

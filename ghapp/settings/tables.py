@@ -37,7 +37,7 @@ class ReportSettings:
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """One of `[[pools]]`: runners of `org` that bear all of `labels`, and how they are replaced.
+    """One of `[[pools]]`: runners of `org` that bear all of `labels` (`*`: every runner), and how they are replaced.
 
     `namespace` says where their pods are, whatever replaces them. The rest is for the gate of a blue/green pool.
 

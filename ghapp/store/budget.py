@@ -46,15 +46,16 @@ if resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 >
     return {'spent', tostring(resets_in)}
 end
 if flights >= tonumber(ARGV[6]) then return {'busy', ARGV[9]} end
-local minute = math.floor(now / 60)
-local this, last = row.this or 0, row.last or 0
-if row.minute ~= minute then
-    last = row.minute == minute - 1 and this or 0
-    this = 0
+local second, spent = math.floor(now), 0
+for each = second - 60, second do
+    local bucket = row['s' .. each % 61]
+    if bucket and math.floor(bucket / 1000) == each then spent = spent + bucket % 1000 end
 end
-local over = this + last * (1 - (now / 60 - minute)) + points - tonumber(ARGV[7])
-if over > 0 then return {'busy', tostring(math.max(tonumber(ARGV[9]), math.min(1, over / 10)))} end
-redis.call('HSET', KEYS[1], 'minute', minute, 'this', this + points, 'last', last)
+if spent + points > tonumber(ARGV[7]) then return {'busy', '0.5'} end
+local field = 's' .. second % 61
+local bucket = row[field]
+local before = bucket and math.floor(bucket / 1000) == second and bucket % 1000 or 0
+redis.call('HSET', KEYS[1], field, string.format('%.0f', second * 1000 + before + points))
 redis.call('ZADD', KEYS[2], now + tonumber(ARGV[5]), ARGV[4])
 return {'go', '0'}
 """

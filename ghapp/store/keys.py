@@ -109,7 +109,7 @@ def event(event_id: str) -> str:
 
 
 def budget(installation: int) -> str:
-    """hash: limit, used, reset, skew, held, and the points of this minute and the last. One an installation."""
+    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds. One an installation."""
     return f"ghapp:{installation}:budget"
 
 

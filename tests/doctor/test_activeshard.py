@@ -58,7 +58,9 @@ def test_here_is_held_against_what_workers_are_told(here, told, known, status, s
 @pytest.fixture
 def looked(tmp_path):
     async def look(rows, url=None):
-        (tmp_path / "ghapp.toml").write_text(f'[[pools]]\norg = "acme"\nname = "linux"\nshard_label = "shard"\n{rows}')
+        (tmp_path / "ghapp.toml").write_text(
+            f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label = "shard"\n{rows}'
+        )
         settings = Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "PATH": "/usr/bin:/bin"})
         return await activeshard.look(settings, url)
 

@@ -46,7 +46,7 @@ async def looked(api, redis, redis_url, tmp_path):
 
     async def look(toml='replacer = "arc"\nnamespace = "runners"', user="admin", **environ):
         policy = tmp_path / "ghapp.toml"
-        policy.write_text(f'[[pools]]\norg = "acme"\nname = "linux"\n{toml}\n')
+        policy.write_text(f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\n{toml}\n')
         config = api.kubeconfig(tmp_path / "kubeconfig", user, HOME)
         known = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "KUBECONFIG": str(config)}
         settings = Settings.read({**known, "GHAPP_REDIS_URL": redis_url, **environ})

@@ -251,7 +251,7 @@ def test_a_budget_that_is_spent_is_told(left, status):
 )
 def test_what_keeps_us_from_replacing_is_told(tmp_path, toml, status):
     policy = tmp_path / "ghapp.toml"
-    policy.write_text(f"[[pools]]\norg = 'acme'\nname = 'linux'\n{toml}\n")
+    policy.write_text(f"[[pools]]\norg = 'acme'\nname = 'linux'\nlabels = ['linux']\n{toml}\n")
     secret = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
     environ = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "SECRET": secret}
     found = of_configuration(Settings.read(environ), environ)
@@ -332,7 +332,9 @@ def test_a_report_repository_of_an_owner_without_the_app_is_wrong(tmp_path):
 
 def test_an_org_that_is_configured_and_not_installed_is_named(tmp_path):
     policy = tmp_path / "ghapp.toml"
-    policy.write_text('[[pools]]\norg = "Acme"\nname = "linux"\n[orgs.globex.sweep]\nconcurrency = 2\n')
+    policy.write_text(
+        '[[pools]]\norg = "Acme"\nname = "linux"\nlabels = ["linux"]\n[orgs.globex.sweep]\nconcurrency = 2\n'
+    )
     settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": "/nowhere"})
     assert [each.org for each in of_unknown_orgs(settings, ["acme"])] == ["globex"]
     assert [each.org for each in of_unknown_orgs(settings, [])] == ["Acme", "globex"]

@@ -29,8 +29,8 @@ async def looked(redis, redis_url, tmp_path):
         await Places(redis).seen(7, seen, NOW)
         policy = tmp_path / "ghapp.toml"
         policy.write_text(
-            f'[[pools]]\norg = "acme"\nname = "linux"\nreplacer = "{replacer}"\nnamespace = "runners"\n'
-            '[[pools]]\norg = "other"\nname = "mac"\nreplacer = "pods"\nnamespace = "runners"\n'
+            f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nreplacer = "{replacer}"\nnamespace = "runners"\n'
+            '[[pools]]\norg = "other"\nname = "mac"\nlabels = ["mac"]\nreplacer = "pods"\nnamespace = "runners"\n'
         )
         settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path)})
         return await places.look(settings, redis_url)

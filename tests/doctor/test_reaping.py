@@ -18,7 +18,7 @@ from ghapp.store.leaks import Leaks, Tick
 
 NOW = 1_790_000_000.0
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
-PLACED = '[[pools]]\norg = "acme"\nname = "linux"\nnamespace = "runners"\n'
+PLACED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nnamespace = "runners"\n'
 
 
 def tick(**changes):
@@ -138,7 +138,7 @@ async def names(redis, redis_url, tmp_path):
         ('[leaks]\nmode = "off"\n' + PLACED, False, {}),
         (PLACED, True, {}),
         (PLACED.replace('"acme"', '"globex"'), False, {}),
-        ('[[pools]]\norg = "acme"\nname = "linux"\n', False, {}),
+        ('[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\n', False, {}),
     ],
     ids=["a namespace", "dry-run", "off", "suspended", "another org's", "no namespace"],
 )

@@ -15,7 +15,7 @@ class Rule(NamedTuple):
 
 BIG = Rule("big", ("linux-4vcpu", "gpu"))
 SMALL = Rule("small", ("linux-4vcpu",))
-ANY = Rule("any")
+ANY = Rule("any", ("*",))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ ANY = Rule("any")
         "one of two is not enough",
         "case does not matter",
         "none matches",
-        "a rule without labels takes all",
+        "every runner",
         "custom labels, sorted",
         "no custom label",
     ],

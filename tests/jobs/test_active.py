@@ -11,7 +11,7 @@ from ghapp.store.connect import connect_sync
 from ghapp.store.installations import Installations
 from jobs.schedule import Clock
 
-POOL = '[[pools]]\norg = "acme"\nname = "linux"\nshard_label = "shard"\n'
+POOL = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label = "shard"\n'
 
 
 @pytest.mark.parametrize(

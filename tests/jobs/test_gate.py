@@ -20,7 +20,7 @@ from jobs.schedule import Clock
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
-POOL = '[[pools]]\norg = "acme"\nname = "linux"\nshard_label = "shard"\n'
+POOL = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label = "shard"\n'
 HERE = 'deploy_repository = "acme/infra"'
 
 

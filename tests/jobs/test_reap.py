@@ -35,6 +35,7 @@ SHARED = f"""
         [[pools]]
         org = "globex"
         name = "theirs"
+        labels = ["theirs"]
         namespace = "{NAMESPACE}"
         """
 
@@ -42,6 +43,7 @@ ELSEWHERE = """
         [[pools]]
         org = "acme"
         name = "other"
+        labels = ["other"]
         namespace = "elsewhere"
         """
 
@@ -425,7 +427,7 @@ async def test_of_two_namespaces_the_pods_of_both_are_reaped(leaky):
 
 
 async def test_without_a_cluster_that_is_said_and_nothing_else_stops(story):
-    async with story(config=f'[[pools]]\norg = "acme"\nname = "k"\nnamespace = "{NAMESPACE}"\n') as it:
+    async with story(config=f'[[pools]]\norg = "acme"\nname = "k"\nlabels = ["k"]\nnamespace = "{NAMESPACE}"\n') as it:
         tick = await reap_installation(it.house, it.installation)
         assert tick.trouble.startswith("KUBECONFIG")
 

@@ -106,7 +106,7 @@ async def test_a_chore_is_done_at_once_and_then_at_its_interval(clock, redis, de
 def with_pods(redis_url, tmp_path, more=""):
     """Settings by which acme's pods are in a cluster."""
     policy = tmp_path / "pods.toml"
-    policy.write_text(f'{more}\n[[pools]]\norg = "Acme"\nname = "linux"\nnamespace = "runners"\n')
+    policy.write_text(f'{more}\n[[pools]]\norg = "Acme"\nname = "linux"\nlabels = ["linux"]\nnamespace = "runners"\n')
     return Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_REDIS_URL": redis_url})
 
 

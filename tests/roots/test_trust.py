@@ -12,7 +12,7 @@ from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.github.transport import open_client
 from ghapp.loki import LogStore
-from ghapp.replace.cloudevents import post
+from ghapp.replace import cloudevents
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
 from ghapp.trust import trusted
@@ -56,9 +56,9 @@ def _given_or(count, build):
 
 async def test_clients_of_github_of_controllers_and_of_logs_share_what_was_read_once(read):
     for _ in range(3):
-        async with open_client("https://api.github.com"), LogStore.open(NOBODY):
+        async with open_client("https://api.github.com"), LogStore.open(NOBODY), cloudevents.open_client() as client:
             with pytest.raises(ReplacerUnavailableError):
-                await post(NOBODY, SECRET, "evt-1", b"{}", 1_790_000_000.0)
+                await cloudevents.post(client, NOBODY, SECRET, "evt-1", b"{}", 1_790_000_000.0)
     assert read == {"httpx": 1, "httpx2": 0}
 
 

@@ -16,6 +16,7 @@ POOL = """
 [[pools]]
 org = "acme"
 name = "linux"
+labels = ["linux"]
 replacer = "cloudevents"
 url = "http://controller:9000/events"
 secret_env = "CONTROLLER_SECRET"
@@ -219,7 +220,7 @@ def test_fractions_go_up_to_1(read, fraction):
 
 
 def pool(**changes):
-    row = {"org": "'acme'", "name": "'linux'", **changes}
+    row = {"org": "'acme'", "name": "'linux'", "labels": "['linux']", **changes}
     return "[[pools]]\n" + "\n".join(f"{key} = {value}" for key, value in row.items() if value is not None)
 
 
@@ -228,6 +229,9 @@ def pool(**changes):
     [
         (pool(org=None), "[[pools]] linux org: missing"),
         (pool(name=None), "[[pools]] 1 name: missing"),
+        (pool(labels=None), '[[pools]] linux labels: missing; ["*"] takes every runner of acme'),
+        (pool(labels="[]"), "[[pools]] linux labels: missing"),
+        (pool(labels="['*', 'linux']"), '[[pools]] linux labels: "*" takes every runner, and stands alone'),
         (
             pool(org="'https://github.com/acme'"),
             "[[pools]] linux org: 'https://github.com/acme' is not valid; it takes",

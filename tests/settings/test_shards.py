@@ -10,7 +10,7 @@ from ghapp.settings import Settings
 def read(tmp_path):
     def read(rows, **environ):
         path = tmp_path / "ghapp.toml"
-        path.write_text(f'[[pools]]\norg = "acme"\nname = "linux"\n{rows}')
+        path.write_text(f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\n{rows}')
         return Settings.read({"GHAPP_CONFIG": str(path), **environ})
 
     return read
