@@ -170,7 +170,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 CAUGHT_BY: Mapping[str, int] = {
     "confirm_seconds do not pass": 336,
     "no answer is an absence": 119,
-    "an incomplete list counts": 185,
+    "an incomplete list counts": 166,
     "an empty list counts": 287,
     "no control list": 144,
     "an insane installation is believed": 10,

@@ -63,8 +63,9 @@ def die_at(step: str, work: str) -> None:
 if __name__ == "__main__":
     from importlib import import_module
 
+    import hurried  # beside this file, which is run as a script
+
     import jobs.sweep
-    from tests.stories import hurried
 
     hurried.shorten("worker")
     if "failure" in sys.argv[2]:
