@@ -125,11 +125,19 @@ class Batches:
         machines = self._engine.world.machines.values()
         proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
         batches = self._limits.first_batch * (1 + mass.resumed + self._stopped() if is_whole else 1)
-        if mass.most and granted > mass.most + batches - self._limits.first_batch:
+        if mass.most and granted - self._of_stopped(mass, pool) > mass.most + batches - self._limits.first_batch:
             return f"{pool}: {granted} are granted after registrations came back, and {mass.most} were before"
         if granted <= batches + 2 * proof:
             return ""
         return f"{pool}: {granted} are granted in a mass event, and {proof} newcomers prove that it helps"
+
+    def _of_stopped(self, mass: Mass, pool: str) -> int:
+        """Of the whole installation's grants those in pools that stopped by themselves: they are no part of it."""
+        if pool != WHOLE_INSTALLATION:
+            return 0
+        fuses = self._engine.store.fuses
+        stopped = {name for name, fuse in fuses.items() if fuse.position is Position.STOPPED}
+        return sum(each.at >= mass.since and each.pool in stopped and self._counts(each) for each in self._grants)
 
     def _counts(self, grant: Grant) -> bool:
         evidence = self._engine.store.runners.get(grant.runner_id)

@@ -162,6 +162,7 @@ class Driver(Acting):
         control = yield from self.control(suspects, survey)
         if absence.doubt(control, survey):
             return
+        self.engine.fleet.confirming(suspects)
         listed = {each: Told(control.runners[each], listed_at) for each in suspects if each in control.runners}
         asked = yield from self.ask_each(each.id for each in absence.unproven(suspects.values(), control))
         for runner_id, told in listed.items():

@@ -43,6 +43,7 @@ class Fleet:
         self._off = self.random.choice((0.0, 0.0, 60.0, -60.0))  # GitHub's clock, by which deliveries are dated
         self._lively_until = 0.0
         self._returns_as_planned = False
+        self._unreported: dict[int, Job] = {}
         self._queue: list[Pool] = []
         """The pool of each job that waits for a runner."""
 
@@ -83,12 +84,21 @@ class Fleet:
         elif len(self._queue) < 5:
             self._queue.append(self.random.choice(self.engine.scenario.pools))
 
-    def _take_job(self, machine: Machine, *, lasting: float = 0.0, reported_in: float = 0.0) -> None:
+    def confirming(self, runner_ids: Iterable[int]) -> None:
+        """Their absence is about to be confirmed: just now a job is reported that one of them took before."""
+        for runner_id in runner_ids:
+            job = self._unreported.pop(runner_id, None)
+            if job is not None and job.over_at is None:
+                self._deliver(self.world.machines[runner_id], job, over=False, at_once=True)
+
+    def _take_job(self, machine: Machine, *, lasting: float = 0.0, reported: bool = True) -> Job:
         job = self.world.take_job(machine, self.engine.now)
         self.engine.say("job begins", job=job.id, runner=machine.id)
-        self._deliver(machine, job, over=False, late_by=reported_in)
+        if reported:
+            self._deliver(machine, job, over=False)
         lasts = lasting or self.random.choice((20.0, 120.0, 400.0, 1200.0))
         self.engine.after(lasts, partial(self._finish, machine, job))
+        return job
 
     def _finish(self, machine: Machine, job: Job) -> None:
         if machine.job is not job:
@@ -102,7 +112,7 @@ class Fleet:
         if machine.fate is Fate.SPENT:
             self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self._register, machine.pool))
 
-    def _deliver(self, machine: Machine, job: Job, *, over: bool, late_by: float = 0.0) -> None:
+    def _deliver(self, machine: Machine, job: Job, *, over: bool, at_once: bool = False) -> None:
         if not machine.pool.told:
             return
         random, doubled = self.random, False
@@ -116,10 +126,11 @@ class Fleet:
                 delay = random.uniform(60.0, 600.0)  # late, or lost and redelivered
         self._guids += 1
         delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at, job.started_at + self._off)
+        if at_once:
+            self.engine.driver.deliver(delivery)
+            return
         for copy in range(1 + doubled):
-            self.engine.after(
-                late_by + delay + copy * random.uniform(0.0, 60.0), partial(self.engine.driver.deliver, delivery)
-            )
+            self.engine.after(delay + copy * random.uniform(0.0, 60.0), partial(self.engine.driver.deliver, delivery))
 
     # ---- controllers
 
@@ -181,10 +192,7 @@ class Fleet:
                     self._crash(machine)
             case "one takes a job, and its registration goes before that is reported":
                 for machine in [each for each in self.world.idle(pool) if each.online][:1]:
-                    confirmed_in = (
-                        self.engine.scenario.config.interval + self.engine.scenario.config.evidence.confirm_seconds
-                    )
-                    self._take_job(machine, lasting=1200.0, reported_in=random.uniform(0.0, confirmed_in))
+                    self._unreported[machine.id] = self._take_job(machine, lasting=1200.0, reported=False)
                     self._vanish([machine], 3 * 3600.0)
             case "one returns as it is planned for":
                 self._vanish(here[:1], 3600.0)

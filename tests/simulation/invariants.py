@@ -78,6 +78,7 @@ class Audit:
         machine = self._engine.world.machines[evidence.id]
         gone = not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
         self._require(gone, f"runner {evidence.id} is called lost, and was registered all the time")
+        self._require(evidence.running_job is None, f"runner {evidence.id} is called lost while a job is known to run")
 
     def delivered(self, runner_id: int, job_id: int) -> None:
         """A delivery about a job of this runner took effect: its end can be told from a loss."""

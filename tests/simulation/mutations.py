@@ -104,10 +104,6 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "no answer is an absence": (Patch(calls.Calls, "unanswered", _no_answer_is_a_404),),
     "an incomplete list counts": (Patch(absence, "lenient", lambda look: look._replace(flaw=None)),),
-    "an empty list counts": (
-        Patch(absence, "is_doubtful", lambda *_: False),
-        Patch(absence, "doubt", lambda control, _survey: control.flaw),
-    ),
     "no control list": (
         Patch(absence, "doubt", lambda _control, _survey: None),
         Patch(absence, "unproven", lambda due, _control: [each for each in due if each.running_job is None]),
@@ -171,7 +167,6 @@ CAUGHT_BY: Mapping[str, int] = {
     "confirm_seconds do not pass": 336,
     "no answer is an absence": 119,
     "an incomplete list counts": 166,
-    "an empty list counts": 287,
     "no control list": 144,
     "an insane installation is believed": 10,
     "no second look before acting": 144,
