@@ -99,6 +99,8 @@ class Calls:
         for runner_id in ids:
             try:
                 said = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+                if said is None:
+                    self.audit.said_404(runner_id)
                 answers[runner_id] = Told(said, self.clock())
                 self.audit.heard_of(runner_id)
             except NoAnswer as error:

@@ -239,7 +239,7 @@ class Driver(Acting):
 
     def check(self, runner_id: int) -> None:
         """`POST …/check`: one GET on behalf of a controller, recorded at once."""
-        answer = self.github.runner(runner_id, self.store.installation.org)
+        answer = self.github.runner(runner_id, self.store.installation.org)  # it is back
         self.audit.heard_of(runner_id)
         self.fold(runner_id, absence.answered(answer, self.clock()))
 

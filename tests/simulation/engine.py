@@ -64,6 +64,7 @@ class Engine:
         self.driver = Driver(self, self.store, self.github)
         self.claiming = Claiming(self)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
+        self.store.on_missing = self.audit.missing
         self.store.is_rolled_back = lambda: Lie.ROLLED_BACK in self.github.lies
 
     # ---- time

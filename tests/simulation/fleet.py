@@ -216,13 +216,14 @@ class Fleet:
                 self.engine.driver.resume()
 
     def planned(self, runner_ids: Iterable[int]) -> None:
-        """The plan is made, and not recorded yet: one that it lets through is looked at just now, and is back."""
+        """The plan is made, and not recorded yet: one that it lets through is back, and may be looked at just now."""
         for runner_id in runner_ids:
             machine = self.world.machines[runner_id]
             if self._returns_as_planned and machine.fate is Fate.VANISHED and not self.engine.github.lies:
                 self._returns_as_planned = False
                 self._return(machine)
-                self.engine.driver.check(runner_id)
+                if self.random.random() < 0.5:
+                    self.engine.driver.check(runner_id)
 
     def _crash(self, machine: Machine) -> None:
         """The agent crashes and is started again: GitHub gives its old job up ten minutes later, and tells of that.

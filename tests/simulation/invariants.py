@@ -62,6 +62,7 @@ class Audit:
         self._swept: list[tuple[float, bool]] = []
         """When each sweep began, and whether its list was complete."""
         self._accepted: list[tuple[str, float]] = []
+        self._said_404: set[int] = set()
         self._shown_busy: dict[int, int] = {}
         """The job of each that GitHub showed busy with it, when it last showed them."""
         self.replaced = self.noticed = 0
@@ -79,6 +80,14 @@ class Audit:
         gone = not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
         self._require(gone, f"runner {evidence.id} is called lost, and was registered all the time")
         self._require(evidence.running_job is None, f"runner {evidence.id} is called lost while a job is known to run")
+
+    def said_404(self, runner_id: int) -> None:
+        """GitHub answered a GET of this runner with 404."""
+        self._said_404.add(runner_id)
+
+    def missing(self, evidence: Evidence) -> None:
+        """A first 404 is recorded: no answer is none."""
+        self._require(evidence.id in self._said_404, f"runner {evidence.id} is missing, and GitHub never said so")
 
     def delivered(self, runner_id: int, job_id: int) -> None:
         """A delivery about a job of this runner took effect: its end can be told from a loss."""

@@ -97,6 +97,7 @@ class Store:
     """What controllers say of their pods; by the pod's name, which is the runner's."""
     claims: dict[str, tuple[object, float]] = field(default_factory=dict)
     on_confirmed: Callable[[Evidence], None] = lambda _evidence: None
+    on_missing: Callable[[Evidence], None] = lambda _evidence: None
     is_rolled_back: Callable[[], bool] = lambda: False
     """Whether an older version writes just now."""
     version: int = 0
@@ -126,6 +127,8 @@ class Store:
             after = older(after)
         if after is not None and after.confirmed_at is not None and (before is None or before.confirmed_at is None):
             self.on_confirmed(after)
+        if after is not None and after.missing_at is not None and (before is None or before.missing_at is None):
+            self.on_missing(after)
         if after is None:
             del self.runners[runner_id]
         else:
