@@ -30,7 +30,7 @@ async def given_up(it, monkeypatch, *guids):
         for number, guid in enumerate(guids):
             await deliver(it, guid, "queued", None, job_id=number)
         await deliver(it, "behind", "queued", None, job_id=99)
-        assert await drain_inbox(it.house) == 1
+        assert [await drain_inbox(it.house) for _ in range(MOST_TRIES)] == [1, 0, 0], "each drain tries it once"
     assert [job.id for job in await it.house.demand.all(it.installation)] == [99], "those behind it are not held up"
 
 
@@ -84,6 +84,7 @@ async def test_it_is_tried_three_times(story, monkeypatch, failures):
 
         monkeypatch.setattr(inbox, "_take_effect", breaks_at_first)
         await deliver(it, "first", "queued", None, job_id=0)
-        assert await drain_inbox(it.house) == (1 if failures < MOST_TRIES else 0)
+        drained = [await drain_inbox(it.house) for _ in range(MOST_TRIES)]
+        assert sum(drained) == (1 if failures < MOST_TRIES else 0)
         assert len(await it.house.inbox.dead()) == (0 if failures < MOST_TRIES else 1)
         assert len(tries) == min(failures + 1, MOST_TRIES)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.github import hook
+from ghapp.store.inbox import MOST_TRIES
 from jobs.inbox import drain_inbox
 from jobs.redeliver import redeliver_failed
 
@@ -83,8 +84,8 @@ async def kept_and_poisoned(it):
     (came,) = it.hook.wait(it.taken + 1)[it.taken :]
     it.taken += 1
     guid = came.headers["x-github-delivery"]
-    await it.house.inbox.keep(guid, "workflow_job", b'{"workflow_job": 7}')
-    assert await drain_inbox(it.house) == 0
+    await it.house.inbox.keep(guid, "workflow_job", b'{"workflow_job": {}}')
+    assert [await drain_inbox(it.house) for _ in range(MOST_TRIES)] == [0] * MOST_TRIES
     return guid
 
 
