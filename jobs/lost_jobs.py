@@ -9,8 +9,8 @@ from __future__ import annotations
 from redis import Redis
 
 from ghapp.queue import transitions
+from ghapp.queue.jobs import QUEUES
 from ghapp.queue.transitions import Enqueued
-from ghapp.work import QUEUES
 
 
 def find(redis: Redis) -> set[Enqueued]:

@@ -20,29 +20,29 @@ from rq.utils import now
 from rq.worker import WorkerStatus
 from rq.worker_registration import clean_worker_registry
 
-import jobs.active
-import jobs.check
-import jobs.confirm
-import jobs.gate
-import jobs.inbox
-import jobs.installations
-import jobs.notify
-import jobs.postmortem
-import jobs.reap
-import jobs.redeliver
-import jobs.remediate
-import jobs.report
-import jobs.sweep  # noqa: F401 - imported before the fork, not in every job
+import jobs.checks.gate_report
+import jobs.checks.health_report
+import jobs.deaths.post_mortem
+import jobs.deliveries.inbox
+import jobs.deliveries.installations
+import jobs.deliveries.redeliver
+import jobs.events.notify
+import jobs.gate.active_shard
+import jobs.leaks.reap
+import jobs.remediation.remediate
+import jobs.runners.check_runner
+import jobs.runners.confirm
+import jobs.runners.sweep  # noqa: F401 - imported before the fork, not in every job
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.log import bound, logger
 from ghapp.queue import transitions
+from ghapp.queue.jobs import FAILURE_TTL_SECONDS, QUEUES, next_order
 from ghapp.queue.transitions import Execution
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
-from ghapp.store.counters import count
-from ghapp.trust import trusted
-from ghapp.work import FAILURE_TTL_SECONDS, QUEUES, next_order
-from jobs.house import furnish
+from ghapp.store.metric_counters import count
+from ghapp.tls import trusted
+from jobs.context import configure
 
 log = logger(__name__)
 
@@ -155,7 +155,7 @@ def run(settings: Settings) -> None:
     """Work until SIGTERM; the job in hand is finished first, or handed back. A Redis that goes away is waited for."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
-    furnish(settings)
+    configure(settings)
     connection = connect_sync(settings.redis_url)
     connection.ping()  # at the start, a Redis that is not there is a mistake, and said at once
     trusted()  # read before the fork, for all jobs

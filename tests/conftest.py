@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from redis.asyncio import Redis
 
-from ghapp.embedded import embedded_redis
+from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect, connect_sync
 
 END = "-----END CERTIFICATE-----\n"

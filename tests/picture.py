@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.console import Console, Group
 
-from ghapp.screen import INCIDENT_RUNNERS, frames
+from ghapp.local.dashboard import INCIDENT_RUNNERS, frames
+from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
-from ghapp.up import Site, up
 
 WIDTH = 118
 PATIENCE_SECONDS = 120

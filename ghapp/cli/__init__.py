@@ -12,7 +12,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from ghapp import log
 from ghapp.cli import deliveries, doctor, fleet, gate, remediation, roles, tokens
-from ghapp.cli.opening import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
+from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
     GhappError,

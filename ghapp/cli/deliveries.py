@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.opening import opened, run, settings_here, show
+from ghapp.cli.context import opened, run, settings_here, show
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
 
@@ -29,14 +29,14 @@ def dead_deliveries(*, as_json: bool) -> None:
     """
     letters = run(_dead_letters(settings_here()))
     if as_json:
-        from ghapp.health.document import timestamp
+        from ghapp.report.health_document import timestamp
 
         click.echo(json.dumps([{**letter._asdict(), "at": timestamp(letter.at)} for letter in letters]))
         return
     if not letters:
         click.echo("no delivery was given up")
         return
-    from ghapp.tables import letters_table
+    from ghapp.cli.tables import letters_table
 
     show(letters_table(letters))
 

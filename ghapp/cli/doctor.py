@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import click
 
-from ghapp.cli.opening import FAILED, run, settings_here, show
+from ghapp.cli.context import FAILED, run, settings_here, show
 
 
 @click.command()
@@ -19,14 +19,14 @@ def doctor(*, as_json: bool) -> None:
 
     Example: ghapp doctor --json
     """
-    from ghapp.doctor.examination import examine
+    from ghapp.doctor.runner import examine
 
     findings = run(examine(settings_here(), os.environ))
     well = all(each.status != "wrong" for each in findings)
     if as_json:
         click.echo(json.dumps({"ok": well, "findings": [asdict(each) for each in findings]}, indent=2))
     else:
-        from ghapp.tables import findings_table
+        from ghapp.cli.tables import findings_table
 
         show(findings_table(findings))
     if not well:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.opening import FAILED, chosen, run, settings_here, show
+from ghapp.cli.context import FAILED, chosen, run, settings_here, show
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
 
@@ -27,7 +27,7 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
     """
     settings = settings_here()
     accounts = run(_sweep(settings, org, act=not dry_run))
-    from ghapp.tables import sweeps_table
+    from ghapp.cli.tables import sweeps_table
 
     show(sweeps_table(accounts))
     if any(account.flaw for account in accounts):
@@ -37,18 +37,18 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
 async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]:
     from rich.progress import Progress
 
-    house_module = importlib.import_module("jobs.house")
-    sweep_module = importlib.import_module("jobs.sweep")
-    installations_module = importlib.import_module("jobs.installations")
+    house_module = importlib.import_module("jobs.context")
+    sweep_module = importlib.import_module("jobs.runners.sweep")
+    installations_module = importlib.import_module("jobs.deliveries.installations")
     accounts = []
-    async with house_module.open_house(settings) as house:
-        await house.redis.ping()  # before GitHub is asked for what could not be kept
-        await installations_module.discover_installations(house)
-        for installation in await chosen(house.installations, org):
+    async with house_module.open_house(settings) as context:
+        await context.redis.ping()  # before GitHub is asked for what could not be kept
+        await installations_module.discover_installations(context)
+        for installation in await chosen(context.installations, org):
             with Progress(transient=True, disable=not sys.stdout.isatty()) as bar:
                 pages = partial(bar.update, bar.add_task(f"{installation.org}: pages", total=None))
                 account = await sweep_module.sweep_installation(
-                    house, installation.id, act=act, progress=partial(_advance, pages)
+                    context, installation.id, act=act, progress=partial(_advance, pages)
                 )
             if account is None:
                 raise GhappError(f"{installation.org}: a sweep is under way elsewhere; try again in a moment")
@@ -72,13 +72,13 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
 
     Example: ghapp runners --org acme --state suspect
     """
-    from ghapp.cli.knowing import fleet
-    from ghapp.health.document import timestamp
-    from ghapp.health.verdict import State
+    from ghapp.cli.fleet_queries import fleet_documents
+    from ghapp.health.runner.verdict import State
+    from ghapp.report.health_document import timestamp
 
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is no state; states are {', '.join(State)}", param_hint="--state")
-    known = run(fleet(settings_here(), org))
+    known = run(fleet_documents(settings_here(), org))
     left = [each for each in known.runners if each["healed"] or each["state"] == State.RETIRED]
     if state is not None:
         documents = [each for each in known.runners if each["state"] == state]
@@ -97,7 +97,7 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
         }
         click.echo(json.dumps(said, indent=2))
         return
-    from ghapp.tables import held_lines, phantoms_table, runners_table, unseen_line
+    from ghapp.cli.tables import held_lines, phantoms_table, runners_table, unseen_line
 
     show(runners_table(documents, [] if state is not None or everyone else left))
     if known.held:
@@ -117,12 +117,12 @@ def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
 
     Example: ghapp explain acme linux-4vcpu-x7k2p
     """
-    from ghapp.cli.knowing import one
+    from ghapp.cli.fleet_queries import runner_document
 
-    document = run(one(settings_here(), org, name_or_id))
+    document = run(runner_document(settings_here(), org, name_or_id))
     if as_json:
         click.echo(json.dumps(document, indent=2))
         return
-    from ghapp.tables import explanation
+    from ghapp.cli.tables import explanation
 
     show(explanation(document))

@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from ghapp.cli.looking import Look, blue_green
-from ghapp.cli.opening import FAILED, opened, run, settings_here
-from ghapp.cli.waiting import Patience, watch
-from ghapp.health.rollout.gate import Gate, Question
-from ghapp.health.rollout.provision import LARGEST_BYTES, Provision, provision
-from ghapp.health.rollout.shards import is_shard
+from ghapp.cli.context import FAILED, opened, run, settings_here
+from ghapp.cli.gate_query import GateQuery, blue_green
+from ghapp.cli.gate_wait import Patience, watch
+from ghapp.health.gate.judgement import Gate, GateRequest
+from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
+from ghapp.health.shards import is_shard
 from ghapp.settings import PoolSettings, Settings
 
 SWEEPS = 3
@@ -86,7 +86,7 @@ def gate(
     if timeout is not None and timeout < hold:
         raise click.UsageError(f"--timeout {timeout:g} leaves no time to settle for {hold:g} seconds; give it more")
     log = None if provision_log is None else _read(provision_log)
-    question = Question(shard, min_online or rule.min_online, version, canary, log, expect_new, failures)
+    question = GateRequest(shard, min_online or rule.min_online, version, canary, log, expect_new, failures)
     longest = hold + SWEEPS * settings.of(org).sweep.interval_seconds if hold else 0.0
     patience = Patience(timeout or 0.0, longest if timeout is None else timeout, hold)
     try:
@@ -102,9 +102,9 @@ def gate(
         sys.exit(FAILED)
 
 
-async def _watch(settings: Settings, org: str, pool: PoolSettings, question: Question, patience: Patience) -> Gate:
+async def _watch(settings: Settings, org: str, pool: PoolSettings, question: GateRequest, patience: Patience) -> Gate:
     async with opened(settings) as redis:
-        look = Look(settings, redis, org, pool)
+        look = GateQuery(settings, redis, org, pool)
         say = Progress().say if patience.hold_seconds else _say_nothing
         return await watch(lambda: look.judge(question), patience, time.monotonic, asyncio.sleep, say)
 
@@ -151,7 +151,7 @@ def _printable(line: str) -> str:
     return "".join(each if each.isprintable() else " " for each in line)
 
 
-def _read(path: Path) -> Provision:
+def _read(path: Path) -> TerraformRun:
     try:
         with path.open("rb") as file:
             if file.seekable() and file.seek(0, SEEK_END) > LARGEST_BYTES:
@@ -163,7 +163,7 @@ def _read(path: Path) -> Provision:
         raise click.BadParameter(f"cannot read {path}: {error.strerror}", param_hint="--provision-log") from None
     if len(log) > LARGEST_BYTES:  # of a pipe the end is not to be had without all that comes before
         raise click.BadParameter(f"{path} has more than {LARGEST_BYTES:,} bytes", param_hint="--provision-log")
-    found = provision(log.decode("utf-8", "replace"))
-    if found == Provision():
+    found = read_terraform_log(log.decode("utf-8", "replace"))
+    if found == TerraformRun():
         click.echo(f"ghapp: {path} does not say what Terraform did; going on without it", err=True)
     return found

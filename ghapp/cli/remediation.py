@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.opening import UnknownPoolError, chosen, opened, run, settings_here
+from ghapp.cli.context import UnknownPoolError, chosen, opened, run, settings_here
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings
 
@@ -47,7 +47,7 @@ async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> li
     Raises:
         UnknownPoolError: a name that was mistyped would stop nothing.
     """
-    from ghapp.health.document import timestamp
+    from ghapp.report.health_document import timestamp
     from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
     from ghapp.store.installations import Installations
 
@@ -80,7 +80,7 @@ async def _require_pool(settings: Settings, redis: Any, installation: Installati
 
 async def _pools(settings: Settings, redis: Any, installation: Installation) -> set[str]:
     """The configured ones, those that runners are in, and those that have a fuse or a pause."""
-    from ghapp.health.pools import pool_of
+    from ghapp.health.pool_matching import pool_of
     from ghapp.store.fuses import WHOLE_ORG, Fuses
     from ghapp.store.runners import Runners
 
@@ -100,11 +100,11 @@ async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
     Raises:
         UnknownPoolError: a name that was mistyped would resume nothing.
     """
-    from ghapp.health.fuse import Position
+    from ghapp.health.remediation.fuse import Position
+    from ghapp.queue.jobs import enqueue_sweep
     from ghapp.store.connect import connect_sync
     from ghapp.store.fuses import WHOLE_ORG, Fuses
     from ghapp.store.installations import Installations
-    from ghapp.work import ask_for_sweep
 
     async with opened(settings) as redis:
         (installation,) = await chosen(Installations(redis, settings.named), org)
@@ -121,8 +121,8 @@ async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
     if whole is not None and whole.position is Position.STOPPED:
         said.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `ghapp resume {name}`")
     if done and settings.redis_url is not None:
-        with connect_sync(settings.redis_url) as desk:
-            ask_for_sweep(desk, installation.id)
+        with connect_sync(settings.redis_url) as queue_redis:
+            enqueue_sweep(queue_redis, installation.id)
     return said or ["nothing was paused or stopped"]
 
 

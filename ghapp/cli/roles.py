@@ -9,7 +9,7 @@ import os
 import click
 
 from ghapp import log
-from ghapp.cli.opening import require_redis
+from ghapp.cli.context import require_redis
 from ghapp.settings import Settings
 
 
@@ -21,8 +21,8 @@ def up(*, sandbox: bool, port: int | None) -> None:
 
     Example: ghapp up --sandbox
     """
-    from ghapp.screen import show
-    from ghapp.up import up as run_all
+    from ghapp.local.dashboard import show
+    from ghapp.local.up import up as run_all
 
     try:
         listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
@@ -37,7 +37,7 @@ def web() -> None:
 
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 GHAPP_LISTEN=0.0.0.0:8000 ghapp web
     """
-    from ghapp.listening import require_free
+    from ghapp.local.port_check import require_free
     from ghapp.web.app import serve
 
     settings = read()
@@ -61,7 +61,7 @@ def clock() -> None:
 
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 ghapp clock
     """
-    asyncio.run(importlib.import_module("jobs.schedule").keep_time(read()))
+    asyncio.run(importlib.import_module("jobs.scheduler").keep_time(read()))
 
 
 @click.command(short_help="Watch runners' pods in Kubernetes.")
@@ -70,7 +70,7 @@ def watch() -> None:
 
     Example: KUBECONFIG=~/.kube/config GHAPP_CONFIG=ghapp.toml GHAPP_REDIS_URL=redis://redis:6379/0 ghapp watch
     """
-    asyncio.run(importlib.import_module("jobs.watch").watch(read()))
+    asyncio.run(importlib.import_module("jobs.pods.watch").watch(read()))
 
 
 def read() -> Settings:

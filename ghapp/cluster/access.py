@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.cluster.call import EPHEMERAL_RUNNERS, LEASES, PODS, SERVICE_ACCOUNTS, Resource, Verb
+from ghapp.cluster.request import EPHEMERAL_RUNNERS, LEASES, PODS, SERVICE_ACCOUNTS, Resource, Verb
 
 WATCH_LEASE = "ghapp-watch"
 """By which one of the watches leads; it is in the namespace of the roles themselves."""

@@ -12,25 +12,25 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
-from ghapp.cluster.call import (
+from ghapp.cluster.api_errors import UNPROCESSABLE, RefusedError
+from ghapp.cluster.logs import read_log
+from ghapp.cluster.paged_list import listed
+from ghapp.cluster.request import (
     ACCESS_REVIEWS,
     EPHEMERAL_RUNNERS,
     PODS,
     SELF_REVIEWS,
     SERVICE_ACCOUNTS,
     VERSION,
-    Call,
+    ClusterRequest,
     Resource,
 )
-from ghapp.cluster.events import change_of
-from ghapp.cluster.listing import listed
-from ghapp.cluster.logs import read_log
-from ghapp.cluster.refusal import UNPROCESSABLE, RefusedError
-from ghapp.cluster.sight import Change, Listed
-from ghapp.cluster.transport import Answer, Transport
+from ghapp.cluster.transport import ClusterResponse, ClusterTransport
+from ghapp.cluster.watch_events import Listed, WatchChange
 from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods
+from ghapp.cluster.wire.events import change_of
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from ghapp.health.pods.pod import EphemeralRunner, Pod
 
 W = TypeVar("W", Pod, EphemeralRunner)
 
@@ -50,15 +50,15 @@ class Cluster:
     """
 
     def __init__(self, client: httpx2.AsyncClient, namespace: str = "default") -> None:
-        self.namespace, self.transport = namespace, Transport(client)
+        self.namespace, self.transport = namespace, ClusterTransport(client)
 
     async def pods(self, namespace: str, selector: str = "") -> Listed[Pod]:
         """Every pod of a namespace, or those that a label selector chooses. Complete, or an error."""
-        return await listed(self.transport, Call("list", PODS, namespace), pods.pods, selector)
+        return await listed(self.transport, ClusterRequest("list", PODS, namespace), pods.pods, selector)
 
     async def pod(self, namespace: str, name: str) -> Pod | None:
         """One pod; None when the API server says that there is none of that name."""
-        answer = await self.transport.ask(Call("get", PODS, namespace, name))
+        answer = await self.transport.ask(ClusterRequest("get", PODS, namespace, name))
         return None if answer is None else pods.pod(*answer)
 
     async def ephemeral_runners(self, namespace: str) -> Listed[EphemeralRunner]:
@@ -68,7 +68,7 @@ class Cluster:
             ResourceMissingError: ARC is not installed in this cluster.
         """
         return await listed(
-            self.transport, Call("list", EPHEMERAL_RUNNERS, namespace), ephemeralrunners.ephemeral_runners
+            self.transport, ClusterRequest("list", EPHEMERAL_RUNNERS, namespace), ephemeralrunners.ephemeral_runners
         )
 
     async def ephemeral_runner(self, namespace: str, name: str) -> EphemeralRunner | None:
@@ -77,7 +77,7 @@ class Cluster:
         Raises:
             ResourceMissingError: ARC is not installed in this cluster.
         """
-        answer = await self.transport.ask(Call("get", EPHEMERAL_RUNNERS, namespace, name))
+        answer = await self.transport.ask(ClusterRequest("get", EPHEMERAL_RUNNERS, namespace, name))
         return None if answer is None else ephemeralrunners.ephemeral_runner(*answer)
 
     async def delete_pod(self, namespace: str, name: str, uid: str, version: str) -> bool:
@@ -98,7 +98,7 @@ class Cluster:
         Raises:
             ConflictError: it was changed or made anew at this very moment.
         """
-        body = await self.transport.send(Call("get", SERVICE_ACCOUNTS, namespace, name))
+        body = await self.transport.send(ClusterRequest("get", SERVICE_ACCOUNTS, namespace, name))
         if body is None:
             return False
         meta = envelope.meta(body)
@@ -113,7 +113,7 @@ class Cluster:
         Raises:
             ConflictError: it is not being deleted, or not what it was when it was read: look again.
         """
-        call = Call("patch", EPHEMERAL_RUNNERS, runner.namespace, runner.name)
+        call = ClusterRequest("patch", EPHEMERAL_RUNNERS, runner.namespace, runner.name)
         if runner.deleting_since is None:
             raise ConflictError(f"{call}: it is not being deleted; ARC would put the finalizer back")
         if finalizer not in runner.finalizers:
@@ -147,7 +147,7 @@ class Cluster:
         now = await self.pod(pod.namespace, pod.name) if told else None
         return told if now is None or now.uid == pod.uid else ()
 
-    async def watch_pods(self, namespace: str, version: str) -> AsyncGenerator[Change[Pod], None]:
+    async def watch_pods(self, namespace: str, version: str) -> AsyncGenerator[WatchChange[Pod], None]:
         """What becomes of a namespace's pods after a version, until the server ends it. Close it (`aclosing`).
 
         Raises:
@@ -160,7 +160,7 @@ class Cluster:
 
     async def watch_ephemeral_runners(
         self, namespace: str, version: str
-    ) -> AsyncGenerator[Change[EphemeralRunner], None]:
+    ) -> AsyncGenerator[WatchChange[EphemeralRunner], None]:
         """The same of ARC's runner objects."""
         read = ephemeralrunners.ephemeral_runner
         async with aclosing(self._watch(EPHEMERAL_RUNNERS, namespace, version, read)) as changes:
@@ -173,7 +173,7 @@ class Cluster:
         """Whether RBAC lets us; with `name` it is asked of that object alone."""
         asked = {"verb": verb, "resource": resource, "namespace": namespace, "group": group, "subresource": subresource}
         asked["name"] = name
-        call = Call("create", ACCESS_REVIEWS)
+        call = ClusterRequest("create", ACCESS_REVIEWS)
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -183,7 +183,7 @@ class Cluster:
 
     async def username(self) -> str:
         """Who the API server takes us for; empty where it does not tell, as before Kubernetes 1.28."""
-        call = Call("create", SELF_REVIEWS)
+        call = ClusterRequest("create", SELF_REVIEWS)
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         try:
             return answers.username(_there(call, await self.transport.ask(call, json=review)).body)
@@ -192,18 +192,18 @@ class Cluster:
 
     async def version(self) -> str:
         """The API server's, as `v1.35.2`."""
-        call = Call("get", VERSION)
+        call = ClusterRequest("get", VERSION)
         return answers.git_version(_there(call, await self.transport.ask(call)).body)
 
     async def clock(self) -> float | None:
         """What the API server's clock says, in epoch seconds, to the second; None where its answers don't tell."""
-        call = Call("get", VERSION)
+        call = ClusterRequest("get", VERSION)
         return _there(call, await self.transport.ask(call)).at
 
     async def _watch(
         self, resource: Resource, namespace: str, version: str, read: Callable[[msgspec.Raw], W]
-    ) -> AsyncGenerator[Change[W], None]:
-        call = Call("watch", resource, namespace)
+    ) -> AsyncGenerator[WatchChange[W], None]:
+        call = ClusterRequest("watch", resource, namespace)
         lines = self.transport.lines(
             call,
             WATCH_SECONDS + GRACE_SECONDS,
@@ -222,10 +222,10 @@ class Cluster:
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid, "resourceVersion": version},
         }
-        return await self.transport.send(Call("delete", resource, namespace, name), json=options) is not None
+        return await self.transport.send(ClusterRequest("delete", resource, namespace, name), json=options) is not None
 
 
-def _there(call: Call, answer: Answer | None) -> Answer:
+def _there(call: ClusterRequest, answer: ClusterResponse | None) -> ClusterResponse:
     """The answer of what cannot be absent."""
     if answer is None:
         raise ClusterUnavailableError(f"{call}: the cluster says that there is no such thing")

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.call import LEASES, Call, Verb
-from ghapp.cluster.ending import end
-from ghapp.cluster.refusal_grace import RefusalGrace
+from ghapp.cluster.forbidden_grace import ForbiddenGrace
+from ghapp.cluster.request import LEASES, ClusterRequest, Verb
+from ghapp.cluster.task_cancel import cancel_tasks
 from ghapp.cluster.wire.leases import Lease, changed_lease, lease, micro_time, new_lease
 from ghapp.errors import ClusterError, ClusterForbiddenError, ClusterUnavailableError, ConflictError, GhappError
 from ghapp.log import logger
@@ -107,11 +107,11 @@ class Leadership:
         try:
             yield self
         finally:
-            await end([turns])
+            await cancel_tasks([turns])
             await self.release()
 
     async def _take_turns(self) -> None:
-        led, trouble, grace = False, "", RefusalGrace()
+        led, trouble, grace = False, "", ForbiddenGrace()
         while True:
             try:
                 leads = await self.turn()
@@ -167,8 +167,8 @@ class Leadership:
     def _won(self, ours: Lease, began: float) -> None:
         self._seen, self._seen_at, self._renewed_at, self.holder = ours, began, began, ours.holder
 
-    def _call(self, verb: Verb) -> Call:
-        return Call(verb, LEASES, self._namespace, "" if verb == "create" else self._name)
+    def _call(self, verb: Verb) -> ClusterRequest:
+        return ClusterRequest(verb, LEASES, self._namespace, "" if verb == "create" else self._name)
 
 
 def _seconds(found: Lease) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ghapp.cluster.call import PODS, Call
-from ghapp.cluster.refusal import BAD_REQUEST, RefusedError
-from ghapp.cluster.transport import Transport
+from ghapp.cluster.api_errors import BAD_REQUEST, RefusedError
+from ghapp.cluster.request import PODS, ClusterRequest
+from ghapp.cluster.transport import ClusterTransport
 from ghapp.errors import ResourceMissingError
-from ghapp.health.cluster.pod import Pod
+from ghapp.health.pods.pod import Pod
 
 MOST_BYTES = 256 * 1024
 LONGEST_CHARACTER = 4
@@ -16,13 +16,15 @@ LONGEST_LINE = 4096
 """In characters."""
 
 
-async def read_log(transport: Transport, pod: Pod, container: str, lines: int, *, previous: bool) -> tuple[str, ...]:
+async def read_log(
+    transport: ClusterTransport, pod: Pod, container: str, lines: int, *, previous: bool
+) -> tuple[str, ...]:
     """The last lines, oldest first; empty when there is no log any more, or none yet.
 
     The kubelet goes back so many lines and then stops after so many bytes: what is lost is the end, which is what we
     came for. So for lines that are too long fewer of them are asked for.
     """
-    call = Call("get", PODS, pod.namespace, pod.name, "log")
+    call = ClusterRequest("get", PODS, pod.namespace, pod.name, "log")
     while lines > 0:
         try:
             body = await transport.send(

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import httpx2
 from lightkube import ConfigError
 
-from ghapp.cluster.call import Call
-from ghapp.cluster.refusal import one_line, says_absent, understood
+from ghapp.cluster.api_errors import error_of, one_line, says_absent
+from ghapp.cluster.request import ClusterRequest
 from ghapp.errors import ClusterUnavailableError, ConfigurationError
 
 TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
@@ -38,29 +38,29 @@ _FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ConfigError
 """What the client raises, and lightkube's credentials with it: a command that fails, or prints something else."""
 
 
-class Answer(NamedTuple):
+class ClusterResponse(NamedTuple):
     """What the API server said. `at`: when, by its own clock, in epoch seconds; None where it does not tell."""
 
     body: bytes
     at: float | None
 
 
-class Transport:
+class ClusterTransport:
     """The API server, as one client sees it. The client is closed by whoever made it."""
 
     def __init__(self, client: httpx2.AsyncClient, call_seconds: float = CALL_SECONDS) -> None:
         self._client, self._seconds = client, call_seconds
 
     async def send(
-        self, call: Call, *, json: Any = None, content_type: str = "application/json", **params: str | int
+        self, call: ClusterRequest, *, json: Any = None, content_type: str = "application/json", **params: str | int
     ) -> bytes | None:
         """As `ask`, where the time of the answer is of no use: its body alone."""
         answer = await self.ask(call, json=json, content_type=content_type, **params)
         return None if answer is None else answer.body
 
     async def ask(
-        self, call: Call, *, json: Any = None, content_type: str = "application/json", **params: str | int
-    ) -> Answer | None:
+        self, call: ClusterRequest, *, json: Any = None, content_type: str = "application/json", **params: str | int
+    ) -> ClusterResponse | None:
         """Send one request.
 
         Args:
@@ -81,12 +81,14 @@ class Transport:
             async with asyncio.timeout(self._seconds):
                 response = await self._client.send(self._request(call, params, json=json, content_type=content_type))
         if response.is_success:
-            return Answer(response.content, _told_at(response))
+            return ClusterResponse(response.content, _told_at(response))
         if says_absent(call, response.status_code, response.content):
             return None
-        raise understood(call, response.status_code, response.content)
+        raise error_of(call, response.status_code, response.content)
 
-    async def lines(self, call: Call, within_seconds: float, **params: str | int) -> AsyncGenerator[bytes, None]:
+    async def lines(
+        self, call: ClusterRequest, within_seconds: float, **params: str | int
+    ) -> AsyncGenerator[bytes, None]:
         """Send one request, and yield the lines of its answer as they come; ends when the server ends it.
 
         Args:
@@ -110,7 +112,7 @@ class Transport:
                 with _in_our_words(call):
                     async with asyncio.timeout(self._seconds):
                         body = await response.aread()
-                raise understood(call, response.status_code, body)
+                raise error_of(call, response.status_code, body)
             async with aclosing(_chunks(call, response, ends)) as chunks, aclosing(_lines(call, chunks)) as lines:
                 async for line in lines:
                     yield line
@@ -118,9 +120,14 @@ class Transport:
             await response.aclose()
 
     def _request(
-        self, call: Call, params: dict[str, str | int], *, json: Any = None, content_type: str = "application/json"
+        self,
+        call: ClusterRequest,
+        params: dict[str, str | int],
+        *,
+        json: Any = None,
+        content_type: str = "application/json",
     ) -> httpx2.Request:
-        if call.namespace and not Call("get", call.resource, name=call.namespace).can_exist:
+        if call.namespace and not ClusterRequest("get", call.resource, name=call.namespace).can_exist:
             raise ConfigurationError(f"namespace: {call.namespace!r} is not valid; it takes a Kubernetes namespace")
         headers = {"Accept": "application/json", "User-Agent": "ghapp"}
         if json is None:
@@ -129,7 +136,7 @@ class Transport:
         return self._client.build_request(call.method, call.path, params=params, headers=headers, json=json)
 
 
-async def _chunks(call: Call, response: httpx2.Response, ends: float) -> AsyncGenerator[bytes, None]:
+async def _chunks(call: ClusterRequest, response: httpx2.Response, ends: float) -> AsyncGenerator[bytes, None]:
     """The bytes as they come. No time-out spans a `yield`: it would cut off whoever reads, wherever that is."""
     stream = response.aiter_bytes()
     while True:
@@ -141,7 +148,7 @@ async def _chunks(call: Call, response: httpx2.Response, ends: float) -> AsyncGe
         yield chunk
 
 
-async def _lines(call: Call, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _lines(call: ClusterRequest, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """Whole lines alone. Split at the newline and nothing else: JSON may hold other characters that end lines."""
     rest = bytearray()
     async for chunk in chunks:
@@ -168,7 +175,7 @@ def _told_at(response: httpx2.Response) -> float | None:
 
 
 @contextmanager
-def _in_our_words(call: Call) -> Iterator[None]:
+def _in_our_words(call: ClusterRequest) -> Iterator[None]:
     try:
         yield
     except TimeoutError:

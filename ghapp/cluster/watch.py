@@ -15,9 +15,9 @@ from functools import partial
 from typing import TypeVar
 
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.sight import Change, Listed, Sight, Trouble
+from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
 from ghapp.errors import ClusterError, ClusterUnavailableError, VersionGoneError
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from ghapp.health.pods.pod import EphemeralRunner, Pod
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ WATCHES = 10
 
 Rest = Callable[[float], Awaitable[None]]
 Lists = Callable[[], Awaitable[Listed[T]]]
-Watches = Callable[[str], AsyncGenerator[Change[T], None]]
+Watches = Callable[[str], AsyncGenerator[WatchChange[T], None]]
 
 
 def follow(cluster: Cluster, namespace: str, rest: Rest = asyncio.sleep) -> AsyncGenerator[Sight[Pod], None]:
@@ -78,7 +78,7 @@ async def _follow(lists: Lists[T], watches: Watches[T], rest: Rest) -> AsyncGene
             if not isinstance(error, ClusterUnavailableError) or failures % PATIENCE == 0:
                 version = ""
             if not isinstance(error, VersionGoneError):
-                yield Trouble(error)
+                yield WatchFailure(error)
         await rest(pause_after(failures))
 
 

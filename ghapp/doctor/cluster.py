@@ -9,11 +9,11 @@ from functools import partial
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import is_configured, open_cluster
-from ghapp.doctor import logstore, places, reaping, rights, watching
-from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
-from ghapp.doctor.looking import looked
+from ghapp.doctor import log_store, pod_locations, rbac, reaper, watch
+from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
+from ghapp.doctor.probe import probe
 from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
-from ghapp.health.cluster.pod import RUNNER_CONTAINER, Pod
+from ghapp.health.pods.pod import RUNNER_CONTAINER, Pod
 from ghapp.log import redact
 from ghapp.settings import PoolSettings, Settings
 
@@ -36,10 +36,10 @@ async def look(settings: Settings, url: str | None) -> list[Finding]:
     """
     found = await asyncio.gather(
         _of_cluster(settings),
-        watching.of_views(settings, url),
-        places.look(settings, url),
-        reaping.look(settings, url),
-        logstore.look(settings),
+        watch.of_views(settings, url),
+        pod_locations.look(settings, url),
+        reaper.look(settings, url),
+        log_store.look(settings),
     )
     return [each for part in found for each in part]
 
@@ -57,19 +57,19 @@ async def _of_cluster(settings: Settings) -> list[Finding]:
 
 async def _asked(settings: Settings, cluster: Cluster) -> list[Finding]:
     """What the API server says; nothing more when it does not even tell its version."""
-    found = await looked(GROUP, "answers", partial(_version, cluster), AWAY)
-    if found[0].status is Status.WRONG:
+    found = await probe(GROUP, "answers", partial(_version, cluster), AWAY)
+    if found[0].status is FindingStatus.WRONG:
         return found
     looks = [
-        looked(GROUP, "rights", partial(rights.look, cluster, settings.pools), AWAY),
-        watching.of_leader(cluster, settings.redis_url),
+        probe(GROUP, "rights", partial(rbac.look, cluster, settings.pools), AWAY),
+        watch.of_leader(cluster, settings.redis_url),
     ]
     for namespace in settings.namespaces:
         pools = [pool for pool in settings.pools if pool.namespace == namespace]
         labels = _owner_labels(settings, pools)
-        looks.append(looked(GROUP, f"pods in {namespace}", partial(_pods, cluster, namespace, labels), AWAY))
+        looks.append(probe(GROUP, f"pods in {namespace}", partial(_pods, cluster, namespace, labels), AWAY))
         if any(pool.replacer == "arc" for pool in pools):
-            looks.append(looked(GROUP, f"ARC in {namespace}", partial(_arc, cluster, namespace), AWAY))
+            looks.append(probe(GROUP, f"ARC in {namespace}", partial(_arc, cluster, namespace), AWAY))
     return found + [each for part in await asyncio.gather(*looks) for each in part]
 
 

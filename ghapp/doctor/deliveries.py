@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.github.app import Delivered, Hook
-from ghapp.health.document import timestamp
+from ghapp.github.app import Delivered, HookConfig
+from ghapp.report.health_document import timestamp
 from ghapp.store.inbox import MOST_SCANNED
 
 GROUP = "deliveries"
@@ -35,7 +35,7 @@ def of_inbox(lag: int, dead: int, *, has_come: bool) -> list[Finding]:
     return found
 
 
-def of_hook(hook: Hook, public_url: str | None, page: str) -> list[Finding]:
+def of_hook(hook: HookConfig, public_url: str | None, page: str) -> list[Finding]:
     """Where deliveries go, and whether they are signed; `page` is that of the App's settings."""
     ours = f"{public_url}/webhook" if public_url else "the address of /webhook, as GitHub reaches it"
     found = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class FindingStatus(StrEnum):
     """How bad it is. Only `wrong` fails the command."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class Finding:
 
     group: str
     name: str
-    status: Status
+    status: FindingStatus
     said: str
     fix: str | None = None
     org: str | None = None
@@ -37,14 +37,14 @@ class Finding:
 
 def ok(group: str, name: str, said: str, org: str | None = None) -> Finding:
     """All is well."""
-    return Finding(group, name, Status.OK, said, None, org)
+    return Finding(group, name, FindingStatus.OK, said, None, org)
 
 
 def warning(group: str, name: str, said: str, fix: str, org: str | None = None) -> Finding:
     """It works, and will hurt."""
-    return Finding(group, name, Status.WARNING, said, fix, org)
+    return Finding(group, name, FindingStatus.WARNING, said, fix, org)
 
 
 def wrong(group: str, name: str, said: str, fix: str, org: str | None = None) -> Finding:
     """It does not work."""
-    return Finding(group, name, Status.WRONG, said, fix, org)
+    return Finding(group, name, FindingStatus.WRONG, said, fix, org)

@@ -12,16 +12,16 @@ from typing import NamedTuple
 from ghapp.credentials import AppCredentials
 from ghapp.doctor.deliveries import GROUP as DELIVERIES
 from ghapp.doctor.deliveries import of_arrivals, of_hook
-from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
-from ghapp.doctor.looking import connected, looked
+from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
+from ghapp.doctor.probe import connected, probe
 from ghapp.errors import GhappError, UnauthorizedError
 from ghapp.github.api import GitHub
-from ghapp.github.app import Registration, date_told, hook, latest_deliveries, registration
+from ghapp.github.app import AppRegistration, date_told, hook, latest_deliveries, registration
 from ghapp.github.checks import Checks
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.settings import Settings
 from ghapp.store.budget import skew
-from ghapp.store.credentials import Credentials
+from ghapp.store.token_cache import SharedTokens
 
 GROUP = "github"
 SKEW_WARNING, SKEW_WRONG = 30.0, 60.0
@@ -32,7 +32,7 @@ ASKED_AT_ONCE, REPOSITORIES_SECONDS = 10, 3.0
 """Report repositories, and how long their answers are waited for in all."""
 
 
-class Seen(NamedTuple):
+class GitHubProbe(NamedTuple):
     """What was found, and where GitHub says that the App is installed; None when it does not say."""
 
     findings: list[Finding]
@@ -53,13 +53,13 @@ class Unmetered:
         """Nobody is kept from asking by what doctor was told."""
 
 
-async def look(settings: Settings, credentials: AppCredentials) -> Seen:
+async def look(settings: Settings, credentials: AppCredentials) -> GitHubProbe:
     """Ask as the App itself; when it is not known there, there is nothing more to ask."""
     away = f"check that this machine reaches {settings.api_url}, and GHAPP_GITHUB_API_URL"
     # Nothing is asked of Redis here, which may be away: the App itself needs no installation's token.
     async with (
         connected(settings.redis_url or "redis://") as redis,
-        GitHub.open(settings.api_url, credentials, Credentials(redis, credentials.private_key), Unmetered()) as github,
+        GitHub.open(settings.api_url, credentials, SharedTokens(redis, credentials.private_key), Unmetered()) as github,
     ):
         pages: list[str] = []
         installed: list[list[Installation]] = []
@@ -76,17 +76,17 @@ async def look(settings: Settings, credentials: AppCredentials) -> Seen:
             installed.append(await github.installations())
             return []
 
-        found = await looked(GROUP, "app", look_at_app, away)
+        found = await probe(GROUP, "app", look_at_app, away)
         if not pages:
-            return Seen(found)
+            return GitHubProbe(found)
         later = "ask again in a moment; see githubstatus.com"
         for more in await asyncio.gather(
-            looked(DELIVERIES, "webhook", partial(_hook, github, settings.public_url, pages[0]), later),
-            looked(DELIVERIES, "arrivals", partial(_arrivals, github, pages[0]), later),
-            looked(GROUP, "installations", look_at_installations, later),
+            probe(DELIVERIES, "webhook", partial(_hook, github, settings.public_url, pages[0]), later),
+            probe(DELIVERIES, "arrivals", partial(_arrivals, github, pages[0]), later),
+            probe(GROUP, "installations", look_at_installations, later),
         ):
             found += more
-        return Seen(found, installed[0] if installed else None)
+        return GitHubProbe(found, installed[0] if installed else None)
 
 
 async def repositories_shown(
@@ -100,14 +100,14 @@ async def repositories_shown(
     shown: dict[int, bool] = {}
     async with (
         connected(redis_url) as redis,
-        GitHub.open(settings.api_url, credentials, Credentials(redis, credentials.private_key), Unmetered()) as github,
+        GitHub.open(settings.api_url, credentials, SharedTokens(redis, credentials.private_key), Unmetered()) as github,
     ):
 
         async def ask(installation: Installation, repository: str) -> None:
             async with slots:
                 with suppress(GhappError):  # a token that is too young to be believed, among others
-                    tenant = await github.tenant(installation)
-                    shown[installation.id] = await Checks(tenant, repository).default_branch() is not None
+                    installation_client = await github.installation_client(installation)
+                    shown[installation.id] = await Checks(installation_client, repository).default_branch() is not None
 
         with suppress(TimeoutError):
             async with asyncio.timeout(REPOSITORIES_SECONDS):
@@ -138,14 +138,14 @@ def of_clock(skew_seconds: float) -> list[Finding]:
 def of_refusal(app_id: str, skew_seconds: float) -> list[Finding]:
     """GitHub does not accept our tokens: either the clock is off, or the id and the key are not of one App."""
     clock = of_clock(skew_seconds)
-    if clock[0].status is Status.WRONG:
+    if clock[0].status is FindingStatus.WRONG:
         return [*clock, wrong(GROUP, "app", "GitHub does not accept our tokens", "mend the clock first")]
     said = f"GitHub does not accept the key as that of App {app_id}"
     fix = "GHAPP_APP_ID and the private key must be of the same App; make a new key in its settings on GitHub"
     return [*clock, wrong(GROUP, "app", said, fix)]
 
 
-def of_app(app: Registration, page: str) -> list[Finding]:
+def of_app(app: AppRegistration, page: str) -> list[Finding]:
     """What it is registered to ask of every organization; `page` is that of its settings."""
     found = [ok(GROUP, "app", f"{app.name} ({app.slug}), of {app.owner}")]
     asked = Installation(0, app.owner, 0, app.permissions)
@@ -162,7 +162,7 @@ def of_app(app: Registration, page: str) -> list[Finding]:
     return found
 
 
-def settings_page(app: Registration, web_url: str) -> str:
+def settings_page(app: AppRegistration, web_url: str) -> str:
     """Where its owner changes it."""
     owner = f"/organizations/{app.owner}" if app.is_of_organization else ""
     return f"{web_url}{owner}/settings/apps/{app.slug}"

@@ -8,18 +8,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from redis.asyncio import Redis
 
-from ghapp.doctor.finding import Finding, Status, ok, warning, wrong
+from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import repositories_shown
-from ghapp.doctor.looking import connected, looked
-from ghapp.health.attempt import NOT_SCHEDULED, OVERDUE, NextAttempt, next_attempt
-from ghapp.health.cadence import left
-from ghapp.health.document import timestamp
-from ghapp.health.evidence import Survey
-from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, Position
-from ghapp.health.installation import Installation, known_as, misnomer
-from ghapp.health.posting import Setback, repository_of
-from ghapp.health.report import fuse_history
-from ghapp.health.verdict import Reason
+from ghapp.doctor.probe import connected, probe
+from ghapp.health.installation import Installation, known_as, stale_name
+from ghapp.health.pacing import left
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, NextAttempt, next_attempt
+from ghapp.health.runner.verdict import Reason
+from ghapp.report import fuse_history
+from ghapp.report.check_run_state import PostFailure, repository_of
+from ghapp.report.health_document import timestamp
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.connect import PipeliningRedis
@@ -69,8 +69,8 @@ async def look(settings: Settings, url: str | None, told: Sequence[Installation]
             found = await asyncio.gather(*(_recall(settings, reader, each) for each in known))
             return [each for several in found for each in several]
 
-    recalled = await looked(GROUP, "records", recall, BROKE_OFF)
-    repositories = await looked(GROUP, "report", lambda: _look_at_repositories(settings, url, known or []), BROKE_OFF)
+    recalled = await probe(GROUP, "records", recall, BROKE_OFF)
+    repositories = await probe(GROUP, "report", lambda: _look_at_repositories(settings, url, known or []), BROKE_OFF)
     if known is None:
         return recalled
     found = [] if known else [warning(GROUP, "installed", "nowhere yet", "install the App on an organization")]
@@ -79,9 +79,9 @@ async def look(settings: Settings, url: str | None, told: Sequence[Installation]
         found += of_name(installation, settings.named)
         found += of_installation(installation, settings.web_url, has_pool=has_pool)
     names = [name for each in known for name in each.own]
-    told_before = {(each.org, each.name) for each in recalled if each.status is not Status.OK}
+    told_before = {(each.org, each.name) for each in recalled if each.status is not FindingStatus.OK}
     repositories = [
-        each for each in repositories if each.status is Status.WRONG or (each.org, each.name) not in told_before
+        each for each in repositories if each.status is FindingStatus.WRONG or (each.org, each.name) not in told_before
     ]
     told_now = {(each.org, each.name) for each in repositories}
     recalled = [each for each in recalled if (each.org, each.name) not in told_now]
@@ -132,7 +132,7 @@ async def _look_at_repositories(
 
 def of_name(installation: Installation, named: Collection[str]) -> list[Finding]:
     """Whether it was renamed, and the configuration has not followed."""
-    found = misnomer(installation, named)
+    found = stale_name(installation, named)
     return [] if found is None else [warning(GROUP, "name", found.said, found.fix, installation.org)]
 
 
@@ -206,7 +206,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     return found
 
 
-def of_report(org: str, repository: str | None, setback: Setback | None) -> list[Finding]:
+def of_report(org: str, repository: str | None, setback: PostFailure | None) -> list[Finding]:
     """Whether admins see the check run."""
     if repository is None:
         return []

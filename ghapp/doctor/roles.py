@@ -6,14 +6,14 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 
-from ghapp import work
 from ghapp.doctor.deliveries import of_inbox
 from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.looking import connected
+from ghapp.doctor.probe import connected
+from ghapp.queue import jobs
 from ghapp.store.connect import connect_sync
-from ghapp.store.counters import Counters
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.inbox import Inbox
+from ghapp.store.metric_counters import MetricCounters
 
 GROUP = "roles"
 DELIVERED = "ghapp_deliveries_total"
@@ -22,7 +22,7 @@ DELIVERED = "ghapp_deliveries_total"
 async def look(url: str) -> list[Finding]:
     """Ask Redis who was heard of lately, and count."""
     async with connected(url) as redis:
-        inbox, counted = Inbox(redis), await Counters(redis).all()
+        inbox, counted = Inbox(redis), await MetricCounters(redis).all()
         has_come = any(series.startswith(DELIVERED) for series in counted)
         clocks = await Heartbeats(redis).alive("clock", time.time())
         load = await asyncio.to_thread(_load, url)
@@ -49,9 +49,9 @@ def of_roles(workers: int, clocks: Sequence[str], queues: Mapping[str, int], fai
     return found
 
 
-def _load(url: str) -> work.Load:
-    desk = connect_sync(url)
+def _load(url: str) -> jobs.Load:
+    queue_redis = connect_sync(url)
     try:
-        return work.load(desk)
+        return jobs.load(queue_redis)
     finally:
-        desk.close()
+        queue_redis.close()

@@ -19,9 +19,9 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github import wire
-from ghapp.github.protocols import Meter, Vault
-from ghapp.github.tenant import Tenant, Toll
-from ghapp.github.transport import NOT_FOUND, PER_PAGE, Answer, Transport, expect, open_client
+from ghapp.github.installation_client import InstallationClient, RateLimitedCall
+from ghapp.github.ports import RateLimiter, TokenCache
+from ghapp.github.transport import NOT_FOUND, PER_PAGE, GitHubResponse, GitHubTransport, expect, open_client
 from ghapp.health.installation import Installation
 
 THE_APP = 0
@@ -35,13 +35,13 @@ class GitHub:
         self,
         api_url: str,
         credentials: AppCredentials,
-        vault: Vault,
-        meter: Meter,
+        token_cache: TokenCache,
+        meter: RateLimiter,
         client: httpx.AsyncClient,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._api_url, self._vault, self._meter, self._client, self._clock = api_url, vault, meter, client, clock
-        self._as_app = Transport(AppAuthStrategy(credentials.app_id, credentials.private_key), api_url, client)
+        self._api_url, self._vault, self._meter, self._client, self._clock = api_url, token_cache, meter, client, clock
+        self._as_app = GitHubTransport(AppAuthStrategy(credentials.app_id, credentials.private_key), api_url, client)
 
     @classmethod
     @asynccontextmanager
@@ -49,13 +49,13 @@ class GitHub:
         cls,
         api_url: str,
         credentials: AppCredentials,
-        vault: Vault,
-        meter: Meter,
+        token_cache: TokenCache,
+        meter: RateLimiter,
         clock: Callable[[], float] = time.time,
     ) -> AsyncIterator[GitHub]:
         """Open the connections, and close them at the end. `clock` tells epoch seconds."""
         async with open_client(api_url) as client:
-            yield cls(api_url, credentials, vault, meter, client, clock)
+            yield cls(api_url, credentials, token_cache, meter, client, clock)
 
     async def installations(self) -> list[Installation]:
         """Every installation of the App; complete or an error."""
@@ -80,7 +80,7 @@ class GitHub:
             raise InstallationGoneError(f"GET {path}: the App is not installed there")
         return wire.installation(expect(answer, path))
 
-    async def tenant(self, installation: Installation, ceiling: float = 1.0) -> Tenant:
+    async def installation_client(self, installation: Installation, ceiling: float = 1.0) -> InstallationClient:
         """The API as one installation sees it; mints a token when there is none.
 
         Args:
@@ -92,20 +92,20 @@ class GitHub:
             return await self._mint(installation.id)
 
         token = await self._vault.token(installation.id, mint, self._clock())
-        transport = Transport(TokenAuthStrategy(token.secret), self._api_url, self._client)
-        toll = Toll(self._meter, installation.id, ceiling)
-        return Tenant(installation, transport, token, self._vault, toll, self._clock)
+        transport = GitHubTransport(TokenAuthStrategy(token.secret), self._api_url, self._client)
+        toll = RateLimitedCall(self._meter, installation.id, ceiling)
+        return InstallationClient(installation, transport, token, self._vault, toll, self._clock)
 
     async def send(
         self, method: str, path: str, *, json: Any = None, ceiling: float = 1.0, **params: str | int
-    ) -> Answer:
+    ) -> GitHubResponse:
         """One request as the App itself, within its own limits, up to that share of the hour; see `Transport.send`."""
 
-        async def once() -> Answer:
+        async def once() -> GitHubResponse:
             return await self._as_app.send(method, path, headers=None, json=json, **params)
 
         try:
-            return await Toll(self._meter, THE_APP, ceiling).pay(method, once)
+            return await RateLimitedCall(self._meter, THE_APP, ceiling).pay(method, once)
         except UnauthorizedError:
             raise UnauthorizedError(
                 f"{method} {path}: GitHub does not accept the App's id and key: GHAPP_APP_ID and the private key must "

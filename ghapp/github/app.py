@@ -40,7 +40,7 @@ class _Delivery(msgspec.Struct):
     status: str = ""
 
 
-class Registration(NamedTuple):
+class AppRegistration(NamedTuple):
     """The App as it is registered.
 
     Attributes:
@@ -60,7 +60,7 @@ class Registration(NamedTuple):
     events: tuple[str, ...]
 
 
-class Hook(NamedTuple):
+class HookConfig(NamedTuple):
     """Where deliveries go; empty for nowhere. Whether they are signed."""
 
     url: str
@@ -88,12 +88,12 @@ _hook = msgspec.json.Decoder(_Hook)
 _deliveries = msgspec.json.Decoder(list[_Delivery])
 
 
-async def registration(github: GitHub) -> tuple[Registration, str]:
+async def registration(github: GitHub) -> tuple[AppRegistration, str]:
     """The App, and the `Date` of GitHub's answer."""
     answer = await github.send("GET", "/app")
     app = read(_app, expect(answer, "/app"))
     owner = app.owner
-    found = Registration(
+    found = AppRegistration(
         app.name, app.slug, owner.login, owner.type == "Organization", app.permissions, tuple(app.events)
     )
     return found, answer.headers.get("date", "")
@@ -113,10 +113,10 @@ async def date_told(api_url: str) -> str:
     return str(answer.headers.get("date", ""))
 
 
-async def hook(github: GitHub) -> Hook:
+async def hook(github: GitHub) -> HookConfig:
     """Where deliveries go."""
     found = read(_hook, expect(await github.send("GET", "/app/hook/config"), "/app/hook/config"))
-    return Hook(found.url, bool(found.secret))
+    return HookConfig(found.url, bool(found.secret))
 
 
 async def latest_deliveries(github: GitHub) -> list[Delivered]:

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from ghapp.github.tenant import Tenant
+from ghapp.github.installation_client import InstallationClient
 from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE
 from ghapp.github.wire import read
-from ghapp.health.posting import Head
-from ghapp.health.report import NAME, Report
+from ghapp.report import NAME, Report
+from ghapp.report.check_run_state import Head
 
 REFUSED = (NOT_FOUND, UNPROCESSABLE)
 RUNS_LOOKED_AT = 10
@@ -62,7 +62,7 @@ class Checks:
 
     def __init__(
         self,
-        tenant: Tenant,
+        installation_client: InstallationClient,
         repository: str,
         details_url: str | None = None,
         *,
@@ -72,14 +72,19 @@ class Checks:
         """The fleet's check run, unless another is named.
 
         Args:
-            tenant: who posts.
+            installation_client: who posts.
             repository: `owner/name`.
             details_url: where the check run's "Details" lead; None: to GitHub's own page of it.
             name: of the check run.
             subject: what tells it from others of its name on one commit; None where there is but one.
         """
-        self.installation = tenant.installation
-        self._tenant, self._repository, self._details_url, self._name = tenant, repository, details_url, name
+        self.installation = installation_client.installation
+        self._tenant, self._repository, self._details_url, self._name = (
+            installation_client,
+            repository,
+            details_url,
+            name,
+        )
         self._path = f"/repos/{quote(repository)}"
         self._external_id = external_id(self.installation.id, subject)
         # GitHub takes the newest of a name for the latest, whatever it is about.

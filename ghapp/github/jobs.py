@@ -10,12 +10,12 @@ from urllib.parse import quote
 import msgspec
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.github.tenant import Tenant
+from ghapp.github.installation_client import InstallationClient
 from ghapp.github.transport import PER_PAGE, expect
 from ghapp.github.wire import read
-from ghapp.health.cluster.assigned_job import JobOfRun
-from ghapp.health.deaths.postmortem import JobFacts
+from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.demand import Job
+from ghapp.health.pods.assigned_job import JobOfRun
 
 MOST_RUN_PAGES = 20
 """2,000 jobs: a run has at most 256 for each attempt."""
@@ -71,8 +71,8 @@ _STATUS: Mapping[str, Literal["queued", "running", "over"]] = {"in_progress": "r
 class Jobs:
     """Jobs of one repository, `owner/name`, as one installation sees them. Each call may raise `GitHubError`."""
 
-    def __init__(self, tenant: Tenant, repository: str) -> None:
-        self._tenant, self._repository, self._path = tenant, repository, f"/repos/{quote(repository)}"
+    def __init__(self, installation_client: InstallationClient, repository: str) -> None:
+        self._tenant, self._repository, self._path = installation_client, repository, f"/repos/{quote(repository)}"
 
     async def facts(self, job_id: int) -> JobFacts:
         """One job as it stands; needs `actions: read`.

@@ -56,10 +56,10 @@ async def convert(api_url: str, code: str) -> CreatedApp:
     """
     from githubkit import UnauthAuthStrategy
 
-    from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE, Transport, open_client
+    from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE, GitHubTransport, open_client
 
     async with open_client(api_url) as client:
-        transport = Transport(UnauthAuthStrategy(), api_url, client)
+        transport = GitHubTransport(UnauthAuthStrategy(), api_url, client)
         answer = await transport.send("POST", f"/app-manifests/{quote(code, safe='')}/conversions")
     if answer.status in (NOT_FOUND, UNPROCESSABLE):
         raise CodeRefusedError("GitHub does not know this code; it is good once, and for an hour")

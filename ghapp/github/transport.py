@@ -24,7 +24,7 @@ from ghapp.errors import (
     RateLimitedError,
     UnauthorizedError,
 )
-from ghapp.trust import trusted
+from ghapp.tls import trusted
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 """Per phase; a sweep's page that takes longer is no answer."""
@@ -41,7 +41,7 @@ UNSAID_SECONDS = 60.0
 UNPROCESSABLE = 422
 
 
-class Answer(NamedTuple):
+class GitHubResponse(NamedTuple):
     """An answer that GitHub gave: 2xx, 304, 404 or 422. `headers` in lower case."""
 
     status: int
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Transport(githubkit.GitHub[Any]):
+class GitHubTransport(githubkit.GitHub[Any]):
     """githubkit with one shared client, no retries and no cache."""
 
     def __init__(self, auth: BaseAuthStrategy, api_url: str, client: httpx.AsyncClient) -> None:
@@ -72,7 +72,7 @@ class Transport(githubkit.GitHub[Any]):
 
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, json: Any = None, **params: str | int
-    ) -> Answer:
+    ) -> GitHubResponse:
         """Send one request.
 
         Args:
@@ -121,11 +121,11 @@ def open_client(api_url: str) -> httpx.AsyncClient:
     )
 
 
-def _answer(response: httpx.Response) -> Answer:
-    return Answer(response.status_code, response.headers, response.content)
+def _answer(response: httpx.Response) -> GitHubResponse:
+    return GitHubResponse(response.status_code, response.headers, response.content)
 
 
-def _understand(method: str, path: str, response: httpx.Response) -> Answer:
+def _understand(method: str, path: str, response: httpx.Response) -> GitHubResponse:
     """An answer that may mean something, or the error that it is."""
     match response.status_code:
         case 404 | 422:
@@ -145,7 +145,7 @@ def _understand(method: str, path: str, response: httpx.Response) -> Answer:
             raise GitHubError(f"{method} {path}: GitHub answered {status}")
 
 
-def expect(answer: Answer, path: str) -> bytes:
+def expect(answer: GitHubResponse, path: str) -> bytes:
     """The body of an answer that is neither 404 nor 422.
 
     Raises:

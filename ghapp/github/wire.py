@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.evidence import Registration
 from ghapp.health.installation import Installation
+from ghapp.health.runner.evidence import Registration
 
 T = TypeVar("T")
 

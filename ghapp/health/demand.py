@@ -14,10 +14,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
-from ghapp.health.cluster.misfit import is_assigned
-from ghapp.health.cluster.pod import EphemeralRunner
-from ghapp.health.pools import PoolRule, pool_of
-from ghapp.health.verdict import LONGEST_JOB_SECONDS
+from ghapp.health.pods.phantom_kinds import is_assigned
+from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
 """GitHub fails a job that nobody took for a day; a later word about it was lost."""
@@ -59,14 +59,14 @@ class ScaledRule(PoolRule, Protocol):
         """Where its pods are."""
 
 
-class Unserved(StrEnum):
+class UnservedReason(StrEnum):
     """Why no online runner can take a queued job."""
 
     NO_RUNNER_WITH_LABELS = "NoRunnerWithLabels"
     RUNNERS_OFFLINE = "RunnersOffline"
 
 
-class Worker(NamedTuple):
+class AvailableRunner(NamedTuple):
     """A runner that demand may be met by."""
 
     pool: str
@@ -92,7 +92,7 @@ class UnservedJob:
     """A queued job that no online runner can take, and why."""
 
     job: Job
-    reason: Unserved
+    reason: UnservedReason
 
 
 def is_over(job: Job, now: float) -> bool:
@@ -112,7 +112,7 @@ def asks_for_hosted(job: Job) -> bool:
 
 def demand(
     jobs: Iterable[Job],
-    workers: Sequence[Worker],
+    workers: Sequence[AvailableRunner],
     rules: Sequence[PoolRule],
     now: float,
     assigned: Mapping[str, int] = NONE_ASSIGNED,
@@ -130,7 +130,7 @@ def demand(
         if is_over(job, now):
             continue
         pool, reason = _served_by(job, pool_labels, rules)
-        if reason is Unserved.NO_RUNNER_WITH_LABELS and asks_for_hosted(job):
+        if reason is UnservedReason.NO_RUNNER_WITH_LABELS and asks_for_hosted(job):
             continue
         pools.add(pool)
         if job.status == "running":
@@ -188,7 +188,7 @@ def _pool_of_object(found: EphemeralRunner, sharing: Sequence[ScaledRule]) -> st
     return pool if any(rule.name == pool for rule in sharing) else None
 
 
-def _labels_by_pool(workers: Iterable[Worker]) -> dict[tuple[str, frozenset[str]], bool]:
+def _labels_by_pool(workers: Iterable[AvailableRunner]) -> dict[tuple[str, frozenset[str]], bool]:
     """Each distinct (pool, lower-cased labels), and whether any runner of it is online."""
     seen: dict[tuple[str, tuple[str, ...]], bool] = {}
     for worker in workers:
@@ -203,11 +203,11 @@ def _labels_by_pool(workers: Iterable[Worker]) -> dict[tuple[str, frozenset[str]
 
 def _served_by(
     job: Job, pools: dict[tuple[str, frozenset[str]], bool], rules: Sequence[PoolRule]
-) -> tuple[str, Unserved | None]:
+) -> tuple[str, UnservedReason | None]:
     wanted = {label.lower() for label in job.labels}
     able = [(online, pool) for (pool, labels), online in pools.items() if wanted <= labels]
     if not able:
         custom = [label for label in job.labels if label.lower() != "self-hosted"]
-        return pool_of(job.labels, custom, rules), Unserved.NO_RUNNER_WITH_LABELS
+        return pool_of(job.labels, custom, rules), UnservedReason.NO_RUNNER_WITH_LABELS
     online, pool = max(able, key=lambda row: row[0])
-    return pool, None if online else Unserved.RUNNERS_OFFLINE
+    return pool, None if online else UnservedReason.RUNNERS_OFFLINE

@@ -111,14 +111,14 @@ def named_by(installation: Installation, named: Mapping[str, int]) -> Installati
     return replace(installation, org=org, login="" if called == org else called, names=() if own == (org,) else own)
 
 
-class Misnomer(NamedTuple):
+class StaleName(NamedTuple):
     """What is wrong about the names of the configuration, and what to write instead."""
 
     said: str
     fix: str
 
 
-def misnomer(installation: Installation, named: Collection[str]) -> Misnomer | None:
+def stale_name(installation: Installation, named: Collection[str]) -> StaleName | None:
     """Whether an installation was renamed, and the configuration has not followed.
 
     Args:
@@ -127,19 +127,19 @@ def misnomer(installation: Installation, named: Collection[str]) -> Misnomer | N
     """
     org, called = installation.org, installation.called
     if not installation.answers_to(called):
-        return Misnomer(
+        return StaleName(
             f"GitHub calls it {called}, and another organization bore that name here before; it goes by {org}",
             f"no table, pool or token of {called} is its own: name it {org} there, if it is to have any",
         )
     if org != called:
-        return Misnomer(
+        return StaleName(
             f"GitHub calls it {called} now, and the configuration {org}: its tables and pools hold as before",
             f'name it {called} in [orgs.{org}] and in each [[pools]] with org = "{org}", and make tokens for it',
         )
     old = [name for name in installation.own if name != org and name.lower() in named]
     if not old:
         return None
-    return Misnomer(
+    return StaleName(
         f"it was renamed, and the configuration names {org} and {', '.join(old)}: what it says of {org} holds alone",
         f"move what is to hold to {org}, and remove {', '.join(old)}",
     )

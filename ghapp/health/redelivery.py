@@ -37,14 +37,14 @@ class Attempt(NamedTuple):
         return 200 <= self.status < 300  # noqa: PLR2004
 
 
-class Backlog(NamedTuple):
+class Redeliveries(NamedTuple):
     """What is to be asked for again now (ids of attempts), and since when not all is well (None: all is)."""
 
     ask: tuple[int, ...]
     since: float | None
 
 
-def backlog(attempts: Iterable[Attempt], kept: Collection[str], now: float) -> Backlog:
+def to_redeliver(attempts: Iterable[Attempt], kept: Collection[str], now: float) -> Redeliveries:
     """Group by GUID; ask again for each that no attempt brought, and that we do not hold anyhow, oldest first.
 
     A delivery whose answer was lost on its way to GitHub is held by us: it is never asked for.
@@ -59,7 +59,7 @@ def backlog(attempts: Iterable[Attempt], kept: Collection[str], now: float) -> B
     ]
     missing.sort(key=lambda tries: tries[0].at)
     ask = tuple(tries[-1].id for tries in missing if now - tries[-1].at >= _wait(len(tries)))
-    return Backlog(ask, missing[0][0].at if missing else None)
+    return Redeliveries(ask, missing[0][0].at if missing else None)
 
 
 def _wait(attempts: int) -> float:

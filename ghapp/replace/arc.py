@@ -11,14 +11,14 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from ghapp.cluster.api import Cluster
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, rule_on_object
-from ghapp.health.cluster.finding import Circumstances, Finding, Ruling
-from ghapp.health.cluster.obstacle import Because
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
-from ghapp.health.evidence import Evidence
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
+from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, may_delete_object
+from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.health.runner.evidence import Evidence
 
 
-async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Circumstances) -> Finding:
+async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
     """Read the runner's object and its pod, and rule on them. Nothing is changed.
 
     Raises:
@@ -26,13 +26,13 @@ async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
     """
     candidates = await _objects(cluster, namespace, evidence.name, circumstances.borne_by)
     if len(candidates) > 1:
-        return Finding(namespace, evidence.name, Ruling.REFUSE, Because.SEVERAL_OBJECTS)
+        return DeletionDecision(namespace, evidence.name, DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
     pod_name = candidates[0].name if candidates else evidence.name
     pod = await cluster.pod(namespace, pod_name)
     # The object is read last: it is what is deleted, as of that version.
     found = await cluster.ephemeral_runner(namespace, candidates[0].name) if candidates else None
-    ruling, doubt = rule_on_object(evidence, found, pod, circumstances)
-    return Finding(
+    ruling, doubt = may_delete_object(evidence, found, pod, circumstances)
+    return DeletionDecision(
         namespace,
         evidence.name,
         ruling,
@@ -49,7 +49,7 @@ async def require_leave(cluster: Cluster, namespace: str) -> None:
     """Nothing: the registration is never removed before the object is gone."""
 
 
-async def act(cluster: Cluster, finding: Finding) -> None:
+async def act(cluster: Cluster, finding: DeletionDecision) -> None:
     """Do what was ruled: have the object deleted, or its stuck finalizer taken away. One that is gone is success.
 
     Raises:
@@ -59,9 +59,9 @@ async def act(cluster: Cluster, finding: Finding) -> None:
     found = finding.object
     if found is None:
         return
-    if finding.ruling is Ruling.DELETE:
+    if finding.ruling is DeletionVerdict.DELETE:
         await cluster.delete_ephemeral_runner(found.namespace, found.name, found.uid, found.version)
-    elif finding.ruling is Ruling.FREE:
+    elif finding.ruling is DeletionVerdict.FREE:
         await cluster.free_finalizer(found, REGISTRATION_FINALIZER)
 
 

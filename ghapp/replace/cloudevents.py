@@ -9,7 +9,7 @@ import httpx
 from standardwebhooks import Webhook
 
 from ghapp.errors import ReplacerUnavailableError
-from ghapp.trust import trusted
+from ghapp.tls import trusted
 
 TIMEOUT_SECONDS = 10.0
 """For a whole request, however slowly the controller answers."""

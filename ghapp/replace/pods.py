@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.cluster.deletable import rule_on_pod
-from ghapp.health.cluster.finding import Circumstances, Finding, Ruling
-from ghapp.health.evidence import Evidence
+from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
+from ghapp.health.pods.deletion_guards import may_delete_pod
+from ghapp.health.runner.evidence import Evidence
 from ghapp.replace.arc import said_of
 
 SHARED_ACCOUNT = "default"
 """Every namespace has it; it is nobody's own."""
 
 
-async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Circumstances) -> Finding:
+async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
     """Read the runner's pod, and rule on it. Nothing is changed.
 
     Raises:
         ClusterError: no answer; it says nothing of the pod.
     """
     pod = await cluster.pod(namespace, evidence.name)
-    ruling, doubt = rule_on_pod(evidence, pod, circumstances)
-    return Finding(
+    ruling, doubt = may_delete_pod(evidence, pod, circumstances)
+    return DeletionDecision(
         namespace,
         evidence.name,
         ruling,
@@ -48,7 +48,7 @@ async def require_leave(cluster: Cluster, namespace: str) -> None:
             )
 
 
-async def act(cluster: Cluster, finding: Finding) -> None:
+async def act(cluster: Cluster, finding: DeletionDecision) -> None:
     """Have the pod deleted, and then the ServiceAccount of its name. What is gone is success.
 
     A crash between the two is healed by the next look: it finds no pod, or one that is Terminating, and an account.
@@ -58,7 +58,7 @@ async def act(cluster: Cluster, finding: Finding) -> None:
         ClusterError: no answer; it may have been done or not.
     """
     pod = finding.pod
-    if finding.ruling is not Ruling.DELETE:
+    if finding.ruling is not DeletionVerdict.DELETE:
         return
     if pod is not None and pod.deleting_since is None:
         await cluster.delete_pod(pod.namespace, pod.name, pod.uid, pod.version)

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from ghapp.sandbox.apps import App, Installation, holds
+from ghapp.sandbox.apps import App, SandboxInstallation, holds
 from ghapp.sandbox.deliveries import Deliveries
 from ghapp.sandbox.directory import Directory
 from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.payloads import ping, repository_names
-from ghapp.sandbox.fleet.jobs import Repository
+from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.organization import Organization
 
 #: What an installation must hold to be told of an event; whatever is not named here comes by itself.
@@ -33,7 +33,7 @@ class Announcements:
         event: str,
         body: Document,
         *,
-        repository: Repository | None = None,
+        repository: SandboxRepository | None = None,
         app: App | None = None,
     ) -> None:
         """Delivers an event to each installed App (or that one) that may know of it."""
@@ -44,7 +44,7 @@ class Announcements:
                 self.payload(installation, event, self._enveloped(org, installation, body, repository), repository)
 
     def installation(
-        self, installation: Installation, action: str, extra: Document | None = None, event: str = "installation"
+        self, installation: SandboxInstallation, action: str, extra: Document | None = None, event: str = "installation"
     ) -> None:
         """Tells an App what became of an installation of it."""
         seen = [r for r in self._directory.home_of(installation).repositories.values() if installation.sees(r.name)]
@@ -62,7 +62,11 @@ class Announcements:
         return self._deliveries.send(app, "ping", msgspec.json.encode(ping(app, self._directory.pen.url, now)))
 
     def payload(
-        self, installation: Installation, event: str, payload: Document, repository: Repository | None = None
+        self,
+        installation: SandboxInstallation,
+        event: str,
+        payload: Document,
+        repository: SandboxRepository | None = None,
     ) -> str | None:
         """Sends a payload as it is to the installation's App; answers the GUID."""
         return self._deliveries.send(
@@ -76,7 +80,7 @@ class Announcements:
         )
 
     def _enveloped(
-        self, org: Organization, installation: Installation, body: Document, repository: Repository | None
+        self, org: Organization, installation: SandboxInstallation, body: Document, repository: SandboxRepository | None
     ) -> Document:
         envelope: dict[str, Any] = {
             "organization": self._directory.pen.organization(org.login, org.id),
@@ -91,7 +95,7 @@ class Announcements:
             envelope["repository"] = self._repositories[key]
         return body | envelope
 
-    def _hears_of(self, event: str, installation: Installation) -> bool:
+    def _hears_of(self, event: str, installation: SandboxInstallation) -> bool:
         permission = _PERMISSION_FOR.get(event)
         if permission is not None and not holds(self._directory.granted(installation), permission, "read"):
             return False

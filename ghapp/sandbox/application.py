@@ -18,7 +18,7 @@ from ghapp.sandbox.control.http import routes as control_routes
 from ghapp.sandbox.pages.checkruns import CheckRunPages
 from ghapp.sandbox.pages.manifest import ManifestPages
 from ghapp.sandbox.pages.runners import RunnerPages
-from ghapp.sandbox.rest.answers import Refusal
+from ghapp.sandbox.rest.answers import RestError
 from ghapp.sandbox.rest.routes import routes as rest_routes
 from ghapp.sandbox.world import World
 
@@ -60,4 +60,4 @@ async def _refuse(request: Request, error: Exception) -> Response:
     del request
     if not isinstance(error, HTTPException):
         raise error
-    return Refusal(error.status_code, error.detail).response()
+    return RestError(error.status_code, error.detail).response()

@@ -22,7 +22,7 @@ def key_pair(number: int) -> tuple[str, str]:  # noqa: ARG001 -- what the cache 
 
 
 @dataclass(slots=True)
-class Hook:
+class SandboxHook:
     """Where an App's deliveries go; an empty URL sends none."""
 
     url: str = ""
@@ -44,7 +44,7 @@ class App:
     public_key_pem: str
     permissions: dict[str, str]
     events: tuple[str, ...]
-    hook: Hook
+    hook: SandboxHook
     created_at: float
     external_url: str = "https://example.com"
     description: str = ""
@@ -52,7 +52,7 @@ class App:
 
 
 @dataclass(slots=True, eq=False)
-class Installation:
+class SandboxInstallation:
     """An App on an organization, with the permissions that its admins granted."""
 
     id: int
@@ -74,11 +74,11 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SandboxToken:
     """An installation token; `narrowed` are the permissions it was minted with, when fewer were asked for."""
 
     value: str
-    installation: Installation
+    installation: SandboxInstallation
     expires_at: float
     narrowed: dict[str, str] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class Clock:
+class SandboxClock:
     """Epoch seconds that can be put forward; `running` False stands still in between, for tests.
 
     Attributes:

@@ -7,9 +7,9 @@ from http import HTTPStatus
 
 import jwt
 
-from ghapp.sandbox.apps import App, Token
+from ghapp.sandbox.apps import App, SandboxToken
 from ghapp.sandbox.registry import Registry
-from ghapp.sandbox.rest.answers import Refusal
+from ghapp.sandbox.rest.answers import RestError
 
 LONGEST_JWT_SECONDS = 600
 
@@ -22,7 +22,7 @@ def bearer(authorization: str) -> str:
     """
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() not in {"bearer", "token"} or not value:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "Requires authentication")
+        raise RestError(HTTPStatus.UNAUTHORIZED, "Requires authentication")
     return value.strip()
 
 
@@ -38,7 +38,7 @@ def calling_app(registry: Registry, encoded: str, ahead: float = 0.0) -> App:
         issuer = jwt.decode(encoded, options={"verify_signature": False}).get("iss")
         app = registry.app_issuing(str(issuer))
         if app is None:
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "Integration not found")
+            raise RestError(HTTPStatus.UNAUTHORIZED, "Integration not found")
         claims = jwt.decode(
             encoded,
             app.public_key_pem,
@@ -47,18 +47,18 @@ def calling_app(registry: Registry, encoded: str, ahead: float = 0.0) -> App:
         )
         issued, expires = int(claims["iat"]), int(claims["exp"])
     except (jwt.PyJWTError, ValueError, TypeError) as error:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "A JSON web token could not be decoded") from error
+        raise RestError(HTTPStatus.UNAUTHORIZED, "A JSON web token could not be decoded") from error
     now = time.time() + ahead
     if expires <= now:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "'Expiration time' claim ('exp') is in the past")
+        raise RestError(HTTPStatus.UNAUTHORIZED, "'Expiration time' claim ('exp') is in the past")
     if issued > now:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "'Issued at' claim ('iat') is in the future")
+        raise RestError(HTTPStatus.UNAUTHORIZED, "'Issued at' claim ('iat') is in the future")
     if expires > now + LONGEST_JWT_SECONDS:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "'Expiration time' claim ('exp') is too far in the future")
+        raise RestError(HTTPStatus.UNAUTHORIZED, "'Expiration time' claim ('exp') is too far in the future")
     return app
 
 
-def calling_token(registry: Registry, value: str, now: float) -> Token:
+def calling_token(registry: Registry, value: str, now: float) -> SandboxToken:
     """The installation token that this is.
 
     Raises:
@@ -66,7 +66,7 @@ def calling_token(registry: Registry, value: str, now: float) -> Token:
     """
     token = registry.token(value, now)
     if token is None:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "Bad credentials")
+        raise RestError(HTTPStatus.UNAUTHORIZED, "Bad credentials")
     if token.installation.suspended_at is not None:
-        raise Refusal(HTTPStatus.FORBIDDEN, "This installation has been suspended")
+        raise RestError(HTTPStatus.FORBIDDEN, "This installation has been suspended")
     return token

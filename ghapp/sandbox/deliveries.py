@@ -16,7 +16,7 @@ from dataclasses import replace
 import httpx
 
 from ghapp.sandbox.apps import App
-from ghapp.sandbox.delivery import Delivery, body_of, headers_of
+from ghapp.sandbox.delivery import SentDelivery, body_of, headers_of
 from ghapp.sandbox.faults.faults import Faults
 from ghapp.sandbox.faults.webhooks import Detour, Misattempt, Parcel
 
@@ -46,7 +46,7 @@ class Deliveries:
         self._faults = faults
         self._unsent = 0
         self._ids = itertools.count(120_000_000_001)
-        self._logs: dict[int, deque[Delivery]] = {}
+        self._logs: dict[int, deque[SentDelivery]] = {}
         self._outbox: asyncio.Queue[list[Parcel]] = asyncio.Queue()
 
     def send(
@@ -65,7 +65,7 @@ class Deliveries:
             return None
         guid = str(uuid.uuid4())
         parcels: list[Parcel] = [
-            (app, Delivery(0, guid, event, action, org_id, installation_id, repository_id, payload))
+            (app, SentDelivery(0, guid, event, action, org_id, installation_id, repository_id, payload))
         ]
         for detour in self._faults.at_work(Detour, org_id, self._clock()):
             parcels = detour.take(parcels, self._clock())
@@ -87,7 +87,7 @@ class Deliveries:
         """Deliveries not yet attempted, also those that a fault holds back."""
         return self._unsent + sum(detour.kept() for detour in self._faults.all_of(Detour))
 
-    def log(self, app: App) -> list[Delivery]:
+    def log(self, app: App) -> list[SentDelivery]:
         """What was attempted in the last three days, newest first by id: attempts end in any order."""
         oldest = self._clock() - KEPT_SECONDS
         kept = [delivery for delivery in self._logs.get(app.id, ()) if delivery.at >= oldest]
@@ -128,7 +128,7 @@ class Deliveries:
                 (self.sent if attempted.succeeded else self.failed)[attempted.event] += 1
                 self._unsent -= 1
 
-    async def _attempt(self, client: httpx.AsyncClient, app: App, delivery: Delivery) -> Delivery:
+    async def _attempt(self, client: httpx.AsyncClient, app: App, delivery: SentDelivery) -> SentDelivery:
         """The delivery with what became of it, unless a fault says otherwise."""
         faults = self._faults.at_work(Misattempt, delivery.org_id, self._clock())
         fault = next((fault for fault in faults if delivery in fault.affected), None)
@@ -144,7 +144,7 @@ class Deliveries:
         )
 
 
-async def _post(client: httpx.AsyncClient, attempt: Delivery, body: bytes) -> Delivery:
+async def _post(client: httpx.AsyncClient, attempt: SentDelivery, body: bytes) -> SentDelivery:
     started = time.perf_counter()
     try:
         answer = await client.post(attempt.url, content=body, headers=attempt.request_headers)

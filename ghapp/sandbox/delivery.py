@@ -13,7 +13,7 @@ from ghapp.sandbox.apps import App
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class SentDelivery:
     """One attempt to deliver one event; the last fields are known once it was made.
 
     Attributes:
@@ -54,12 +54,12 @@ def signature(secret: str, payload: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), payload, hashlib.sha256).hexdigest()
 
 
-def body_of(app: App, delivery: Delivery) -> bytes:
+def body_of(app: App, delivery: SentDelivery) -> bytes:
     """The payload as the App's hook wants it: JSON, or a form with a field `payload`."""
     return urlencode({"payload": delivery.payload}).encode() if app.hook.content_type == "form" else delivery.payload
 
 
-def headers_of(app: App, delivery: Delivery, body: bytes) -> Iterator[tuple[str, str]]:
+def headers_of(app: App, delivery: SentDelivery, body: bytes) -> Iterator[tuple[str, str]]:
     """What a delivery is sent with; signed over the raw body."""
     yield "Accept", "*/*"
     form = app.hook.content_type == "form"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ghapp.sandbox.apps import Installation
+from ghapp.sandbox.apps import SandboxInstallation
 from ghapp.sandbox.documents.accounts import Document, Pen
 from ghapp.sandbox.faults.access import Withheld
 from ghapp.sandbox.faults.faults import Faults
@@ -47,7 +47,7 @@ class Directory:
         """The organization that has the repository of that id."""
         return next((org for org in self.orgs.values() if org.repository_with_id(repository_id)), None)
 
-    def home_of(self, installation: Installation) -> Organization:
+    def home_of(self, installation: SandboxInstallation) -> Organization:
         """Where an App is installed."""
         return self.orgs[installation.org.lower()]
 
@@ -62,20 +62,20 @@ class Directory:
         self.orgs.clear()
         self.orgs |= {each.login.lower(): each for each in present}
 
-    def granted(self, installation: Installation) -> dict[str, str]:
+    def granted(self, installation: SandboxInstallation) -> dict[str, str]:
         """The permissions that an installation is said to hold."""
         withheld = {each.permission for each in self._withheld(installation) if each.admitted}
         return {name: level for name, level in installation.permissions.items() if name not in withheld}
 
-    def refusal_of(self, installation: Installation, permission: str) -> int | None:
+    def refusal_of(self, installation: SandboxInstallation, permission: str) -> int | None:
         """The status in which a permission is withheld from an installation; None when it is not."""
         return next((each.status for each in self._withheld(installation) if each.permission == permission), None)
 
-    def installation_document(self, installation: Installation) -> Document:
+    def installation_document(self, installation: SandboxInstallation) -> Document:
         """An installation as REST and deliveries show it."""
         account = self.home_of(installation).account
         return self.pen.installation(installation, account, self.sender, self.granted(installation))
 
-    def _withheld(self, installation: Installation) -> list[Withheld]:
+    def _withheld(self, installation: SandboxInstallation) -> list[Withheld]:
         home = self.orgs.get(installation.org.lower())
         return [] if home is None else self._faults.at_work(Withheld, home.id, self._clock())

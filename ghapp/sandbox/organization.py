@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ghapp.sandbox.documents.accounts import Document, Pen
-from ghapp.sandbox.documents.runnerpages import RunnerPages
-from ghapp.sandbox.fleet.jobs import Repository
-from ghapp.sandbox.fleet.life import Fleet
-from ghapp.sandbox.fleet.shards import Shards
+from ghapp.sandbox.documents.runnerpages import RunnerListPages
+from ghapp.sandbox.fleet.jobs import SandboxRepository
+from ghapp.sandbox.fleet.life import FleetLife
+from ghapp.sandbox.fleet.shards import ShardLayout
 
 
 @dataclass(eq=False)
@@ -17,26 +17,26 @@ class Organization:
 
     id: int
     login: str
-    repositories: dict[str, Repository]
-    fleet: Fleet
+    repositories: dict[str, SandboxRepository]
+    fleet: FleetLife
     pen: Pen
-    pages: RunnerPages = field(init=False)
-    shards: Shards = field(init=False)
+    pages: RunnerListPages = field(init=False)
+    shards: ShardLayout = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pages = RunnerPages(self.fleet.roster)
-        self.shards = Shards(self.fleet)
+        self.pages = RunnerListPages(self.fleet.roster)
+        self.shards = ShardLayout(self.fleet)
 
     @property
     def account(self) -> Document:
         """Its short form."""
         return self.pen.account(self.login, self.id)
 
-    def repository_document(self, repository: Repository) -> Document:
+    def repository_document(self, repository: SandboxRepository) -> Document:
         """A repository of it in full."""
         return self.pen.repository(repository, self.account)
 
-    def repository_with_id(self, repository_id: int) -> Repository | None:
+    def repository_with_id(self, repository_id: int) -> SandboxRepository | None:
         """The repository of that id."""
         return next((r for r in self.repositories.values() if r.id == repository_id), None)
 

@@ -9,7 +9,7 @@ WINDOW_SECONDS = 3600
 
 
 @dataclass(slots=True)
-class Meter:
+class RateMeter:
     """One installation's hour.
 
     Attributes:
@@ -47,12 +47,12 @@ class RateLimits:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._meters: dict[int, Meter] = {}
+        self._meters: dict[int, RateMeter] = {}
 
-    def meter(self, installation_id: int, now: float) -> Meter:
+    def meter(self, installation_id: int, now: float) -> RateMeter:
         """The meter of the hour that `now` falls into; an hour begins with its first call."""
         meter = self._meters.get(installation_id)
         if meter is None or meter.reset <= now:
             limit = meter.limit if meter is not None else self._limit
-            meter = self._meters[installation_id] = Meter(limit, int(now) + WINDOW_SECONDS)
+            meter = self._meters[installation_id] = RateMeter(limit, int(now) + WINDOW_SECONDS)
         return meter

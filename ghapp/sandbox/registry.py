@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghapp.sandbox.apps import TOKEN_SECONDS, App, Hook, Installation, Token, key_pair
+from ghapp.sandbox.apps import TOKEN_SECONDS, App, SandboxHook, SandboxInstallation, SandboxToken, key_pair
 
 CODE_SECONDS = 3600
 
@@ -18,14 +18,21 @@ class Registry:
     """What GitHub knows of Apps."""
 
     apps: dict[int, App] = field(default_factory=dict)
-    installations: dict[int, Installation] = field(default_factory=dict)
-    _tokens: dict[str, Token] = field(default_factory=dict)
+    installations: dict[int, SandboxInstallation] = field(default_factory=dict)
+    _tokens: dict[str, SandboxToken] = field(default_factory=dict)
     _codes: dict[str, tuple[dict[str, Any], str, float]] = field(default_factory=dict)
     _app_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _installation_ids: itertools.count[int] = field(default_factory=lambda: itertools.count(70_001))
 
     def register(
-        self, *, name: str, owner: str, permissions: dict[str, str], events: tuple[str, ...], hook: Hook, now: float
+        self,
+        *,
+        name: str,
+        owner: str,
+        permissions: dict[str, str],
+        events: tuple[str, ...],
+        hook: SandboxHook,
+        now: float,
     ) -> App:
         """A new App with credentials of its own."""
         number = next(self._app_numbers)
@@ -55,37 +62,39 @@ class Registry:
         """The App that a JWT's `iss` names, by id or by client id."""
         return next((app for app in self.apps.values() if issuer in (str(app.id), app.client_id)), None)
 
-    def install(self, app: App, org: str, now: float) -> Installation:
+    def install(self, app: App, org: str, now: float) -> SandboxInstallation:
         """Installs an App on an organization with all it asks for; answers the present installation if there is one."""
         present = self.installation_on(org, app)
         if present is not None:
             return present
-        installation = Installation(
+        installation = SandboxInstallation(
             id=next(self._installation_ids), app=app, org=org, permissions=dict(app.permissions), created_at=now
         )
         self.installations[installation.id] = installation
         return installation
 
-    def installation_on(self, org: str, app: App) -> Installation | None:
+    def installation_on(self, org: str, app: App) -> SandboxInstallation | None:
         """The installation of an App on an organization."""
         return next((i for i in self.of(app) if i.org == org), None)
 
-    def of(self, app: App) -> list[Installation]:
+    def of(self, app: App) -> list[SandboxInstallation]:
         """An App's installations."""
         return [i for i in self.installations.values() if i.app is app]
 
-    def uninstall(self, installation: Installation) -> None:
+    def uninstall(self, installation: SandboxInstallation) -> None:
         """Removes an installation and every token of it."""
         del self.installations[installation.id]
         self._tokens = {value: t for value, t in self._tokens.items() if t.installation is not installation}
 
-    def mint(self, installation: Installation, now: float, narrowed: dict[str, str] | None = None) -> Token:
+    def mint(
+        self, installation: SandboxInstallation, now: float, narrowed: dict[str, str] | None = None
+    ) -> SandboxToken:
         """A new token, good for an hour."""
-        token = Token(f"ghs_{secrets.token_urlsafe(27)}", installation, now + TOKEN_SECONDS, narrowed)
+        token = SandboxToken(f"ghs_{secrets.token_urlsafe(27)}", installation, now + TOKEN_SECONDS, narrowed)
         self._tokens[token.value] = token
         return token
 
-    def token(self, value: str, now: float) -> Token | None:
+    def token(self, value: str, now: float) -> SandboxToken | None:
         """The token of that value, unless it has expired."""
         token = self._tokens.get(value)
         return token if token is not None and token.expires_at > now else None
@@ -107,7 +116,7 @@ class Registry:
             owner=owner,
             permissions={"metadata": "read", **manifest.get("default_permissions", {})},
             events=tuple(manifest.get("default_events", ())),
-            hook=Hook(hook.get("url", "") if hook.get("active", True) else "", secrets.token_hex(20)),
+            hook=SandboxHook(hook.get("url", "") if hook.get("active", True) else "", secrets.token_hex(20)),
             now=now,
         )
         app.external_url = manifest["url"]

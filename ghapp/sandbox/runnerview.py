@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ghapp.sandbox.documents.accounts import Document
-from ghapp.sandbox.documents.runnerpages import Page
+from ghapp.sandbox.documents.runnerpages import DocumentPage
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.faults.faults import Faults
-from ghapp.sandbox.faults.runners import View
+from ghapp.sandbox.faults.runners import RunnerFaults
 from ghapp.sandbox.organization import Organization
 
 
@@ -21,7 +21,7 @@ class RunnerView:
     faults: Faults
     now: float
 
-    def page(self, name: str, number: int, size: int) -> Page:
+    def page(self, name: str, number: int, size: int) -> DocumentPage:
         """A page of the list, of the runner of that `name` or, when it is empty, of all."""
         views = self._views()
         if not views:
@@ -34,7 +34,7 @@ class RunnerView:
         stated = len(runners)
         for view in views:
             stated = view.counted(stated)
-        return Page.of(runners[(number - 1) * size : number * size], len(runners), stated)
+        return DocumentPage.of(runners[(number - 1) * size : number * size], len(runners), stated)
 
     def served(self, number: int, size: int) -> None:
         """That page was sent."""
@@ -49,12 +49,12 @@ class RunnerView:
             shown = view.found(runner_id, shown, self.now)
         return shown
 
-    def _base(self, views: list[View]) -> Sequence[Document]:
+    def _base(self, views: list[RunnerFaults]) -> Sequence[Document]:
         for view in views:
             recalled = view.recalled(self.now)
             if recalled is not None:
                 return recalled
         return self.org.pages.documents()
 
-    def _views(self) -> list[View]:
-        return self.faults.at_work(View, self.org.id, self.now)
+    def _views(self) -> list[RunnerFaults]:
+        return self.faults.at_work(RunnerFaults, self.org.id, self.now)

@@ -18,7 +18,7 @@ from ghapp.sandbox.apps import App
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.control import Control
 from ghapp.sandbox.controller import Controller
-from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.serving import Serving
 from ghapp.sandbox.world import World
 
@@ -87,7 +87,7 @@ class SandboxServer(Serving):
         return self.app.hook.secret
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> FleetLife:
         """The first organization's fleet."""
         return next(iter(self.world.orgs.values())).fleet
 

@@ -6,10 +6,9 @@ import secrets
 from random import Random
 from typing import Literal
 
-from ghapp.sandbox.account.account import Account
 from ghapp.sandbox.announcements import Announcements
-from ghapp.sandbox.apps import App, Hook
-from ghapp.sandbox.clock import Clock
+from ghapp.sandbox.apps import App, SandboxHook
+from ghapp.sandbox.clock import SandboxClock
 from ghapp.sandbox.config import OrgConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
 from ghapp.sandbox.directory import Directory
@@ -17,10 +16,11 @@ from ghapp.sandbox.documents.accounts import Pen
 from ghapp.sandbox.documents.payloads import check_run_event, workflow_job
 from ghapp.sandbox.documents.work import check_run_document
 from ghapp.sandbox.faults.faults import Faults
-from ghapp.sandbox.fleet.happenings import Happening, JobMoved, RunnerEnded
-from ghapp.sandbox.fleet.jobs import Repository
-from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.fleet.events import Happening, JobMoved, RunnerEnded
+from ghapp.sandbox.fleet.jobs import SandboxRepository
+from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
+from ghapp.sandbox.ledger.ledger import Ledger
 from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runnerview import RunnerView
@@ -45,7 +45,7 @@ class World:
         self.config = config
         self.url = url
         self.pen = Pen(url)
-        self.clock = Clock(running=config.ticking)
+        self.clock = SandboxClock(running=config.ticking)
         self.faults = Faults(config.latency_seconds)
         self.directory = Directory(self.pen, self.faults, self.now)
         self.registry = self.directory.registry
@@ -54,7 +54,7 @@ class World:
         self.deliveries = Deliveries(self.now, self.faults)
         self.announcements = Announcements(self.directory, self.deliveries)
         self.limits = RateLimits(config.rate_limit)
-        self.account = Account(self.now())
+        self.account = Ledger(self.now())
         self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
         if config.app:
             self._install_first_app()
@@ -128,7 +128,12 @@ class World:
             self.account.restored(runner.id, at)
 
     def announce_check_run(
-        self, org: Organization, repository: Repository, check_run_id: int, action: str, identifier: str | None = None
+        self,
+        org: Organization,
+        repository: SandboxRepository,
+        check_run_id: int,
+        action: str,
+        identifier: str | None = None,
     ) -> None:
         """Tells the App that posted a check run what became of it."""
         posted = repository.check_runs[check_run_id]
@@ -139,7 +144,7 @@ class World:
         self.announcements.event(org, "check_run", body, repository=repository, app=app)
 
     def press_button(
-        self, org: Organization, repository: Repository, check_run_id: int, identifier: str | None
+        self, org: Organization, repository: SandboxRepository, check_run_id: int, identifier: str | None
     ) -> None:
         """Somebody presses a check run's button, or, without an identifier, asks for the check run again."""
         action = "rerequested" if identifier is None else "requested_action"
@@ -165,12 +170,12 @@ class World:
     def _organization(self, config: OrgConfig, number: int) -> Organization:
         first_repository = FIRST_REPOSITORY_ID + 100 * number
         repositories = {
-            name: Repository(first_repository + index, config.login, name)
+            name: SandboxRepository(first_repository + index, config.login, name)
             for index, name in enumerate(config.repositories)
         }
         for repository in repositories.values():
             repository.push(self.now())
-        fleet = Fleet(
+        fleet = FleetLife(
             config.pools,
             list(repositories.values()),
             pace=self.config.pace,
@@ -188,7 +193,7 @@ class World:
             owner=self.config.orgs[0].login,
             permissions=dict(self.config.permissions),
             events=self.config.events,
-            hook=Hook(self.config.webhook_url, secret),
+            hook=SandboxHook(self.config.webhook_url, secret),
             now=self.now(),
         )
         for org in self.config.orgs:

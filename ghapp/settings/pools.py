@@ -9,9 +9,9 @@ from typing import Any
 
 from ghapp.addresses import is_http, shown
 from ghapp.errors import ConfigurationError
-from ghapp.health.pools import EVERY_RUNNER
-from ghapp.health.posting import repository_of
-from ghapp.health.rollout.shards import flaw_of, has_shards
+from ghapp.health.pool_matching import EVERY_RUNNER
+from ghapp.health.shards import flaw_of, has_shards
+from ghapp.report.check_run_state import repository_of
 from ghapp.settings.tables import PoolSettings
 from ghapp.settings.values import checked, require, table
 

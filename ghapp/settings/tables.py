@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ghapp.health.cadence import BudgetLimits
-from ghapp.health.fuse import FuseLimits
-from ghapp.health.leaks.leak import LeakLimits
-from ghapp.health.plan import RemediationLimits
-from ghapp.health.verdict import Limits
+from ghapp.health.leaks.guards import LeakLimits
+from ghapp.health.pacing import BudgetLimits
+from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.remediation.plan import RemediationLimits
+from ghapp.health.runner.verdict import Limits
 
 
 @dataclass(frozen=True, slots=True)

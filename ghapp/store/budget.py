@@ -17,7 +17,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import BudgetSpentError
-from ghapp.health.cadence import MOST_IN_FLIGHT, MOST_POINTS, Allowance
+from ghapp.health.pacing import MOST_IN_FLIGHT, MOST_POINTS, Allowance
 from ghapp.store import keys
 
 FLIGHT_SECONDS = 60.0

@@ -123,7 +123,7 @@ def connect_sync(url: str) -> sync_redis.Redis:
 
 
 @asynccontextmanager
-async def understood() -> AsyncIterator[None]:
+async def redis_errors() -> AsyncIterator[None]:
     """Redis' own errors, as ours."""
     try:
         yield

@@ -16,8 +16,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.deaths.death import Cause, Death
-from ghapp.store import deathrows, keys
+from ghapp.health.deaths.meaning import Cause, Death
+from ghapp.store import death_codec, keys
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
@@ -78,7 +78,7 @@ class Deaths:
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock = redis, clock
-        self._read = RecordReader(redis, deathrows.DEATHS)
+        self._read = RecordReader(redis, death_codec.DEATHS)
         self._record: Any = redis.register_script(_RECORD)
         self._replace: Any = redis.register_script(_REPLACE)
 
@@ -88,7 +88,7 @@ class Deaths:
         args: list[str | bytes | float] = [
             identity(death),
             death.runner_name,
-            deathrows.row(death),
+            death_codec.row(death),
             at,
             KEPT_SECONDS,
             MOST,
@@ -126,8 +126,8 @@ class Deaths:
             if row is None:
                 return False
             known = await self._read.one(key, row, death_id)
-            joined = death if known is None else deathrows.joined(known, death)
-            richer = deathrows.row(joined)
+            joined = death if known is None else death_codec.joined(known, death)
+            richer = death_codec.row(joined)
             if richer == row or await self._replace(keys=keyed, args=[death_id, row, richer, _is_clean(joined)]):
                 return True
         raise StoreUnavailableError(f"a death's record changed {ATTEMPTS} times under our hands")

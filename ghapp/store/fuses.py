@@ -9,8 +9,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
 from ghapp.health.installation import Installation
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
 from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record

@@ -56,14 +56,14 @@ class DeadLetter(NamedTuple):
     at: float
 
 
-class Place(NamedTuple):
+class RedeliveryCursor(NamedTuple):
     """Where in GitHub's record the next look goes on: a cursor, and from when it looks back (epoch seconds)."""
 
     cursor: str
     at: float
 
 
-TOP = Place("", 0.0)
+TOP = RedeliveryCursor("", 0.0)
 """The newest end of GitHub's record."""
 
 _KEEP = """
@@ -128,22 +128,22 @@ class Inbox:
         waiting = {row[b"g"].decode() for _, row in (*rows, *dead)}
         return waiting & set(guids) | await self._seen(list(guids), now)
 
-    async def well_until(self) -> float | None:
+    async def complete_until(self) -> float | None:
         """Until when every delivery that GitHub tells of has come (epoch seconds); None: nobody has looked yet."""
         row: Any = await self._redis.get(keys.WELL_UNTIL)
         return float(row) if row is not None else None
 
-    async def is_well_until(self, at: float) -> None:
+    async def mark_complete_until(self, at: float) -> None:
         """Every delivery until then has come."""
         await self._redis.set(keys.WELL_UNTIL, repr(at))
 
-    async def take_place(self) -> Place:
+    async def take_place(self) -> RedeliveryCursor:
         """Where the last look at GitHub's record ended, if it did not come to the oldest; it is forgotten by that."""
         row: Any = await self._redis.getdel(keys.LOOKED_TO)
         at, _, cursor = row.decode().partition(" ") if row is not None else ("0", "", "")
-        return Place(cursor, float(at))
+        return RedeliveryCursor(cursor, float(at))
 
-    async def go_on_at(self, place: Place) -> None:
+    async def go_on_at(self, place: RedeliveryCursor) -> None:
         """The next look goes on there."""
         await self._redis.set(keys.LOOKED_TO, f"{place.at!r} {place.cursor}", ex=HOUR)
 

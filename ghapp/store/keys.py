@@ -123,7 +123,7 @@ def credential(installation: int) -> str:
     return f"ghapp:{installation}:credential"
 
 
-def claim(kind: str, of: str) -> str:
+def lock(kind: str, of: str) -> str:
     """string: who holds the exclusive right; expires."""
     return f"ghapp:claim:{kind}:{of}"
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from ghapp.health.leaks.leak import Memory
+from ghapp.health.leaks.guards import TickMemory
 from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.leaks.standing import Example
+from ghapp.health.leaks.reaper_status import Example
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
@@ -51,7 +51,7 @@ class Tick(NamedTuple):
         examples: the oldest pods of the guards that people are told of, by the guard's code.
     """
 
-    memory: Memory = Memory()
+    memory: TickMemory = TickMemory()
     at: float | None = None
     trouble: str = ""
     trouble_since: float | None = None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
+from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
 from ghapp.store.quarantine import RecordReader
@@ -99,7 +99,7 @@ return 0
 """
 
 
-class Seen(NamedTuple):
+class NamespaceView(NamedTuple):
     """A view of one namespace, pods and objects by name.
 
     Attributes:
@@ -115,7 +115,7 @@ class Seen(NamedTuple):
     lists_objects: bool = True
 
 
-class Bearers(NamedTuple):
+class RunnerObjects(NamedTuple):
     """What ARC's objects for one runner are called that are not called as it is, as last known at `seen_at`."""
 
     names: tuple[str, ...]
@@ -192,13 +192,13 @@ class Pods:
         args = [time_field, repr(float(at)), repr(float(ahead)), KEPT_SECONDS]
         return bool(await self._touch(keys=[keys.pods(namespace)], args=args))
 
-    async def all(self, namespace: str) -> Seen | None:
+    async def all(self, namespace: str) -> NamespaceView | None:
         """The view; None before the first lists, and a week after the last word."""
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
         pods_at, objects_at = rows.get(_PODS_AT.encode()), rows.get(_OBJECTS_AT.encode())
         if pods_at is None or objects_at is None:
             return None
-        return Seen(
+        return NamespaceView(
             await self._of(namespace, _POD, self._read_pods, rows),
             await self._of(namespace, _OBJECT, self._read_objects, rows),
             min(float(pods_at), float(objects_at)),
@@ -206,7 +206,7 @@ class Pods:
             _lists_objects(rows.get(_LISTED.encode()), rows.get(_SERVED.encode())),
         )
 
-    async def some(self, namespace: str, runner_names: Iterable[str]) -> Seen | None:
+    async def some(self, namespace: str, runner_names: Iterable[str]) -> NamespaceView | None:
         """The part of the view that concerns these runners, in one round trip; None where there is no view.
 
         Nor is there one while a row of it is unreadable: a pod whose row is left out would look as if it were gone.
@@ -224,16 +224,16 @@ class Pods:
         if len(pods) + len(objects) < len(kept):
             return None
         seen_at = min(float(pods_at), float(objects_at))
-        return Seen(pods, objects, seen_at, float(ahead or 0.0), _lists_objects(listed, served))
+        return NamespaceView(pods, objects, seen_at, float(ahead or 0.0), _lists_objects(listed, served))
 
-    async def bearers(self, namespace: str, runner_name: str) -> Bearers | None:
+    async def bearers(self, namespace: str, runner_name: str) -> RunnerObjects | None:
         """Objects that bear a runner under another name than their own; None before a list that had any object."""
         fields = [_OBJECTS_AT, _LISTED, _BEARER + runner_name]
         row: Any = await self._redis.hmget(keys.pods(namespace), fields)
         at, listed, names = row
         if at is None or not int(listed or 0):
             return None  # a list without any may be of a cluster in which none may be seen
-        return Bearers(tuple(names.decode().split("/")) if names else (), float(at))
+        return RunnerObjects(tuple(names.decode().split("/")) if names else (), float(at))
 
     async def shows_any(self, namespace: str, names: Iterable[str]) -> bool:
         """Whether a pod or an object of any of these names was there when it was recorded last, however long ago."""

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Key, Record, UnreadableError
-from ghapp.store.counters import Counters
+from ghapp.store.metric_counters import MetricCounters
 
 log = logger(__name__)
 
@@ -77,7 +77,7 @@ class Quarantine:
     """The unreadable records of all installations."""
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
-        self._redis, self._clock, self._counters = redis, clock, Counters(redis)
+        self._redis, self._clock, self._counters = redis, clock, MetricCounters(redis)
         self._set_aside: Any = redis.register_script(_SET_ASIDE)
 
     async def set_aside(self, kind: str, key: str, rows: Mapping[str, bytes]) -> None:

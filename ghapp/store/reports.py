@@ -7,7 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.posting import Head, Posted, Setback, Standing, newer
+from ghapp.report.check_run_state import CheckRunState, Head, Posted, PostFailure, newer
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
@@ -16,7 +16,7 @@ ATTEMPTS = 20
 
 _posted = Codec("posted-report", Posted)
 _heads = Codec("report-head", Head)
-_setbacks = Codec("report-setback", Setback)
+_setbacks = Codec("report-setback", PostFailure)
 
 _REPLACE = """
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
@@ -34,11 +34,11 @@ class Reports:
         self._read_setback = RecordReader(redis, _setbacks)
         self._replace: Any = redis.register_script(_REPLACE)
 
-    async def standing(self, installation: int) -> Standing:
+    async def standing(self, installation: int) -> CheckRunState:
         """All that is known."""
         key = keys.report(installation)
         row: Any = await self._redis.hgetall(key)
-        return Standing(
+        return CheckRunState(
             await self._read_posted.one(key, row.get(b"posted"), "posted"),
             await self._read_head.one(key, row.get(b"head"), "head"),
             await self._read_setback.one(key, row.get(b"setback"), "setback"),
@@ -51,7 +51,7 @@ class Reports:
             pipe.hdel(keys.report(installation), "setback")
             await pipe.execute()
 
-    async def say_again(self, installation: int) -> None:
+    async def request_repost(self, installation: int) -> None:
         """Have the same posted once more."""
         key = keys.report(installation)
         for _ in range(ATTEMPTS):
@@ -64,7 +64,7 @@ class Reports:
                 return
         raise _too_busy(ATTEMPTS)
 
-    async def tell_head(self, installation: int, told: Head) -> Head:
+    async def record_head(self, installation: int, told: Head) -> Head:
         """Record where the branch is; the newest of all that was told."""
         key = keys.report(installation)
         for _ in range(ATTEMPTS):
@@ -78,7 +78,7 @@ class Reports:
         """GitHub does not know that commit any more."""
         await self._redis.hdel(keys.report(installation), "head")
 
-    async def put_off(self, installation: int, setback: Setback) -> bool:
+    async def put_off(self, installation: int, setback: PostFailure) -> bool:
         """Record what keeps us from posting; whether it is another reason than before."""
         before = (await self.standing(installation)).setback
         await self._redis.hset(keys.report(installation), "setback", _setbacks.encode(setback))

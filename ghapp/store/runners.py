@@ -13,8 +13,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.cluster.remains import RemainsKind
-from ghapp.health.evidence import Evidence, Fold, Survey
+from ghapp.health.runner.evidence import Evidence, Fold, Survey
+from ghapp.health.runner.remains import RemainsKind
 from ghapp.store import keys
 from ghapp.store.codec import DROPPED, Codec
 from ghapp.store.quarantine import Quarantine, RecordReader

@@ -8,7 +8,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.rollout.active import ANSWER_SECONDS, Answer, Deploy, Role, told
+from ghapp.health.gate.active_shard import ANSWER_SECONDS, ActiveShardAnswer, Deploy, Role, with_deploy
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
@@ -16,7 +16,7 @@ from ghapp.store.quarantine import RecordReader
 ATTEMPTS = 20
 
 _deploys = Codec("deploys", tuple[Deploy, ...], unknown={Role: Role.UNKNOWN})
-_answers = Codec("active-shard", Answer)
+_answers = Codec("active-shard", ActiveShardAnswer)
 
 _REPLACE = """
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
@@ -55,16 +55,16 @@ class Shards:
             row: Any = await self._redis.hget(key, pool)
             known = await self._read_deploys.one(key, row, pool) or ()
             new = deploy(next((each for each in known if each.shard == shard), None))
-            if await self._replace(keys=[key], args=[pool, row or b"", _deploys.encode(told(known, new))]):
+            if await self._replace(keys=[key], args=[pool, row or b"", _deploys.encode(with_deploy(known, new))]):
                 return new
         raise StoreUnavailableError(f"the deploys of {pool} changed {ATTEMPTS} times under our hands")
 
-    async def answered(self, installation: int, pool: str, answer: Answer) -> None:
+    async def answered(self, installation: int, pool: str, answer: ActiveShardAnswer) -> None:
         """Record what the pool's command or URL said."""
         key = f"{keys.active(installation)}:{pool}"
         await self._redis.set(key, _answers.encode(answer), ex=int(ANSWER_SECONDS))
 
-    async def answer(self, installation: int, pool: str) -> Answer | None:
+    async def answer(self, installation: int, pool: str) -> ActiveShardAnswer | None:
         """What it last said; None when it has not for minutes."""
         key = f"{keys.active(installation)}:{pool}"
         row: Any = await self._redis.get(key)

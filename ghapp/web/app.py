@@ -20,27 +20,28 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.queue.jobs import JobName, enqueue
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.inbox import Inbox
 from ghapp.store.tokens import Tokens
-from ghapp.web import home, openapi
-from ghapp.web.auth import Gate
-from ghapp.web.claims import Claims
-from ghapp.web.deaths import PostMortems
-from ghapp.web.events import Events
-from ghapp.web.gate import Shard
-from ghapp.web.health import Ask, Clock, Health
+from ghapp.web.api.claims import ClaimEndpoints
+from ghapp.web.api.deaths import DeathEndpoints
+from ghapp.web.api.events import EventStream
+from ghapp.web.api.gate import GateEndpoints
+from ghapp.web.api.health import Clock, Enqueue, HealthEndpoints
+from ghapp.web.api.remediation import RemediationEndpoints
+from ghapp.web.api.status import StatusEndpoints
+from ghapp.web.api.webhook import Webhook
+from ghapp.web.authentication import Authenticator
+from ghapp.web.fleet_view import FleetReader
+from ghapp.web.openapi import description
+from ghapp.web.pages import root
+from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.problems import problem
-from ghapp.web.reads import Reads
-from ghapp.web.remediation import Remediation
-from ghapp.web.setup import Setup
-from ghapp.web.status import Status
-from ghapp.web.webhook import Webhook
-from ghapp.work import Work, ask
 
 
-def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.time) -> Starlette:
+def build(settings: Settings, redis: Redis, ask_for: Enqueue, clock: Clock = time.time) -> Starlette:
     """The application.
 
     Args:
@@ -55,9 +56,9 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
     if settings.credentials is None and settings.setup_key is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     stopping = asyncio.Event()
-    inbox = Inbox(redis, lambda: ask_for(Work.INBOX))
-    reads, gate = Reads(settings, redis), Gate(Tokens(redis))
-    setup = Setup(settings, ask_for, clock)
+    inbox = Inbox(redis, lambda: ask_for(JobName.INBOX))
+    reads, gate = FleetReader(settings, redis), Authenticator(Tokens(redis))
+    setup = SetupEndpoints(settings, ask_for, clock)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -69,16 +70,16 @@ def build(settings: Settings, redis: Redis, ask_for: Ask, clock: Clock = time.ti
     application = Starlette(
         routes=[
             Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
-            *Health(settings, reads, gate, ask_for, clock).routes(),
+            *HealthEndpoints(settings, reads, gate, ask_for, clock).routes(),
             *setup.routes(),
-            *Remediation(settings, redis, reads, gate, ask_for, clock).routes(),
-            *Claims(redis, reads, gate, clock).routes(),
-            *Shard(settings, redis, reads, gate, ask_for, clock).routes(),
-            *PostMortems(redis, reads, gate, clock).routes(),
-            *Events(redis, reads, gate, clock, stopping).routes(),
-            *Status(settings, redis, clock).routes(),
-            *openapi.routes(),
-            *home.routes(lambda: bool(setup.webhook_secrets())),
+            *RemediationEndpoints(settings, redis, reads, gate, ask_for, clock).routes(),
+            *ClaimEndpoints(redis, reads, gate, clock).routes(),
+            *GateEndpoints(settings, redis, reads, gate, ask_for, clock).routes(),
+            *DeathEndpoints(redis, reads, gate, clock).routes(),
+            *EventStream(redis, reads, gate, clock, stopping).routes(),
+            *StatusEndpoints(settings, redis, clock).routes(),
+            *description.routes(),
+            *root.routes(lambda: bool(setup.webhook_secrets())),
         ],
         exception_handlers={
             HTTPException: _as_problem,
@@ -96,10 +97,10 @@ def serve(settings: Settings) -> None:
     """Serve until SIGTERM; requests in hand are answered first, and event streams end."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
-    desk = connect_sync(settings.redis_url)
+    queue_redis = connect_sync(settings.redis_url)
 
-    async def ask_for(work: Work, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
-        await asyncio.to_thread(ask, desk, work, *args, key=key, retry=retry)
+    async def ask_for(work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
+        await asyncio.to_thread(enqueue, queue_redis, work, *args, key=key, retry=retry)
 
     host, port = settings.listen
     application = build(settings, connect(settings.redis_url), ask_for)

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 from redis.asyncio import Redis
 
-from ghapp.embedded import embedded_redis
 from ghapp.github.deliveries import decode
+from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox.delivery import signature
 from ghapp.sandbox.documents.accounts import Pen
 from ghapp.sandbox.documents.payloads import workflow_job
-from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
+from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from tests.bench.figure import Figure, middle
@@ -88,10 +88,10 @@ def _request(body: bytes) -> bytes:
 def _body(number: int) -> bytes:
     """A `workflow_job` payload of 16 KB, its steps as many as it takes: a long job's are that large."""
     pen, now = Pen("https://api.github.com"), 1_790_000_000.0 + number
-    repository = Repository(id=1000 + number % 7, owner="acme", name=f"service-{number % 7}")
+    repository = SandboxRepository(id=1000 + number % 7, owner="acme", name=f"service-{number % 7}")
     organization = pen.organization("acme", 1)
     action: JobAction = ("queued", "in_progress", "completed")[number % 3]
-    job = Job(
+    job = SandboxJob(
         id=50_000_000_000 + number,
         run_id=40_000_000_000 + number,
         repository=repository,

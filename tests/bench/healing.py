@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ghapp.embedded import embedded_redis
+from ghapp.local.local_redis import embedded_redis
 from tests.bench.figure import Figure, middle
 from tests.bench.places import LIST_CALL, GitHub, github, running
 

@@ -10,10 +10,10 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
-from ghapp.embedded import embedded_redis
-from ghapp.health.evidence import Registration, Survey
 from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.seen import registration_seen
+from ghapp.health.runner.evidence import Registration, Survey
+from ghapp.health.runner.observations import registration_seen
+from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners

@@ -20,13 +20,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ghapp import work
-from ghapp.embedded import embedded_redis
 from ghapp.github.deliveries import encode, parse
+from ghapp.local.local_redis import embedded_redis
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.events import Events
 from ghapp.store.inbox import Inbox
-from ghapp.work import Work
 from tests.bench.figure import Figure
 from tests.bench.places import LIST_CALL, POOL, GitHub, github, running
 
@@ -125,7 +125,7 @@ async def _load(url: str, sandbox: GitHub, began: float) -> tuple[int, int]:
     redis, sync = connect(url), connect_sync(url)
 
     async def ask_for_drain() -> None:
-        work.ask(sync, Work.INBOX)
+        jobs.enqueue(sync, JobName.INBOX)
 
     inbox, events, draw = Inbox(redis, ask_for_drain), Events(redis), random.Random(1)
     for _ in range(WAITING_EVENTS):

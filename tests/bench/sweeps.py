@@ -9,12 +9,12 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from ghapp.embedded import embedded_redis
+from ghapp.local.local_redis import embedded_redis
 from ghapp.settings import Settings
 from ghapp.store import keys
-from jobs.house import House, open_house
-from jobs.installations import discover_installations
-from jobs.sweep import SweepAccount, sweep_installation
+from jobs.context import JobContext, open_context
+from jobs.deliveries.installations import discover_installations
+from jobs.runners.sweep import SweepResult, sweep_installation
 from tests.bench.cpu import scheduled
 from tests.bench.figure import Figure, middle
 from tests.bench.places import LIST_CALL, GitHub, github
@@ -41,20 +41,20 @@ async def _measure(url: str, sandbox: GitHub, folder: Path) -> list[Figure]:
     settings = Settings.read(sandbox.environ(url, folder))
     floor = RUNNERS / PER_PAGE * CALL_SECONDS / CONCURRENCY
     first, ours, theirs, waited = [], [], [], []
-    async with open_house(settings) as house:
-        await discover_installations(house)
-        await _sweep(house, sandbox.installation)  # mints the token, which holds for an hour
+    async with open_context(settings) as context:
+        await discover_installations(context)
+        await _sweep(context, sandbox.installation)  # mints the token, which holds for an hour
         for _ in range(ROUNDS):
-            await _forget(house.redis, sandbox.installation)
+            await _forget(context.redis, sandbox.installation)
             here, there = scheduled(os.getpid()), scheduled(sandbox.process)
-            account, listed, _ = await _seen(house, sandbox)
+            account, listed, _ = await _seen(context, sandbox)
             spent = scheduled(os.getpid()).since(here)
             ours.append(spent.ran)
             waited.append(spent.waited)
             theirs.append(scheduled(sandbox.process).since(there).ran)
             first.append(account.milliseconds / 1000)
-        quiet, _, billed = await _seen(house, sandbox)
-        records, pages = await _bytes(house.redis, sandbox.installation)
+        quiet, _, billed = await _seen(context, sandbox)
+        records, pages = await _bytes(context.redis, sandbox.installation)
     taken, spread = middle([each / floor for each in first])
     pages_in_all = math.ceil(RUNNERS / PER_PAGE)
     return [
@@ -84,16 +84,16 @@ async def _measure(url: str, sandbox: GitHub, folder: Path) -> list[Figure]:
     ]
 
 
-async def _seen(house: House, sandbox: GitHub) -> tuple[SweepAccount, int, int]:
+async def _seen(context: JobContext, sandbox: GitHub) -> tuple[SweepResult, int, int]:
     """A sweep, the list calls that GitHub saw of it, and how many calls it counted."""
     sandbox.pull("reset-account")
-    account = await _sweep(house, sandbox.installation)
+    account = await _sweep(context, sandbox.installation)
     calls = sandbox.calls()
     return account, calls[LIST_CALL]["total"], sum(each["counted"] for each in calls.values())
 
 
-async def _sweep(house: House, installation: int) -> SweepAccount:
-    account = await sweep_installation(house, installation, act=False)
+async def _sweep(context: JobContext, installation: int) -> SweepResult:
+    account = await sweep_installation(context, installation, act=False)
     if account is None or account.flaw or account.runners != RUNNERS:
         raise RuntimeError(f"no good sweep: {account}")
     return account

@@ -9,8 +9,8 @@ import pytest
 
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.running import running
 from tests.stories.test_up import free_port, wait_for
+from tests.support.running import running
 
 
 @contextmanager
@@ -19,16 +19,16 @@ def not_set_up(folder):
     with (
         SandboxServer(SandboxConfig(app=False, quiet=True)) as github,
         # By another name than ours: to a browser GitHub is another site, and cookies know the difference.
-        running(github, folder, free_port(), web_url=github.url.replace("127.0.0.1", "localhost")) as it,
+        running(github, folder, free_port(), web_url=github.url.replace("127.0.0.1", "localhost")) as app,
     ):
-        yield it
+        yield app
 
 
 @pytest.fixture(scope="module")
 def setup(tmp_path_factory, chromium):
     """For those who do not go all the way."""
-    with not_set_up(tmp_path_factory.mktemp("up")) as it:
-        yield it
+    with not_set_up(tmp_path_factory.mktemp("up")) as app:
+        yield app
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos.account import Account
+from tests.chaos.accounting import Account
 from tests.chaos.soak import soak
 
 LONGEST_SECONDS = 3600

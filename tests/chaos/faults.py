@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from ghapp.sandbox.control import Control
-from tests.chaos.house import CONFIRM_SECONDS, LARGE_POOL, ORG, OTHER_NAME, House
+from tests.chaos.installation import CONFIRM_SECONDS, LARGE_POOL, ORG, OTHER_NAME, House
 
 Act = Callable[[House, Random, float], object]
 WINDOW = (2.0, 9.0)
@@ -31,24 +31,24 @@ class Lane(NamedTuple):
 
 def lever(pull: Callable[[Control, Random, float], object], seconds: tuple[float, float] = WINDOW) -> Fault:
     """A fault of GitHub's."""
-    return Fault(lambda house, rng, lasting: pull(house.sandbox.control, rng, lasting), seconds)
+    return Fault(lambda context, rng, lasting: pull(context.sandbox.control, rng, lasting), seconds)
 
 
-def _go_offline(house: House, rng: Random, seconds: float) -> None:
-    gone = house.sandbox.control.take_offline(ORG, count=rng.randint(1, 5))
-    house.later(seconds, lambda: house.bring_online(gone))
+def _go_offline(context: House, rng: Random, seconds: float) -> None:
+    gone = context.sandbox.control.take_offline(ORG, count=rng.randint(1, 5))
+    context.later(seconds, lambda: context.bring_online(gone))
 
 
-def _stop_redis(house: House, rng: Random, seconds: float) -> None:
-    house.redis.stop()
-    house.later(seconds, house.redis.start)
+def _stop_redis(context: House, rng: Random, seconds: float) -> None:
+    context.redis.stop()
+    context.later(seconds, context.redis.start)
 
 
 RUNNERS = {
-    "registrations_lost": Fault(lambda house, rng, _: house.lose(rng, rng.randint(1, 3)), MOMENT, 6),
-    "mass_loss": Fault(lambda house, rng, _: house.lose(rng, rng.randint(25, 35), LARGE_POOL), MOMENT, 0.4),
+    "registrations_lost": Fault(lambda context, rng, _: context.lose(rng, rng.randint(1, 3)), MOMENT, 6),
+    "mass_loss": Fault(lambda context, rng, _: context.lose(rng, rng.randint(25, 35), LARGE_POOL), MOMENT, 0.4),
     "registrations_vanish_and_return": Fault(
-        lambda house, rng, seconds: house.lose(rng, rng.randint(1, 30), seconds=seconds),
+        lambda context, rng, seconds: context.lose(rng, rng.randint(1, 30), seconds=seconds),
         (CONFIRM_SECONDS * 0.2, CONFIRM_SECONDS * 0.8),
         2,
     ),
@@ -97,11 +97,11 @@ DELIVERIES = {
 }
 
 PROCESSES = {
-    "web_killed": Fault(lambda house, rng, _: house.kill("web", rng), MOMENT, 2),
-    "worker_killed": Fault(lambda house, rng, _: house.kill("worker", rng), MOMENT, 3),
-    "horses_killed": Fault(lambda house, rng, _: house.kill_horses(rng), MOMENT, 3),
-    "clock_killed": Fault(lambda house, rng, _: house.kill("clock", rng), MOMENT, 2),
-    "deliveries_to_the_other_web": Fault(lambda house, rng, _: house.deliver_to_the_next_web(), MOMENT),
+    "web_killed": Fault(lambda context, rng, _: context.kill("web", rng), MOMENT, 2),
+    "worker_killed": Fault(lambda context, rng, _: context.kill("worker", rng), MOMENT, 3),
+    "horses_killed": Fault(lambda context, rng, _: context.kill_horses(rng), MOMENT, 3),
+    "clock_killed": Fault(lambda context, rng, _: context.kill("clock", rng), MOMENT, 2),
+    "deliveries_to_the_other_web": Fault(lambda context, rng, _: context.deliver_to_the_next_web(), MOMENT),
     "redis_away": Fault(_stop_redis, (1.0, 5.0)),
 }
 

@@ -10,14 +10,14 @@ from random import Random
 
 from redis.asyncio import Redis
 
-from ghapp.health.fuse import Position
 from ghapp.health.redelivery import FIRST_WAIT_SECONDS
+from ghapp.health.remediation.fuse import Position
+from ghapp.queue.jobs import BACKOFF_SECONDS
 from ghapp.store.fuses import Fuses
 from ghapp.store.installations import Installations
-from ghapp.work import BACKOFF_SECONDS
-from tests.chaos.account import Account, account_of
+from tests.chaos.accounting import Account, account_of
 from tests.chaos.faults import LANES
-from tests.chaos.house import (
+from tests.chaos.installation import (
     CONFIRM_SECONDS,
     INTERVAL_SECONDS,
     JOB_SECONDS,
@@ -38,10 +38,10 @@ TAKEN_OVER_SECONDS = 20.0
 
 def soak(seed: int, seconds: float, folder: Path, tell: Callable[[str], object]) -> Account:
     """Run it once; `tell` hears of each fault as it strikes."""
-    with open_house(folder, seed) as house:
-        _strike(house, seed, seconds, tell)
-        house.calm_down()
-        return _calm(house, calm_seconds(seconds), tell)
+    with open_house(folder, seed) as context:
+        _strike(context, seed, seconds, tell)
+        context.calm_down()
+        return _calm(context, calm_seconds(seconds), tell)
 
 
 def calm_seconds(seconds: float) -> float:
@@ -58,35 +58,35 @@ def calm_seconds(seconds: float) -> float:
     return max(redelivered, again) + TAKEN_OVER_SECONDS + notice + ROUNDS * PROVE_SECONDS
 
 
-def _strike(house: House, seed: int, seconds: float, tell: Callable[[str], object]) -> None:
+def _strike(context: House, seed: int, seconds: float, tell: Callable[[str], object]) -> None:
     coming = schedule(seed, seconds)
     began = time.monotonic()
     while (now := time.monotonic() - began) < seconds:
-        house.supervise()
+        context.supervise()
         while coming and coming[0].at <= now:
             strike = coming.pop(0)
             tell(str(strike))
-            LANES[strike.lane].faults[strike.name].act(house, Random(strike.draw), strike.seconds)
+            LANES[strike.lane].faults[strike.name].act(context, Random(strike.draw), strike.seconds)
         time.sleep(TICK_SECONDS)
 
 
-def _calm(house: House, seconds: float, tell: Callable[[str], object]) -> Account:
+def _calm(context: House, seconds: float, tell: Callable[[str], object]) -> Account:
     """The account once nothing is left to wait for, or as it is when that never comes."""
     tell(f"calm, for {seconds:.0f} s at most")
     ends, resumed = time.monotonic() + seconds, 0
     while True:
-        house.supervise()
-        account = account_of(house, resumed)
+        context.supervise()
+        account = account_of(context, resumed)
         if account.settled or time.monotonic() > ends:
             return account
         if Position.STOPPED in account.stored.fuses.values():
             tell("a fuse is stopped; a person resumes it")
             resumed += 1
-            house.ask(lambda redis: _resume(house, redis))
+            context.ask(lambda redis: _resume(context, redis))
         time.sleep(LOOK_SECONDS)
 
 
-async def _resume(house: House, redis: Redis) -> None:
-    installation = await Installations(redis).one(house.installation)
+async def _resume(context: House, redis: Redis) -> None:
+    installation = await Installations(redis).one(context.installation)
     if installation is not None:
-        await Fuses(redis).resume(installation, None, "chaos", time.time(), house.settings.policy.fuse)
+        await Fuses(redis).resume(installation, None, "chaos", time.time(), context.settings.policy.fuse)

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from ghapp.cluster.api import Cluster
-from ghapp.sandbox.cluster.rbac import Rule
+from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 
 
@@ -34,6 +34,6 @@ def client(api: ClusterServer, user: str = "admin") -> httpx2.AsyncClient:
 @pytest.fixture
 async def worker(api: ClusterServer) -> AsyncIterator[Cluster]:
     """As somebody who may read pods in one namespace, and nothing else."""
-    api.control.user("system:serviceaccount:ghapp:worker", [Rule(("get", "list"), ("",), ("pods",), ("runners",))])
+    api.control.user("system:serviceaccount:ghapp:worker", [RbacRule(("get", "list"), ("",), ("pods",), ("runners",))])
     async with client(api, "system:serviceaccount:ghapp:worker") as found:
         yield Cluster(found)

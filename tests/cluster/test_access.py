@@ -6,15 +6,15 @@ import pytest
 
 from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE, needed_near
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.call import LEASES, Call
 from ghapp.cluster.lease import Leadership
-from ghapp.sandbox.cluster.rbac import Rule
+from ghapp.cluster.request import LEASES, ClusterRequest
+from ghapp.sandbox.cluster.rbac import RbacRule
 from tests.cluster.conftest import client
 
 
 def rule(access, namespace):
     names = (access.name,) if access.name else ()
-    return Rule((access.verb,), (access.group,), (access.rbac_resource,), (namespace,), names)
+    return RbacRule((access.verb,), (access.group,), (access.rbac_resource,), (namespace,), names)
 
 
 def asked(replacers):
@@ -50,7 +50,7 @@ async def test_what_the_watch_needs_at_home_is_enough_to_lead(api):
         lead = Leadership(Cluster(found), WATCH_LEASE, "one")
         assert await lead.turn() is True
         assert await lead.turn() is True
-        assert await Cluster(found).transport.send(Call("get", LEASES, "default", WATCH_LEASE)) is not None
+        assert await Cluster(found).transport.send(ClusterRequest("get", LEASES, "default", WATCH_LEASE)) is not None
 
 
 async def test_what_the_watch_needs_near_runners_is_enough_to_see(api):

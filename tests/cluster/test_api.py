@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cluster import listing, logs
+from ghapp.cluster import logs, paged_list
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, VersionGoneError
-from ghapp.health.cluster.pod import Ended
+from ghapp.health.pods.pod import Ended
 
 NAMES = [f"linux-{number}" for number in range(5)]
 
@@ -56,7 +56,7 @@ async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cl
     for name in NAMES:
         api.control.pod("runners", name)
     version = api.control.version()
-    monkeypatch.setattr(listing, "PER_PAGE", per_page)
+    monkeypatch.setattr(paged_list, "PER_PAGE", per_page)
     between(cluster, lambda: api.control.set_labels("pods", "runners", "linux-4", changed="since"))
     found = await cluster.pods("runners")
     assert [pod.name for pod in found.items] == NAMES
@@ -67,7 +67,7 @@ async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cl
 async def test_a_list_whose_rest_is_forgotten_is_read_again_from_the_start(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(listing, "PER_PAGE", 2)
+    monkeypatch.setattr(paged_list, "PER_PAGE", 2)
     between(cluster, api.control.forget_versions)
     assert [pod.name for pod in (await cluster.pods("runners")).items] == NAMES
 
@@ -75,7 +75,7 @@ async def test_a_list_whose_rest_is_forgotten_is_read_again_from_the_start(api, 
 async def test_a_list_whose_rest_is_always_forgotten_is_none(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(listing, "PER_PAGE", 2)
+    monkeypatch.setattr(paged_list, "PER_PAGE", 2)
     between(cluster, api.control.forget_versions, times=9)
     with pytest.raises(VersionGoneError):
         await cluster.pods("runners")
@@ -85,7 +85,7 @@ async def test_a_list_whose_rest_is_always_forgotten_is_none(api, cluster, monke
 async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(listing, "PER_PAGE", 2)
+    monkeypatch.setattr(paged_list, "PER_PAGE", 2)
     left = [times]
 
     def cut_the_last():
@@ -101,8 +101,8 @@ async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times
 async def test_a_list_without_end_is_given_up(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(listing, "PER_PAGE", 1)
-    monkeypatch.setattr(listing, "MOST_PAGES", 4)
+    monkeypatch.setattr(paged_list, "PER_PAGE", 1)
+    monkeypatch.setattr(paged_list, "MOST_PAGES", 4)
     with pytest.raises(ClusterUnavailableError, match="no end"):
         await cluster.pods("runners")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cluster.call import PODS, Call
-from ghapp.cluster.events import change_of
-from ghapp.cluster.sight import Change
+from ghapp.cluster.request import PODS, ClusterRequest
+from ghapp.cluster.watch_events import WatchChange
 from ghapp.cluster.wire import pods
+from ghapp.cluster.wire.events import change_of
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, VersionGoneError
 from tests.cluster.shapes import encoded, pod, status
 
-WATCH = Call("watch", PODS, "runners")
+WATCH = ClusterRequest("watch", PODS, "runners")
 BOOKMARK = {
     "kind": "Pod",
     "apiVersion": "v1",
@@ -21,17 +21,17 @@ BOOKMARK = {
 }
 
 
-def read(kind, value) -> Change:
+def read(kind, value) -> WatchChange:
     return change_of(WATCH, encoded({"type": kind, "object": value}), pods.pod)
 
 
 @pytest.mark.parametrize("kind", ["added", "modified", "deleted"])
 def test_a_change_tells_of_a_pod_and_its_version(kind):
-    assert read(kind.upper(), pod()) == Change(kind, pods.pod(encoded(pod())), "412")
+    assert read(kind.upper(), pod()) == WatchChange(kind, pods.pod(encoded(pod())), "412")
 
 
 def test_a_bookmark_tells_a_version_alone():
-    assert read("BOOKMARK", BOOKMARK) == Change("bookmark", None, "700")
+    assert read("BOOKMARK", BOOKMARK) == WatchChange("bookmark", None, "700")
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,7 @@ def test_a_leader_stops_well_before_its_lease_is_over():
 async def test_a_refusal_by_an_api_server_that_has_just_started_is_waited_out(
     server, blue, monkeypatch, lasting, is_logged
 ):
-    monkeypatch.setattr("ghapp.cluster.refusal_grace.LASTING_SECONDS", lasting)
+    monkeypatch.setattr("ghapp.cluster.forbidden_grace.LASTING_SECONDS", lasting)
     monkeypatch.setattr("ghapp.cluster.lease.TURN_SECONDS", 0.001)
     server.refusal = httpx2.Response(403)
     with capture_logs() as logs:

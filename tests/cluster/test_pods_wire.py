@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ghapp.cluster.wire import envelope, pods
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.cluster.pod import Container, Ended, Owner, Pod
+from ghapp.health.pods.pod import Container, Ended, Owner, Pod
 from tests.cluster.shapes import CREATED_AT, KILLED, RUNNING, encoded, listed, pod
 
 
@@ -198,7 +198,7 @@ def test_a_body_that_is_no_list_is_not_an_empty_one(body):
 
 
 def test_go_s_empty_list_is_one():
-    assert pods.pods(encoded(listed([]) | {"items": None})) == envelope.Page([], "500", "")
+    assert pods.pods(encoded(listed([]) | {"items": None})) == envelope.ObjectPage([], "500", "")
 
 
 JSON = st.recursive(

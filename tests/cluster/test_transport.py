@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 from lightkube import ConfigError
 
 from ghapp.cluster import transport as transports
-from ghapp.cluster.call import PODS, Call
-from ghapp.cluster.transport import Transport
+from ghapp.cluster.request import PODS, ClusterRequest
+from ghapp.cluster.transport import ClusterTransport
 from ghapp.errors import ClusterError, ClusterUnavailableError, ConfigurationError
 from tests.cluster.serving import answering
 
-LIST = Call("list", PODS, "runners")
-WATCH = Call("watch", PODS, "runners")
+LIST = ClusterRequest("list", PODS, "runners")
+WATCH = ClusterRequest("watch", PODS, "runners")
 
 
 @asynccontextmanager
 async def transport_to(url: str, seconds: float = 5.0):
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
-        yield Transport(client, seconds)
+        yield ClusterTransport(client, seconds)
 
 
-def mocked(answer) -> Transport:
-    return Transport(httpx2.AsyncClient(base_url="http://cluster", transport=httpx2.MockTransport(answer)))
+def mocked(answer) -> ClusterTransport:
+    return ClusterTransport(httpx2.AsyncClient(base_url="http://cluster", transport=httpx2.MockTransport(answer)))
 
 
-async def all_lines(transport: Transport, within: float = 5.0, into: list[bytes] | None = None) -> list[bytes]:
+async def all_lines(transport: ClusterTransport, within: float = 5.0, into: list[bytes] | None = None) -> list[bytes]:
     """The lines; those that came before it broke are in `into`."""
     lines = [] if into is None else into
     async for line in transport.lines(WATCH, within):
@@ -45,13 +45,13 @@ async def test_what_cannot_exist_is_absent_and_never_asked_for(name):
     def refuse(request):
         raise AssertionError(f"{request.method} {request.url} left the house")
 
-    assert await mocked(refuse).send(Call("delete", PODS, "runners", name)) is None
+    assert await mocked(refuse).send(ClusterRequest("delete", PODS, "runners", name)) is None
 
 
 @pytest.mark.parametrize("namespace", ["..", "a/b", "kube system", "A"])
 async def test_a_namespace_that_cannot_exist_is_a_mistake(namespace):
     with pytest.raises(ConfigurationError, match="namespace: "):
-        await mocked(lambda _: httpx2.Response(200)).send(Call("list", PODS, namespace))
+        await mocked(lambda _: httpx2.Response(200)).send(ClusterRequest("list", PODS, namespace))
 
 
 @pytest.mark.parametrize(

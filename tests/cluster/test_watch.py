@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.cluster.sight import Change, Listed, Trouble
 from ghapp.cluster.watch import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, WATCHES, follow, pause_after
+from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.cluster.wire import pods
 from ghapp.errors import (
     ClusterForbiddenError,
@@ -73,12 +73,12 @@ def listed(version: str) -> Listed:
     return Listed([], version)
 
 
-def change(version: str) -> Change:
-    return Change("modified", pods.pod(encoded(pod(metadata={"resourceVersion": version}))), version)
+def change(version: str) -> WatchChange:
+    return WatchChange("modified", pods.pod(encoded(pod(metadata={"resourceVersion": version}))), version)
 
 
-def bookmark(version: str) -> Change:
-    return Change("bookmark", None, version)
+def bookmark(version: str) -> WatchChange:
+    return WatchChange("bookmark", None, version)
 
 
 async def test_a_list_comes_first_and_the_watch_begins_at_its_version():
@@ -101,7 +101,7 @@ async def test_a_watch_goes_on_after_the_last_event_that_was_whole(events, resum
     cluster = Scripted(listed("10"), [*events, *how], [change("99")])
     seen = await cluster.play()
     assert cluster.asked[:3] == ["list", "watch 10", f"watch {resumed}"]
-    assert [sight for sight in seen if not isinstance(sight, Trouble)] == [listed("10"), *events, change("99")]
+    assert [sight for sight in seen if not isinstance(sight, WatchFailure)] == [listed("10"), *events, change("99")]
 
 
 async def test_a_version_that_is_gone_is_listed_again_and_is_no_trouble():
@@ -112,21 +112,21 @@ async def test_a_version_that_is_gone_is_listed_again_and_is_no_trouble():
 
 async def test_a_list_that_fails_is_tried_again():
     cluster = Scripted(AWAY, GONE, listed("10"), [change("11")])
-    assert await cluster.play() == [Trouble(AWAY), listed("10"), change("11")]
+    assert await cluster.play() == [WatchFailure(AWAY), listed("10"), change("11")]
 
 
 @pytest.mark.parametrize("error", [DENIED, ResourceMissingError("missing")])
 async def test_where_watching_is_not_to_be_had_lists_must_do(error):
     cluster = Scripted(listed("10"), [error], listed("20"), [error], listed("30"))
     seen = await cluster.play()
-    assert seen == [listed("10"), Trouble(error), listed("20"), Trouble(error), listed("30")]
+    assert seen == [listed("10"), WatchFailure(error), listed("20"), WatchFailure(error), listed("30")]
 
 
 async def test_a_version_that_fails_again_and_again_is_given_up():
     cluster = Scripted(listed("10"), *[[AWAY]] * PATIENCE, listed("20"), [change("21")])
     seen = await cluster.play()
     assert cluster.asked[: PATIENCE + 3] == ["list", *["watch 10"] * PATIENCE, "list", "watch 20"]
-    assert seen == [listed("10"), *[Trouble(AWAY)] * PATIENCE, listed("20"), change("21")]
+    assert seen == [listed("10"), *[WatchFailure(AWAY)] * PATIENCE, listed("20"), change("21")]
 
 
 async def test_everything_is_listed_anew_from_time_to_time():

@@ -12,17 +12,17 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.lease import Leadership
 from ghapp.doctor import cluster
 from ghapp.doctor.cluster import of_clock, of_configuration, of_label
-from ghapp.doctor.finding import Status
-from ghapp.doctor.rights import Place, needs, of_rights, role_of
-from ghapp.doctor.watching import of_ages, of_holder
-from ghapp.health.cluster.pod import Container, Pod
+from ghapp.doctor.finding import FindingStatus
+from ghapp.doctor.rbac import RbacPlace, needs, of_rights, role_of
+from ghapp.doctor.watch import of_ages, of_holder
+from ghapp.health.pods.pod import Container, Pod
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.pods import Pods
 from tests.cluster.conftest import client
 from tests.cluster.test_access import rule
-from tests.loki import Loki, answer
+from tests.support.loki import Loki, answer
 
 NOW = 1_790_000_000.0
 HOME = "ghapp"
@@ -52,7 +52,7 @@ async def looked(api, redis, redis_url, tmp_path):
         settings = Settings.read({**known, "GHAPP_REDIS_URL": redis_url, **environ})
         found = await cluster.look(settings, settings.redis_url)
         assert len({each.name for each in found}) == len(found)
-        assert all((each.fix is None) is (each.status is Status.OK) for each in found)
+        assert all((each.fix is None) is (each.status is FindingStatus.OK) for each in found)
         return {each.name: each for each in found}
 
     return look
@@ -76,7 +76,7 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
     await Pods(redis).replace_all("runners", [], [], time.time())
     await lead(api, redis)
     found = await looked()
-    assert {name for name, each in found.items() if each.status is not Status.OK} == set()
+    assert {name for name, each in found.items() if each.status is not FindingStatus.OK} == set()
     assert found.keys() == {
         "configuration",
         "answers",
@@ -98,29 +98,29 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
 @pytest.mark.parametrize(
     ("ahead", "status", "said"),
     [
-        (0.0, Status.OK, "within 1 s of the cluster's"),
-        (30.0, Status.OK, "within 30 s of the cluster's"),
-        (-30.1, Status.WARNING, "our clock is 30 s ahead of the cluster's"),
-        (60.0, Status.WARNING, "our clock is 60 s behind the cluster's"),
-        (60.1, Status.WRONG, "our clock is 60 s behind the cluster's"),
-        (-600.0, Status.WRONG, "our clock is 600 s ahead of the cluster's"),
+        (0.0, FindingStatus.OK, "within 1 s of the cluster's"),
+        (30.0, FindingStatus.OK, "within 30 s of the cluster's"),
+        (-30.1, FindingStatus.WARNING, "our clock is 30 s ahead of the cluster's"),
+        (60.0, FindingStatus.WARNING, "our clock is 60 s behind the cluster's"),
+        (60.1, FindingStatus.WRONG, "our clock is 60 s behind the cluster's"),
+        (-600.0, FindingStatus.WRONG, "our clock is 600 s ahead of the cluster's"),
     ],
 )
 def test_a_clock_that_is_not_the_clusters_is_named(ahead, status, said):
     found = of_clock(ahead)
     assert (found.group, found.name, found.status, found.said) == ("cluster", "clock", status, said)
-    assert (found.fix is None) is (status is Status.OK)
+    assert (found.fix is None) is (status is FindingStatus.OK)
 
 
 def test_answers_that_tell_no_time_are_wrong():
-    assert of_clock(None).status is Status.WRONG
+    assert of_clock(None).status is FindingStatus.WRONG
     assert "Date" in of_clock(None).said
 
 
 async def test_the_clusters_clock_is_asked_for(api, looked):
     api.cluster.clock = lambda: time.time() - 3600
     clock = (await looked())["clock"]
-    assert clock.status is Status.WRONG
+    assert clock.status is FindingStatus.WRONG
     assert "ahead of the cluster's" in clock.said
 
 
@@ -128,11 +128,11 @@ async def test_what_is_missing_is_named_one_by_one(api, looked):
     api.control.pod("runners", "linux-0")
     api.control.uninstall()
     found = await looked()
-    assert {name: each.status for name, each in found.items() if each.status is not Status.OK} == {
-        "ARC in runners": Status.WRONG,
-        "label ghapp.dev/owner in runners": Status.WARNING,
-        "view of runners": Status.WARNING,
-        "leader": Status.WARNING,
+    assert {name: each.status for name, each in found.items() if each.status is not FindingStatus.OK} == {
+        "ARC in runners": FindingStatus.WRONG,
+        "label ghapp.dev/owner in runners": FindingStatus.WARNING,
+        "view of runners": FindingStatus.WARNING,
+        "leader": FindingStatus.WARNING,
     }
     assert "install its CRD" in found["ARC in runners"].said
     assert "start `ghapp watch`" in found["leader"].fix
@@ -143,7 +143,7 @@ async def test_without_a_pool_of_arc_s_nobody_misses_its_crds(api, looked, repla
     api.control.uninstall()
     found = await looked(f'replacer = "{replacer}"\nnamespace = "runners"')
     assert "ARC in runners" not in found
-    assert found["rights of worker in runners"].status is Status.OK
+    assert found["rights of worker in runners"].status is FindingStatus.OK
 
 
 async def test_a_verb_that_rbac_lacks_is_named_with_whose_and_where(api, looked):
@@ -152,7 +152,7 @@ async def test_a_verb_that_rbac_lacks_is_named_with_whose_and_where(api, looked)
     assert found["rights of worker in runners"].said == "RBAC lacks patch on ephemeralrunners.actions.github.com"
     assert found["rights of watch in runners"].said == "RBAC lacks get on pods/log"
     assert found["rights of watch in ghapp"].said == "RBAC lacks update on leases.coordination.k8s.io ghapp-watch"
-    assert [each.status for name, each in found.items() if name.startswith("rights")] == [Status.WRONG] * 3
+    assert [each.status for name, each in found.items() if name.startswith("rights")] == [FindingStatus.WRONG] * 3
     assert "the account of `ghapp worker`" in found["rights of worker in runners"].fix
 
 
@@ -160,8 +160,8 @@ async def test_a_verb_that_rbac_lacks_is_named_with_whose_and_where(api, looked)
 async def test_who_may_do_one_role_s_work_need_not_do_the_other_s(api, looked, role, other):
     may(api, role)
     found = await looked(user="ours")
-    assert found[f"rights of {role} in runners"].status is Status.OK
-    assert found[f"rights of {other} in runners"].status is Status.WARNING
+    assert found[f"rights of {role} in runners"].status is FindingStatus.OK
+    assert found[f"rights of {other} in runners"].status is FindingStatus.WARNING
     assert f"if this is the account of {role}" in found[f"rights of {other} in runners"].fix
 
 
@@ -177,7 +177,7 @@ async def test_whose_account_it_is_is_said_and_other_roles_rights_are_not_called
     found = await looked(user=name)
     assert found["account"].said == f"{name}, that of `ghapp {role}`"
     mine, others = found[f"rights of {role} in runners"], found[f"rights of {other} in runners"]
-    assert (mine.status, others.status) == (Status.WRONG if without else Status.OK, Status.WARNING)
+    assert (mine.status, others.status) == (FindingStatus.WRONG if without else FindingStatus.OK, FindingStatus.WARNING)
     assert "lacks" not in others.said
     assert "Role" not in others.fix, "nobody is advised to grant them"
     if without:
@@ -202,7 +202,7 @@ def test_a_role_is_known_by_the_name_of_its_account(account, role):
 async def test_who_may_do_nothing_is_told_so_once(api, looked):
     may(api)
     found = await looked(user="ours")
-    wrong = {name for name, each in found.items() if each.status is Status.WRONG}
+    wrong = {name for name, each in found.items() if each.status is FindingStatus.WRONG}
     assert wrong == {"rights of watch in runners", "rights of worker in runners", "rights of watch in ghapp"}
     assert not {"pods in runners", "ARC in runners", "leader"} & found.keys(), "what is forbidden is told by the rights"
 
@@ -216,14 +216,14 @@ async def test_a_cluster_that_does_not_answer_is_one_thing(api, looked, trouble)
     trouble(api)
     found = await looked()
     assert {name: each.status for name, each in found.items()} == {
-        "configuration": Status.OK,
-        "answers": Status.WRONG,
-        "view of runners": Status.WARNING,
+        "configuration": FindingStatus.OK,
+        "answers": FindingStatus.WRONG,
+        "view of runners": FindingStatus.WARNING,
     }
 
 
 async def test_a_cluster_that_hangs_is_given_up(api, looked, monkeypatch):
-    monkeypatch.setattr("ghapp.doctor.looking.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("ghapp.doctor.probe.PATIENCE_SECONDS", 0.2)
     api.control.hangs()
     assert (await looked())["answers"].said.startswith("no answer within")
 
@@ -231,9 +231,9 @@ async def test_a_cluster_that_hangs_is_given_up(api, looked, monkeypatch):
 async def test_what_fails_after_the_first_answer_hides_nothing_else(api, looked):
     api.control.fails(500, resources=["pods"])
     found = await looked()
-    assert found["pods in runners"].status is Status.WRONG
-    assert found["ARC in runners"].status is Status.OK
-    assert found["rights of worker in runners"].status is Status.OK
+    assert found["pods in runners"].status is FindingStatus.WRONG
+    assert found["ARC in runners"].status is FindingStatus.OK
+    assert found["rights of worker in runners"].status is FindingStatus.OK
 
 
 async def test_a_token_that_is_refused_is_said(api, looked, tmp_path):
@@ -241,7 +241,7 @@ async def test_a_token_that_is_refused_is_said(api, looked, tmp_path):
     config = api.kubeconfig(tmp_path / "old", "ours")
     api.control.revoke("ours")
     found = await looked(KUBECONFIG=str(config))
-    assert found["answers"].status is Status.WRONG
+    assert found["answers"].status is FindingStatus.WRONG
     assert "(401)" in found["answers"].said
 
 
@@ -249,13 +249,13 @@ async def test_a_token_that_is_refused_is_said(api, looked, tmp_path):
 async def test_a_kubeconfig_that_is_none_is_said(looked, tmp_path, text):
     (tmp_path / "broken").write_text(text)
     found = await looked(KUBECONFIG=str(tmp_path / "broken"))
-    assert found["connection"].status is Status.WRONG
+    assert found["connection"].status is FindingStatus.WRONG
     assert found["connection"].said.startswith("KUBECONFIG: ")
 
 
 async def test_where_no_pool_has_a_namespace_nothing_is_asked(api, looked):
     found = await looked("")
-    assert {name: each.status for name, each in found.items()} == {"configuration": Status.OK}
+    assert {name: each.status for name, each in found.items()} == {"configuration": FindingStatus.OK}
     assert api.control.calls() == []
 
 
@@ -272,7 +272,7 @@ def test_without_a_cluster_what_needs_one_is_told(pools, status):
 async def test_an_owner_label_that_is_named_otherwise_is_looked_for_and_none_where_nothing_is_reaped(api, looked):
     api.control.pod("runners", "linux-0", labels={"tuist.dev/runner-pool-owner": "a"})
     named = 'namespace = "runners"\n[leaks]\nowner_label = "tuist.dev/runner-pool-owner"'
-    assert (await looked(named))["label tuist.dev/runner-pool-owner in runners"].status is Status.OK
+    assert (await looked(named))["label tuist.dev/runner-pool-owner in runners"].status is FindingStatus.OK
     assert not [name for name in await looked('namespace = "runners"\n[leaks]\nmode = "off"') if "label" in name]
 
 
@@ -325,9 +325,9 @@ def test_somebody_leads(holder, alive, status, said):
 
 def test_each_role_is_asked_for_what_it_needs_where_it_works():
     needed = needs([ARC, PODS, TOLD, NOWHERE], HOME)
-    assert needed.keys() == {Place("watch", "runners"), Place("worker", "runners"), Place("watch", HOME)}
-    assert set(needed[Place("watch", HOME)]) == set(AT_HOME)
-    assert {each.rbac_resource for each in needs([PODS], HOME)[Place("worker", "runners")]} == {
+    assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners"), RbacPlace("watch", HOME)}
+    assert set(needed[RbacPlace("watch", HOME)]) == set(AT_HOME)
+    assert {each.rbac_resource for each in needs([PODS], HOME)[RbacPlace("worker", "runners")]} == {
         "pods",
         "serviceaccounts",
     }
@@ -335,15 +335,15 @@ def test_each_role_is_asked_for_what_it_needs_where_it_works():
 
 def test_roles_of_one_namespace_are_told_apart_from_those_at_home():
     needed = needs([ARC], "runners")
-    assert needed.keys() == {Place("watch", "runners"), Place("worker", "runners")}
+    assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners")}
     found = of_rights(needed, {place: [] for place in needed})
-    assert [each.status for each in found] == [Status.OK, Status.OK]
+    assert [each.status for each in found] == [FindingStatus.OK, FindingStatus.OK]
 
 
 async def test_a_log_store_that_answers_is_well_whatever_it_holds(looked):
     with Loki(body=answer("streams", [])) as loki:
         found = (await looked("", GHAPP_LOKI_URL=f"http://mona:hush@{loki.address}/prefix/"))["log store"]
-        assert (found.status, loki.asked[0][0]) == (Status.OK, "/prefix/loki/api/v1/labels")
+        assert (found.status, loki.asked[0][0]) == (FindingStatus.OK, "/prefix/loki/api/v1/labels")
         assert loki.asked[0][2].startswith("Basic ")
     assert "hush" not in found.said
 
@@ -352,18 +352,18 @@ async def test_a_log_store_that_answers_is_well_whatever_it_holds(looked):
 async def test_a_log_store_that_refuses_is_told_with_its_answer(looked, status):
     with Loki(status=status) as loki:
         found = (await looked("", GHAPP_LOKI_URL=loki.url))["log store"]
-    assert (found.status, found.said) == (Status.WARNING, f"{loki.address}: it answered {status}")
+    assert (found.status, found.said) == (FindingStatus.WARNING, f"{loki.address}: it answered {status}")
 
 
 async def test_a_log_store_that_is_away_is_told(looked):
     found = (await looked("", GHAPP_LOKI_URL="http://mona:hush@127.0.0.1:1"))["log store"]
-    assert (found.status, found.said) == (Status.WARNING, "127.0.0.1:1: no answer (ConnectError)")
+    assert (found.status, found.said) == (FindingStatus.WARNING, "127.0.0.1:1: no answer (ConnectError)")
 
 
 async def test_a_log_store_that_hangs_is_given_up(looked, monkeypatch):
-    monkeypatch.setattr("ghapp.doctor.logstore.SECONDS", 0.2)
+    monkeypatch.setattr("ghapp.doctor.log_store.SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         found = (await looked("", GHAPP_LOKI_URL=url))["log store"]
-    assert found.status is Status.WARNING
+    assert found.status is FindingStatus.WARNING
     assert "no answer" in found.said

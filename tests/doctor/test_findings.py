@@ -6,7 +6,7 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError,
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
 from ghapp.doctor.deliveries import of_arrivals, of_hook, of_inbox
-from ghapp.doctor.finding import Status
+from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.github import of_app, of_clock, of_refusal, settings_page
 from ghapp.doctor.installations import (
     of_budget,
@@ -17,30 +17,30 @@ from ghapp.doctor.installations import (
     of_sweeps,
     of_unknown_orgs,
 )
+from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.doctor.roles import of_roles
-from ghapp.doctor.store import MOST_NAMED, of_records, of_redis, of_writing
-from ghapp.github.app import Delivered, Hook, Registration
-from ghapp.health.attempt import NextAttempt
-from ghapp.health.evidence import Survey
-from ghapp.health.fuse import Fuse, FuseReason, Position
+from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.posting import Setback
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.next_attempt import NextAttempt
+from ghapp.report.check_run_state import PostFailure
 from ghapp.settings import Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.quarantine import UnreadableRecord
 
 NOW = 1_790_000_000.0
-APP = Registration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
+APP = AppRegistration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
 PAGE = "https://github.com/organizations/acme/settings/apps/runners"
-SIGNED = Hook("https://ghapp.example/webhook", is_signed=True)
+SIGNED = HookConfig("https://ghapp.example/webhook", is_signed=True)
 ARRIVED = [Delivered(str(number), NOW, 202, "OK") for number in range(5)]
 REPLACED = "replacer = 'cloudevents'\nurl = 'http://c'\nsecret_env = 'SECRET'\n"
 FAILED = Delivered("f", NOW, 503, "Service Unavailable")
 
 
 def worst(found):
-    order = [Status.OK, Status.WARNING, Status.WRONG]
-    return max((each.status for each in found), key=order.index, default=Status.OK)
+    order = [FindingStatus.OK, FindingStatus.WARNING, FindingStatus.WRONG]
+    return max((each.status for each in found), key=order.index, default=FindingStatus.OK)
 
 
 def test_whatever_is_not_well_comes_with_what_to_do():
@@ -55,17 +55,17 @@ def test_whatever_is_not_well_comes_with_what_to_do():
         *of_clock(90),
         *of_refusal("7", 0),
         *of_app(APP._replace(permissions={}, events=()), PAGE),
-        *of_hook(Hook("", is_signed=False), None, PAGE),
+        *of_hook(HookConfig("", is_signed=False), None, PAGE),
         *of_arrivals([FAILED], PAGE),
         *of_installation(Installation(1, "acme", 1), "https://github.com", has_pool=False),
         *of_sweeps("acme", Survey(), 60, NOW),
         *of_budget("acme", 0),
-        *of_report("acme", "acme/.github", Setback("acme/.github", "permission-missing", NOW)),
+        *of_report("acme", "acme/.github", PostFailure("acme/.github", "permission-missing", NOW)),
         of_url("acme", "linux", "http://c", "Connection refused"),
         of_url("acme", "mac", "https://c", "its certificate is not trusted: expired"),
     ]
     assert len(found) > 20
-    assert all((each.fix is None) is (each.status is Status.OK) for each in found)
+    assert all((each.fix is None) is (each.status is FindingStatus.OK) for each in found)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_refusal_is_the_keys_fault_only_while_the_clock_is_right():
     ],
 )
 def test_an_app_that_asks_for_too_little_is_wrong(app, name):
-    (wrong,) = [each for each in of_app(app, PAGE) if each.status is Status.WRONG]
+    (wrong,) = [each for each in of_app(app, PAGE) if each.status is FindingStatus.WRONG]
     assert wrong.name == name
     assert f"{PAGE}/permissions" in wrong.fix
 
@@ -128,7 +128,7 @@ def test_deliveries_must_come_here_signed(hook, public_url, status):
 
 
 def test_a_webhook_that_leads_nowhere_says_where_it_is_to_lead_and_where_that_is_set():
-    (found,) = of_hook(Hook("https://example.com/webhook", is_signed=True), "https://ghapp.example", PAGE)
+    (found,) = of_hook(HookConfig("https://example.com/webhook", is_signed=True), "https://ghapp.example", PAGE)
     assert PAGE in found.fix
     assert "https://ghapp.example/webhook" in found.fix
 
@@ -162,7 +162,7 @@ def test_what_arrived_at_the_last_try_has_arrived(latest, status, said):
 )
 def test_deliveries_that_never_came_or_were_given_up_are_told(lag, dead, has_come, names):
     found = of_inbox(lag, dead, has_come=has_come)
-    assert [each.name for each in found if each.status is Status.WARNING] == names
+    assert [each.name for each in found if each.status is FindingStatus.WARNING] == names
 
 
 @pytest.mark.parametrize(("lag", "status"), [(10_000, "ok"), (10_001, "warning")])
@@ -211,7 +211,7 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
 )
 def test_a_redis_that_takes_nothing_is_wrong_and_says_why(refusal, said, fix):
     (found,) = of_writing(refusal)
-    assert found.status is Status.WRONG
+    assert found.status is FindingStatus.WRONG
     assert said in found.said
     assert fix in found.fix
 
@@ -342,10 +342,10 @@ def test_an_org_that_is_configured_and_not_installed_is_named(tmp_path):
 
 def test_unreadable_records_are_named_and_the_first_few_of_many():
     (fine,) = of_records([])
-    assert fine.status is Status.OK
+    assert fine.status is FindingStatus.OK
     many = [UnreadableRecord("runner", "ghapp:7:runners", f"#{number}", NOW, b"x") for number in range(MOST_NAMED + 2)]
     (found,) = of_records([UnreadableRecord("survey", "ghapp:7:survey", "", NOW, b"x"), *many])
-    assert found.status is Status.WARNING
+    assert found.status is FindingStatus.WARNING
     assert "survey in ghapp:7:survey" in found.said
     assert all(
         (f"runner #{number} in ghapp:7:runners" in found.said) == (number < MOST_NAMED - 1) for number in range(7)
@@ -355,10 +355,10 @@ def test_unreadable_records_are_named_and_the_first_few_of_many():
 @pytest.mark.parametrize(
     ("fsync", "status", "named"),
     [
-        ("always", Status.OK, "always"),
-        ("everysec", Status.OK, "2 s"),
-        ("no", Status.WARNING, "no"),
-        ("", Status.OK, ""),
+        ("always", FindingStatus.OK, "always"),
+        ("everysec", FindingStatus.OK, "2 s"),
+        ("no", FindingStatus.WARNING, "no"),
+        ("", FindingStatus.OK, ""),
     ],
 )
 def test_when_a_write_is_on_the_disk_is_told_with_what_it_costs(fsync, status, named):

@@ -11,12 +11,12 @@ import pytest
 from ghapp import errors
 from ghapp.credentials import AppCredentials
 from ghapp.github.api import THE_APP, GitHub
-from ghapp.github.tenant import Removal, fingerprint
+from ghapp.github.installation_client import Removal, fingerprint
 from ghapp.github.transport import open_client
 from ghapp.health.installation import Installation
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from ghapp.store.credentials import SharedToken
+from ghapp.store.token_cache import SharedToken
 
 ACME = Installation(7, "acme", 1)
 NOW = 1_790_000_000.0
@@ -77,7 +77,7 @@ def private_key():
 def github(private_key):
     """A GitHub that answers as `answer(request)` says, and the requests it was sent."""
 
-    def open_github(answer, vault=None):
+    def open_github(answer, token_cache=None):
         sent, meter = [], Meter()
 
         def handle(request):
@@ -87,7 +87,7 @@ def github(private_key):
         client = open_client(BASE)
         client._transport, client._mounts = httpx.MockTransport(handle), {}
         credentials = AppCredentials("Iv1.abc", private_key, ("s",))
-        return GitHub(BASE, credentials, vault or Vault(), meter, client, lambda: NOW), sent, meter
+        return GitHub(BASE, credentials, token_cache or Vault(), meter, client, lambda: NOW), sent, meter
 
     return open_github
 
@@ -115,21 +115,21 @@ UNAVAILABLE = [
 async def test_no_answer_and_half_an_answer_are_unavailable_and_never_absence(github, answer):
     api, sent, _ = github(answer)
     with pytest.raises(errors.GitHubUnavailableError):
-        await (await api.tenant(ACME)).runner(23)
+        await (await api.installation_client(ACME)).runner(23)
     assert len(sent) == 1, "nothing is retried behind our back"
 
 
 async def test_a_401_says_that_our_credentials_are_not_accepted(github):
     api, _, _ = github(lambda _: httpx.Response(401, json={"message": "Bad credentials"}))
     with pytest.raises(errors.UnauthorizedError):
-        await (await api.tenant(ACME)).runner(23)
+        await (await api.installation_client(ACME)).runner(23)
 
 
 async def test_a_403_names_the_permission_that_is_missing(github):
     headers = {"x-accepted-github-permissions": "organization_self_hosted_runners=read"}
     api, _, _ = github(lambda _: httpx.Response(403, headers=headers, json={"message": "Resource not accessible"}))
     with pytest.raises(errors.PermissionMissingError) as caught:
-        await (await api.tenant(ACME)).runner(23)
+        await (await api.installation_client(ACME)).runner(23)
     assert caught.value.accepted == "organization_self_hosted_runners=read"
 
 
@@ -139,7 +139,7 @@ async def test_over_a_limit_everyone_is_told_for_how_long(github, status, header
     reset = {"x-ratelimit-reset": str(int(time.time()) + 60)}
     api, _, meter = github(lambda _: httpx.Response(status, headers={**reset, **headers}, json={"message": "limit"}))
     with pytest.raises(errors.RateLimitedError) as caught:
-        await (await api.tenant(ACME)).runner(23)
+        await (await api.installation_client(ACME)).runner(23)
     assert 50 < caught.value.after_seconds <= 61
     assert meter.held == [(7, caught.value.after_seconds)], "everyone stays away"
     assert meter.heard == [(7, None)], "and it is no longer on its way"
@@ -157,7 +157,7 @@ async def test_over_the_limit_of_the_app_itself_everyone_is_told_too(github, ask
 async def test_a_429_that_says_no_time_is_a_minute(github):
     api, _, meter = github(lambda _: httpx.Response(429, text="slow down"))
     with pytest.raises(errors.RateLimitedError):
-        await (await api.tenant(ACME)).runner(23)
+        await (await api.installation_client(ACME)).runner(23)
     assert meter.held == [(7, 60.0)]
 
 
@@ -165,42 +165,42 @@ async def test_a_429_that_says_no_time_is_a_minute(github):
 async def test_what_nobody_foresaw_is_an_error_and_nothing_is_concluded_from_it(github, status):
     api, _, meter = github(lambda _: httpx.Response(status, json={"message": "no"}))
     with pytest.raises(errors.GitHubError, match=f"GitHub answered {status}"):
-        await (await api.tenant(ACME)).runner(23)
+        await (await api.installation_client(ACME)).runner(23)
     assert meter.held == []
 
 
 @pytest.mark.parametrize(("age", "forgotten"), [(10.0, [7]), (9.9, [])], ids=["settled", "too young"])
 async def test_a_401_ends_a_settled_token_and_excuses_a_young_one(github, age, forgotten):
-    vault = Vault(age)
-    api, _, _ = github(lambda _: httpx.Response(401, json={"message": "Bad credentials"}), vault)
+    token_cache = Vault(age)
+    api, _, _ = github(lambda _: httpx.Response(401, json={"message": "Bad credentials"}), token_cache)
     with pytest.raises(errors.UnauthorizedError):
-        await (await api.tenant(ACME)).runner(23)
-    assert vault.forgotten == forgotten
+        await (await api.installation_client(ACME)).runner(23)
+    assert token_cache.forgotten == forgotten
 
 
 @pytest.mark.parametrize("ask", ["runner", "remove_runner"])
 async def test_a_404_by_a_young_token_means_nothing(github, ask):
     api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}), Vault(9.9))
     with pytest.raises(errors.UnauthorizedError):
-        await getattr(await api.tenant(ACME), ask)(23)
+        await getattr(await api.installation_client(ACME), ask)(23)
 
 
 @pytest.mark.parametrize(("ask", "points"), [("runner", 1), ("remove_runner", 5)])
 async def test_each_call_is_admitted_with_its_points_and_under_its_ceiling(github, ask, points):
     api, _, meter = github(lambda _: httpx.Response(404, json={"message": "Not Found"}))
-    await getattr(await api.tenant(ACME, 0.5), ask)(23)
+    await getattr(await api.installation_client(ACME, 0.5), ask)(23)
     assert meter.entered == [(7, 0.5, points)]
 
 
 async def test_a_runner_that_answers_404_is_none(github):
     api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}))
-    assert await (await api.tenant(ACME)).runner(23) is None
+    assert await (await api.installation_client(ACME)).runner(23) is None
 
 
 async def test_a_list_that_answers_404_is_an_error_and_not_an_empty_list(github):
     api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}))
     with pytest.raises(errors.GitHubError):
-        await (await api.tenant(ACME)).list_runners(1, None)
+        await (await api.installation_client(ACME)).list_runners(1, None)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_a_list_that_answers_404_is_an_error_and_not_an_empty_list(github)
 )
 async def test_a_removal_is_told_by_its_status(github, status, outcome):
     api, sent, _ = github(lambda _: httpx.Response(status))
-    assert await (await api.tenant(ACME)).remove_runner(23) is outcome
+    assert await (await api.installation_client(ACME)).remove_runner(23) is outcome
     assert [(request.method, request.url.path) for request in sent] == [
         ("DELETE", "/api/v3/orgs/acme/actions/runners/23")
     ]
@@ -225,19 +225,19 @@ async def test_a_removal_that_is_answered_by_somebody_else_is_none(github, statu
 
     api, _, _ = github(answer)
     with pytest.raises(errors.GitHubUnavailableError):
-        await (await api.tenant(ACME)).remove_runner(23)
+        await (await api.installation_client(ACME)).remove_runner(23)
 
 
 async def test_a_removal_is_never_sent_twice(github):
     api, sent, _ = github(lambda _: httpx.Response(502))
     with pytest.raises(errors.GitHubUnavailableError):
-        await (await api.tenant(ACME)).remove_runner(23)
+        await (await api.installation_client(ACME)).remove_runner(23)
     assert len(sent) == 1
 
 
 async def test_an_unchanged_page_is_none_and_keeps_its_etag(github):
     api, sent, meter = github(lambda _: httpx.Response(304, headers={"x-ratelimit-used": "5"}))
-    assert await (await api.tenant(ACME)).list_runners(2, '"abc"') == (None, '"abc"')
+    assert await (await api.installation_client(ACME)).list_runners(2, '"abc"') == (None, '"abc"')
     assert sent[0].headers["if-none-match"] == '"abc"'
     assert dict(sent[0].url.params) == {"per_page": "100", "page": "2"}
     assert meter.heard == [(7, "5")]
@@ -246,12 +246,12 @@ async def test_an_unchanged_page_is_none_and_keeps_its_etag(github):
 async def test_the_app_is_known_by_its_jwt_and_a_tenant_by_its_token(github):
     api, sent, _ = github(lambda request: httpx.Response(200, json=[] if "/app/" in request.url.path else RUNNER))
     await api.installations()
-    seen = await (await api.tenant(ACME)).runner(23)
+    seen = await (await api.installation_client(ACME)).runner(23)
     assert seen is not None
     assert (seen.id, seen.online, seen.busy, seen.custom_labels, seen.ephemeral) == (23, True, True, ("no-gpu",), False)
-    app, tenant = sent
+    app, installation_client = sent
     assert app.headers["authorization"].lower().startswith("bearer ey")
-    assert tenant.headers["authorization"] == "token a-token"
+    assert installation_client.headers["authorization"] == "token a-token"
     assert {request.headers["x-github-api-version"] for request in sent} == {"2022-11-28"}
     assert all(request.headers["user-agent"] == "ghapp" for request in sent)
     assert all(request.url.path.startswith("/api/v3/") for request in sent)
@@ -263,7 +263,7 @@ async def test_the_app_is_known_by_its_jwt_and_a_tenant_by_its_token(github):
 async def test_no_token_for_a_suspended_or_removed_installation(github, status, kind):
     api, _, _ = github(lambda _: httpx.Response(status, json={"message": "no"}), MintingVault())
     with pytest.raises(kind):
-        await api.tenant(ACME)
+        await api.installation_client(ACME)
 
 
 async def test_the_list_of_installations_is_followed_to_its_end(github):
@@ -289,9 +289,9 @@ async def test_a_list_of_installations_without_an_end_is_no_list(github):
 
 async def test_a_token_is_told_from_another_by_what_does_not_give_it_away(github):
     api, _, _ = github(lambda _: httpx.Response(200, json=RUNNER))
-    tenant = await api.tenant(ACME)
-    assert tenant.token == fingerprint("a-token") != fingerprint("b-token")
-    assert "a-token" not in tenant.token
+    installation_client = await api.installation_client(ACME)
+    assert installation_client.token == fingerprint("a-token") != fingerprint("b-token")
+    assert "a-token" not in installation_client.token
 
 
 def moved(to):
@@ -306,7 +306,7 @@ def moved(to):
 async def test_a_repository_that_moved_is_followed_with_all_that_was_sent(github):
     there = f"{BASE}/repositories/1/check-runs"
     api, sent, _ = github(moved(there))
-    answer = await (await api.tenant(ACME)).send("POST", "/repos/acme/old/check-runs", json={"name": "n"})
+    answer = await (await api.installation_client(ACME)).send("POST", "/repos/acme/old/check-runs", json={"name": "n"})
     assert answer.status == 200
     asked, followed = sent
     assert (followed.method, str(followed.url), followed.content) == ("POST", there, asked.content)
@@ -315,5 +315,5 @@ async def test_a_repository_that_moved_is_followed_with_all_that_was_sent(github
 
 async def test_no_other_host_is_told_the_token(github):
     api, sent, _ = github(moved("https://elsewhere.example/"))
-    await (await api.tenant(ACME)).send("GET", "/repos/acme/old")
+    await (await api.installation_client(ACME)).send("GET", "/repos/acme/old")
     assert ["authorization" in each.headers for each in sent] == [True, False]

@@ -20,14 +20,14 @@ from ghapp.github import app as itself
 from ghapp.github import wire
 from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
-from ghapp.github.hook import deliver_again, failed_attempts
+from ghapp.github.delivery_log import deliver_again, failed_attempts
+from ghapp.github.installation_client import Removal
 from ghapp.github.jobs import Jobs
 from ghapp.github.manifest import convert
-from ghapp.github.tenant import Removal
 from ghapp.health.installation import Installation
-from ghapp.health.report import RESUME, SWEEP, Conclusion, Report
-from ghapp.store.credentials import SharedToken
-from tests.keys import private_key
+from ghapp.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.store.token_cache import SharedToken
+from tests.support.keys import private_key
 
 pytestmark = pytest.mark.block_network
 
@@ -112,29 +112,29 @@ def sent():
 
 
 @pytest.fixture
-def vault():
+def token_cache():
     return Vault(SharedToken("a-token", time.time() - 3000))
 
 
 @pytest.fixture
-def empty_vault(vault):
-    vault.held = None
-    return vault
+def empty_vault(token_cache):
+    token_cache.held = None
+    return token_cache
 
 
 @pytest.fixture
-async def github(vault, meter, sent):
+async def github(token_cache, meter, sent):
     async def remember(request):
         sent.append(request)
 
-    async with GitHub.open(API, AppCredentials("Iv1.abc", private_key(), ("s",)), vault, meter) as api:
+    async with GitHub.open(API, AppCredentials("Iv1.abc", private_key(), ("s",)), token_cache, meter) as api:
         api._client.event_hooks = {"request": [remember], "response": []}
         yield api
 
 
 @pytest.fixture
 async def acme(github):
-    return await github.tenant(ACME)
+    return await github.installation_client(ACME)
 
 
 @pytest.mark.vcr("installations.yaml")
@@ -175,7 +175,7 @@ async def test_a_refusal_tells_the_time_too():
 
 @pytest.mark.vcr("access_token.yaml")
 async def test_a_token_and_when_it_ends(github, empty_vault, sent):
-    await github.tenant(ACME)
+    await github.installation_client(ACME)
     ends = datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
     assert empty_vault.minted == wire.InstallationToken("not-a-token", ends)
     assert sent[-1].content == b"", "it is for everything that the installation granted"
@@ -185,21 +185,21 @@ async def test_a_token_and_when_it_ends(github, empty_vault, sent):
 @pytest.mark.vcr("access_token_suspended.yaml")
 async def test_a_suspended_installation_is_given_no_token(github):
     with pytest.raises(errors.InstallationSuspendedError):
-        await github.tenant(ACME)
+        await github.installation_client(ACME)
 
 
 @pytest.mark.usefixtures("empty_vault")
 @pytest.mark.vcr("access_token_gone.yaml")
 async def test_an_installation_that_is_gone_is_given_no_token(github):
     with pytest.raises(errors.InstallationGoneError):
-        await github.tenant(ACME)
+        await github.installation_client(ACME)
 
 
 @pytest.mark.vcr("token_refused.yaml")
-async def test_a_token_that_is_not_accepted_is_forgotten(acme, vault):
+async def test_a_token_that_is_not_accepted_is_forgotten(acme, token_cache):
     with pytest.raises(errors.UnauthorizedError):
         await acme.runner(23)
-    assert vault.forgotten == [ACME.id]
+    assert token_cache.forgotten == [ACME.id]
 
 
 @pytest.mark.vcr("list_runners.yaml")
@@ -380,7 +380,7 @@ async def test_the_app_itself(github):
 
 @pytest.mark.vcr("hook_config.yaml")
 async def test_where_deliveries_go(github):
-    assert await itself.hook(github) == itself.Hook("https://example.com/webhook", is_signed=True)
+    assert await itself.hook(github) == itself.HookConfig("https://example.com/webhook", is_signed=True)
 
 
 @pytest.mark.vcr("latest_deliveries.yaml")

@@ -12,13 +12,13 @@ from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
-from ghapp.github.transport import Answer
+from ghapp.github.transport import GitHubResponse
 from ghapp.health.installation import Installation
-from ghapp.health.posting import Head
-from ghapp.health.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.report.check_run_state import Head
 from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer
-from ghapp.store.credentials import SharedToken
+from ghapp.store.token_cache import SharedToken
 from tests.sandbox.openapi import description
 
 HERE = "acme/.github"
@@ -56,7 +56,7 @@ async def open_checks(sandbox):
         acme = Installation(sandbox.installation_id(), "acme", 1)
 
         async def open_for(repository=HERE, **options):
-            return Checks(await github.tenant(acme), repository, **options)
+            return Checks(await github.installation_client(acme), repository, **options)
 
         yield open_for
 
@@ -116,7 +116,7 @@ class Told:
     installation = Installation(7, "acme", 1)
 
     def __init__(self, status, body):
-        self._answer, self.sent, self.bodies = Answer(status, {}, msgspec.json.encode(body)), [], []
+        self._answer, self.sent, self.bodies = GitHubResponse(status, {}, msgspec.json.encode(body)), [], []
 
     async def send(self, method, path, *, headers=None, json=None, **params):
         self.sent.append((method, path, params))
@@ -131,18 +131,20 @@ def run(sha, repository, created_at="2026-11-20T12:00:03Z"):
 
 async def test_a_fork_s_branch_of_the_same_name_is_not_our_head():
     runs = [run("evil", "mallory/.github"), run("deleted fork", None), run("ours", "Acme/.github"), run("old", HERE)]
-    tenant = Told(200, {"workflow_runs": runs})
-    assert await Checks(tenant, HERE).head("main", NOW) == Head(HERE, "main", "ours", 1_795_176_003.0, NOW)
-    assert tenant.sent == [("GET", "/repos/acme/.github/actions/runs", {"branch": "main", "per_page": 10})]
+    installation_client = Told(200, {"workflow_runs": runs})
+    assert await Checks(installation_client, HERE).head("main", NOW) == Head(HERE, "main", "ours", 1_795_176_003.0, NOW)
+    assert installation_client.sent == [("GET", "/repos/acme/.github/actions/runs", {"branch": "main", "per_page": 10})]
 
 
 async def test_only_check_runs_of_this_installation_are_ours_and_the_newest_of_them():
     runs = [{"id": 9, "external_id": "ghapp-8"}, {"id": 8}, {"id": 5, "external_id": "ghapp-7"}]
-    tenant = Told(200, {"check_runs": [*runs, {"id": 6, "external_id": "ghapp-7"}, {"id": 7, "external_id": None}]})
+    installation_client = Told(
+        200, {"check_runs": [*runs, {"id": 6, "external_id": "ghapp-7"}, {"id": 7, "external_id": None}]}
+    )
     assert external_id(7) == "ghapp-7"
-    assert await Checks(tenant, HERE).find("abc") == 6
+    assert await Checks(installation_client, HERE).find("abc") == 6
     expected = {"check_name": "Runner health", "filter": "latest", "per_page": 100}
-    assert tenant.sent == [("GET", "/repos/acme/.github/commits/abc/check-runs", expected)]
+    assert installation_client.sent == [("GET", "/repos/acme/.github/commits/abc/check-runs", expected)]
 
 
 @pytest.mark.parametrize("status", [404, 422])
@@ -156,7 +158,7 @@ async def test_a_commit_that_github_does_not_know_takes_no_check_run(status):
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda it: it.default_branch(), lambda it: it.head("main", NOW), lambda it: it.find("a")]
+    "ask", [lambda app: app.default_branch(), lambda app: app.head("main", NOW), lambda app: app.find("a")]
 )
 async def test_an_answer_that_is_not_what_the_api_describes_is_none(ask):
     with pytest.raises(GitHubUnavailableError):
@@ -167,14 +169,14 @@ async def test_an_answer_that_is_not_what_the_api_describes_is_none(ask):
 @pytest.mark.parametrize(
     ("method", "path", "post"),
     [
-        ("post", "/repos/{owner}/{repo}/check-runs", lambda it, report: it.create("abc", report)),
-        ("patch", "/repos/{owner}/{repo}/check-runs/{check_run_id}", lambda it, report: it.update(7, report)),
+        ("post", "/repos/{owner}/{repo}/check-runs", lambda app, report: app.create("abc", report)),
+        ("patch", "/repos/{owner}/{repo}/check-runs/{check_run_id}", lambda app, report: app.update(7, report)),
     ],
 )
 async def test_what_is_sent_is_what_github_describes(method, path, post, report):
-    tenant = Told(201, {"id": 7})
-    await post(Checks(tenant, HERE, "https://ghapp.example"), report)
+    installation_client = Told(201, {"id": 7})
+    await post(Checks(installation_client, HERE, "https://ghapp.example"), report)
     described = description()["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
     schema = {**described, "components": description()["components"]}
-    assert [error.message for error in Draft202012Validator(schema).iter_errors(tenant.bodies[0])] == []
-    assert set(tenant.bodies[0]) <= set(described["properties"])
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(installation_client.bodies[0])] == []
+    assert set(installation_client.bodies[0]) <= set(described["properties"])

@@ -8,11 +8,11 @@ import pytest
 from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
-from ghapp.github.transport import Answer
-from ghapp.health.deaths.postmortem import NAME, JobFacts
+from ghapp.github.transport import GitHubResponse
+from ghapp.health.deaths.post_mortem import NAME, JobFacts
 from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
-from ghapp.health.report import Conclusion, Report
+from ghapp.report import Conclusion, Report
 
 HERE = "acme/api"
 SAID = Report("title", "summary", "text", Conclusion.NEUTRAL, ())
@@ -24,7 +24,7 @@ class Told:
     installation = Installation(7, "acme", 1)
 
     def __init__(self, status, body):
-        self._answer, self.sent, self.bodies = Answer(status, {}, msgspec.json.encode(body)), [], []
+        self._answer, self.sent, self.bodies = GitHubResponse(status, {}, msgspec.json.encode(body)), [], []
 
     async def send(self, method, path, *, headers=None, json=None, **params):
         self.sent.append((method, path, params))
@@ -56,8 +56,8 @@ async def facts(body):
 
 
 async def test_a_job_s_facts_are_asked_for_once():
-    tenant = Told(200, document())
-    assert await Jobs(tenant, HERE).facts(42) == JobFacts(
+    installation_client = Told(200, document())
+    assert await Jobs(installation_client, HERE).facts(42) == JobFacts(
         id=42,
         name="test",
         head_sha="a" * 40,
@@ -67,7 +67,7 @@ async def test_a_job_s_facts_are_asked_for_once():
         completed_at=1_795_176_003.0,
         step_failed=False,
     )
-    assert tenant.sent == [("GET", "/repos/acme/api/actions/jobs/42", {})]
+    assert installation_client.sent == [("GET", "/repos/acme/api/actions/jobs/42", {})]
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "waiting", "requested", "pending"])
@@ -91,9 +91,9 @@ async def test_a_job_may_have_no_steps():
 
 
 async def test_what_was_noted_beside_a_job_is_under_its_own_id():
-    tenant = Told(200, [{"message": "lost"}, {"message": None}, {}])
-    assert await Jobs(tenant, HERE).notes(42) == ("lost", "", "")
-    assert tenant.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 50})]
+    installation_client = Told(200, [{"message": "lost"}, {"message": None}, {}])
+    assert await Jobs(installation_client, HERE).notes(42) == ("lost", "", "")
+    assert installation_client.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 50})]
 
 
 @pytest.mark.parametrize("ask", [lambda jobs: jobs.facts(42), lambda jobs: jobs.notes(42)], ids=["facts", "notes"])
@@ -105,17 +105,17 @@ async def test_a_job_that_is_not_there_and_an_answer_that_is_none_are_errors(ask
 
 async def test_a_post_mortem_is_found_among_others_of_its_name_on_one_commit():
     runs = [{"id": 9, "external_id": "ghapp-7-other"}, {"id": 8, "external_id": "ghapp-7-death"}, {"id": 7}]
-    tenant = Told(200, {"check_runs": runs})
+    installation_client = Told(200, {"check_runs": runs})
     assert external_id(7, "death") == "ghapp-7-death"
-    assert await Checks(tenant, HERE, name=NAME, subject="death").find("abc") == 8
+    assert await Checks(installation_client, HERE, name=NAME, subject="death").find("abc") == 8
     expected = {"check_name": "Runner post-mortem", "filter": "all", "per_page": 100}
-    assert tenant.sent == [("GET", "/repos/acme/api/commits/abc/check-runs", expected)]
+    assert installation_client.sent == [("GET", "/repos/acme/api/commits/abc/check-runs", expected)]
 
 
 async def test_a_post_mortem_is_posted_under_its_own_name():
-    tenant = Told(201, {"id": 8})
-    assert await Checks(tenant, HERE, name=NAME, subject="death").create("abc", SAID) == 8
-    (sent,) = tenant.bodies
+    installation_client = Told(201, {"id": 8})
+    assert await Checks(installation_client, HERE, name=NAME, subject="death").create("abc", SAID) == 8
+    (sent,) = installation_client.bodies
     assert (sent["name"], sent["external_id"], sent["head_sha"]) == ("Runner post-mortem", "ghapp-7-death", "abc")
     assert (sent["conclusion"], "details_url" in sent) == ("neutral", False)
 
@@ -144,7 +144,7 @@ class Pages(Told):
         await super().send(method, path, headers=headers, json=json, **params)
         first = (params["page"] - 1) * params["per_page"]
         page = self.jobs[first : first + params["per_page"]]
-        return Answer(200, {}, msgspec.json.encode({"total_count": self.total, "jobs": page}))
+        return GitHubResponse(200, {}, msgspec.json.encode({"total_count": self.total, "jobs": page}))
 
 
 def job_of_run(number, **changes):
@@ -153,12 +153,12 @@ def job_of_run(number, **changes):
 
 
 async def test_all_jobs_of_a_run_are_read_of_every_attempt():
-    tenant = Pages([job_of_run(number) for number in range(1, 251)])
-    found = await Jobs(tenant, HERE).of_run(9)
+    installation_client = Pages([job_of_run(number) for number in range(1, 251)])
+    found = await Jobs(installation_client, HERE).of_run(9)
     assert [each.job.id for each in found] == list(range(1, 251))
     path = "/repos/acme/api/actions/runs/9/jobs"
     query = {"filter": "all", "per_page": 100}
-    assert tenant.sent == [("GET", path, {**query, "page": page}) for page in (1, 2, 3)]
+    assert installation_client.sent == [("GET", path, {**query, "page": page}) for page in (1, 2, 3)]
 
 
 async def test_a_job_of_a_run_says_who_took_it_when_and_until_when():

@@ -1,7 +1,7 @@
 """Values to judge. Each builder defaults to the worst case: what a wrong rule would act on, or let act."""
 
-from ghapp.health.evidence import Evidence, Registration, Survey
-from ghapp.health.fuse import Fuse, Position, Tally
+from ghapp.health.remediation.fuse import Fuse, FuseCounts, Position
+from ghapp.health.runner.evidence import Evidence, Registration, Survey
 
 NOW = 1_790_000_000.0
 """A round time, far from the zero that `or` mistakes for never."""
@@ -72,6 +72,6 @@ def proving(**changes) -> Fuse:
     return Fuse(**{"position": Position.PROVING, "since": NOW, "batch": 3, "allowed": 3, **changes})
 
 
-def mass_loss(**changes) -> Tally:
+def mass_loss(**changes) -> FuseCounts:
     """A pool of 200, all of it lost and waiting."""
-    return Tally(**{"lost": 200, "expected": 200, "waiting": 200, **changes})
+    return FuseCounts(**{"lost": 200, "expected": 200, "waiting": 200, **changes})

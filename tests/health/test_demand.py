@@ -4,22 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.cluster.pod import EphemeralRunner
 from ghapp.health.demand import (
     QUEUED_TOO_LONG_SECONDS,
     RUNNING_TOO_LONG_SECONDS,
+    AvailableRunner,
     Job,
     PoolDemand,
-    Unserved,
-    Worker,
+    UnservedReason,
     assigned_by_pool,
     demand,
     is_over,
 )
+from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.settings import PoolSettings
-
-from .builders import MICROSECOND, NOW
-from .test_pools import Rule
+from tests.health.builders import MICROSECOND, NOW
+from tests.health.test_pool_matching import Rule
 
 LINUX = ("self-hosted", "Linux", "linux-4vcpu")
 
@@ -29,7 +28,7 @@ def job(job_id=1, status="queued", labels=("self-hosted", "linux-4vcpu"), **chan
 
 
 def worker(pool="linux-4vcpu", labels=LINUX, *, online=False, busy=False):
-    return Worker(pool, labels, online, busy)
+    return AvailableRunner(pool, labels, online, busy)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +59,9 @@ def test_jobs_and_runners_are_counted_by_pool():
 @pytest.mark.parametrize(
     ("workers", "labels", "reason"),
     [
-        ([], ("self-hosted", "linux-4vcpu"), Unserved.NO_RUNNER_WITH_LABELS),
-        ([worker(online=True)], ("self-hosted", "gpu"), Unserved.NO_RUNNER_WITH_LABELS),
-        ([worker()], ("self-hosted", "linux-4vcpu"), Unserved.RUNNERS_OFFLINE),
+        ([], ("self-hosted", "linux-4vcpu"), UnservedReason.NO_RUNNER_WITH_LABELS),
+        ([worker(online=True)], ("self-hosted", "gpu"), UnservedReason.NO_RUNNER_WITH_LABELS),
+        ([worker()], ("self-hosted", "linux-4vcpu"), UnservedReason.RUNNERS_OFFLINE),
         ([worker(), worker(online=True)], ("self-hosted", "linux-4vcpu"), None),
         ([worker(online=True, busy=True)], ("self-hosted", "linux-4vcpu"), None),
         ([worker(online=True)], ("SELF-HOSTED", "LINUX-4vcpu"), None),

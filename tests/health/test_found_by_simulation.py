@@ -2,13 +2,13 @@
 
 import pytest
 
-from ghapp.health.absence import Look, answered, folds
-from ghapp.health.decision import Situation, decide
-from ghapp.health.fuse import FuseLimits
-from ghapp.health.plan import RemediationLimits
-from ghapp.health.seen import LIST_LAG_SECONDS, job_ended, job_started, registration_seen
-from ghapp.health.tally import tally
-from ghapp.health.verdict import Limits, State, judge
+from ghapp.health.remediation.decision import DecisionInputs, decide
+from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.remediation.fuse_counts import fuse_counts
+from ghapp.health.remediation.plan import RemediationLimits
+from ghapp.health.runner.absence import RunnerList, folds_of_get, folds_of_list
+from ghapp.health.runner.observations import LIST_LAG_SECONDS, job_ended, job_started, registration_seen
+from ghapp.health.runner.verdict import Limits, State, judge
 from tests.health.builders import NOW, lost, online, present, proving, registration, survey
 
 
@@ -22,7 +22,7 @@ def test_no_more_than_the_first_batch_is_let_through_when_others_came_back_befor
         (),
         FuseLimits(),
         RemediationLimits(),
-        Situation(survey(), NOW),
+        DecisionInputs(survey(), NOW),
     )
     assert decision.turns == ()
     assert len(decision.plan.now) == FuseLimits().first_batch
@@ -30,7 +30,7 @@ def test_no_more_than_the_first_batch_is_let_through_when_others_came_back_befor
 
 def test_an_offline_runner_is_offline_since_its_last_sign_of_life():
     ended_a_job = present(offline_since=NOW - 3600, job_id=5, job_started_at=NOW - 900, job_ended_at=NOW - 10)
-    verdict = judge(ended_a_job._replace(sighted_at=NOW - 10), survey(), NOW, Limits())
+    verdict = judge(ended_a_job._replace(last_delivery_at=NOW - 10), survey(), NOW, Limits())
     assert (verdict.state, verdict.since) == (State.HEALTHY, NOW - 10)
 
 
@@ -44,14 +44,14 @@ REPLACED = lost(granted_at=NOW, event_id="e1", removed_at=NOW, replaced_at=NOW)
 )
 def test_a_list_that_is_older_than_a_loss_does_not_have_it_replaced_twice(after, event_id):
     back = registration(online=True)
-    fold = folds(Look({1: back}, 1), {1: REPLACED}, survey(), NOW + after)[1]
+    fold = folds_of_list(RunnerList({1: back}, 1), {1: REPLACED}, survey(), NOW + after)[1]
     shown = fold(REPLACED)
     assert shown is not None
     assert shown.event_id == event_id
 
 
 def test_its_own_get_says_at_once_that_it_is_back():
-    shown = answered(registration(online=True), NOW + 1.0)(REPLACED)
+    shown = folds_of_get(registration(online=True), NOW + 1.0)(REPLACED)
     assert shown is not None
     assert shown.confirmed_at is None
 
@@ -60,7 +60,9 @@ def test_its_own_get_says_at_once_that_it_is_back():
 def test_the_fuse_does_not_wait_for_a_runner_that_turned_out_to_have_done_its_job(removed_at, granted):
     acted_on = lost(1, granted_at=NOW, removed_at=NOW, replaced_at=NOW)
     spent = lost(2, ephemeral=True, job_id=5, job_ended_at=NOW - 60, granted_at=NOW, removed_at=removed_at)
-    counted = tally([(acted_on, State.INVALIDATED), (spent, State.RETIRED)], proving(), survey(), NOW + 1, FuseLimits())
+    counted = fuse_counts(
+        [(acted_on, State.INVALIDATED), (spent, State.RETIRED)], proving(), survey(), NOW + 1, FuseLimits()
+    )
     assert (counted.granted, counted.accepted) == (granted, 1)
 
 

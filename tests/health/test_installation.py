@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.installation import MOST_NAMES, Installation, known_as, misnomer, named_by
+from ghapp.health.installation import MOST_NAMES, Installation, known_as, named_by, stale_name
 
 ACME = Installation(7, "acme", 70)
 
@@ -150,7 +150,7 @@ def test_whoever_bore_the_configured_name_first_goes_by_it_for_ever(news, name):
     ids=["not followed", "names both", "a name that was another's"],
 )
 def test_what_to_change_in_the_configuration_is_told(record, named, words):
-    found = misnomer(record, named)
+    found = stale_name(record, named)
     assert all(word in f"{found.said} {found.fix}" for word in words)
 
 
@@ -160,7 +160,7 @@ def test_what_to_change_in_the_configuration_is_told(record, named, words):
     ids=["never renamed", "not configured", "renamed and not configured", "followed"],
 )
 def test_where_nothing_is_to_be_changed_nothing_is_told(record, named):
-    assert misnomer(named_by(record, says(*named)), named) is None
+    assert stale_name(named_by(record, says(*named)), named) is None
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.redelivery import Attempt, Backlog, backlog
-
-from .builders import MICROSECOND, NOW
+from ghapp.health.redelivery import Attempt, Redeliveries, to_redeliver
+from tests.health.builders import MICROSECOND, NOW
 
 OLD = NOW - 7200
 
@@ -16,31 +15,31 @@ def failed(attempt_id=1, guid="a", at=OLD, status=503):
 
 
 def test_when_all_is_well_nothing_is_asked():
-    assert backlog([failed(status=202)], set(), NOW) == Backlog((), None)
-    assert backlog([], set(), NOW) == Backlog((), None)
+    assert to_redeliver([failed(status=202)], set(), NOW) == Redeliveries((), None)
+    assert to_redeliver([], set(), NOW) == Redeliveries((), None)
 
 
 @pytest.mark.parametrize("status", [0, 301, 401, 403, 404, 500, 503], ids=str)
 def test_what_was_not_accepted_is_asked_for_again(status):
-    assert backlog([failed(status=status)], set(), NOW) == Backlog((1,), OLD)
+    assert to_redeliver([failed(status=status)], set(), NOW) == Redeliveries((1,), OLD)
 
 
 @pytest.mark.parametrize("status", [400, 413], ids=str)
 def test_what_was_refused_for_what_it_is_is_not(status):
-    assert backlog([failed(status=status)], set(), NOW) == Backlog((), None)
+    assert to_redeliver([failed(status=status)], set(), NOW) == Redeliveries((), None)
 
 
 def test_one_success_among_its_attempts_is_enough():
-    assert backlog([failed(1), failed(2, status=202), failed(3)], set(), NOW) == Backlog((), None)
+    assert to_redeliver([failed(1), failed(2, status=202), failed(3)], set(), NOW) == Redeliveries((), None)
 
 
 def test_what_we_hold_is_not_asked_for_though_github_never_heard_our_answer():
-    assert backlog([failed(guid="a"), failed(2, "b")], {"a"}, NOW) == Backlog((2,), OLD)
+    assert to_redeliver([failed(guid="a"), failed(2, "b")], {"a"}, NOW) == Redeliveries((2,), OLD)
 
 
 def test_a_delivery_is_asked_for_once_by_its_last_attempt_and_the_oldest_first():
     tries = [failed(3, "b", OLD + 60), failed(2, "a", OLD + 30), failed(1, "a", OLD)]
-    assert backlog(tries, set(), NOW) == Backlog((2, 3), OLD)
+    assert to_redeliver(tries, set(), NOW) == Redeliveries((2, 3), OLD)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_a_delivery_is_asked_for_once_by_its_last_attempt_and_the_oldest_first()
 )
 def test_it_waits_twice_as_long_after_each_attempt_and_an_hour_at_most(tries, waited, asked):
     last = NOW - waited
-    found = backlog([failed(each, at=last - (tries - each)) for each in range(1, tries + 1)], set(), last + waited)
+    found = to_redeliver([failed(each, at=last - (tries - each)) for each in range(1, tries + 1)], set(), last + waited)
     assert bool(found.ask) is asked
     assert found.since == last - (tries - 1), "until it came, not all is well"
 
@@ -73,7 +72,7 @@ ATTEMPTS = st.lists(
 @given(ATTEMPTS, st.sets(st.sampled_from("abcd")))
 def test_nobody_is_asked_for_twice_nor_what_is_held_nor_what_came(attempts, kept):
     guids = {each.id: each.guid for each in attempts}
-    asked = [guids[each] for each in backlog(attempts, kept, NOW).ask]
+    asked = [guids[each] for each in to_redeliver(attempts, kept, NOW).ask]
     came = {each.guid for each in attempts if each.succeeded}
     assert len(asked) == len(set(asked))
     assert not set(asked) & (kept | came)
@@ -82,4 +81,4 @@ def test_nobody_is_asked_for_twice_nor_what_is_held_nor_what_came(attempts, kept
 @given(ATTEMPTS, st.randoms())
 def test_the_order_of_the_record_does_not_matter(attempts, random):
     shuffled = random.sample(attempts, len(attempts))
-    assert backlog(shuffled, set(), NOW).since == backlog(attempts, set(), NOW).since
+    assert to_redeliver(shuffled, set(), NOW).since == to_redeliver(attempts, set(), NOW).since

@@ -9,17 +9,17 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from ghapp import work
 from ghapp.errors import ConfigurationError
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store import keys
-from ghapp.work import Work
-from jobs.deliver_event import REPLACE
+from jobs.events.deliver_event import REPLACE
 from jobs.worker import run
 from tests.sandbox.receivers import Receiver
 from tests.stories.processes import Role, wait_for
 
-TRIES = 1 + len(work.AT_ONCE)
+TRIES = 1 + len(jobs.AT_ONCE)
 POOL = """
 [[pools]]
 org = "acme"
@@ -42,50 +42,54 @@ def failures(role):
     return [line for line in map(json.loads, whole_lines) if line["event"] == "job failed"]
 
 
-def times_failed(desk, job):
-    return float(desk.hget(keys.COUNTERS, f'ghapp_jobs_failed_total{{work="{job}"}}') or 0)
+def times_failed(queue_redis, job):
+    return float(queue_redis.hget(keys.COUNTERS, f'ghapp_jobs_failed_total{{work="{job}"}}') or 0)
 
 
 async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_block_its_key(story, tmp_path):
     with Receiver() as controller:
-        async with story(config=POOL % controller.url) as it:
-            desk = it.house.desk
+        async with story(config=POOL % controller.url) as app:
+            queue_redis = app.context.queue_redis
             unreadable = {"id": "lost", "type": REPLACE, "data": {"runner_id": SECRET}}
-            await it.house.events.append(it.installation, unreadable, "strange")
-            with Role("worker", it.environ, tmp_path) as worker:
-                work.ask(desk, Work.NOTIFY, "lost", key="notify-lost", retry=False)
-                assert await until(lambda: times_failed(desk, "notify") == TRIES), worker.log
-                await it.house.events.accepted("lost")  # as if somebody had mended it
-                assert await until(lambda: work.ask(desk, Work.NOTIFY, "lost", key="notify-lost", retry=False))
-                assert await until(lambda: not Job.exists("notify-lost", connection=desk)), "done, and nothing is left"
+            await app.context.events.append(app.installation, unreadable, "strange")
+            with Role("worker", app.environ, tmp_path) as worker:
+                jobs.enqueue(queue_redis, JobName.NOTIFY, "lost", key="notify-lost", retry=False)
+                assert await until(lambda: times_failed(queue_redis, "notify") == TRIES), worker.log
+                await app.context.events.accepted("lost")  # as if somebody had mended it
+                assert await until(
+                    lambda: jobs.enqueue(queue_redis, JobName.NOTIFY, "lost", key="notify-lost", retry=False)
+                )
+                assert await until(lambda: not Job.exists("notify-lost", connection=queue_redis)), (
+                    "done, and nothing is left"
+                )
     lines = failures(worker)
     assert len(lines) == TRIES
     for line in lines:
-        assert (line["job"], line["work"], line["error"]) == ("notify-lost", "jobs.notify.notify", "ValueError")
+        assert (line["job"], line["work"], line["error"]) == ("notify-lost", "jobs.events.notify.notify", "ValueError")
         assert "exception" in line, "a mistake of ours comes with its traceback"
     assert SECRET not in worker.log
 
 
 async def test_what_was_to_be_expected_is_told_without_a_traceback_and_tried_again_later(story, tmp_path):
-    async with story() as it:
-        desk = it.house.desk
-        it.sandbox.control.fault(match="/app/installations", status=502)
-        with Role("worker", it.environ, tmp_path) as worker:
-            work.ask(desk, Work.INSTALLATIONS, key="installations")
+    async with story() as app:
+        queue_redis = app.context.queue_redis
+        app.sandbox.control.fault(match="/app/installations", status=502)
+        with Role("worker", app.environ, tmp_path) as worker:
+            jobs.enqueue(queue_redis, JobName.INSTALLATIONS, key="installations")
             assert await until(lambda: failures(worker)), worker.log
             (line,) = failures(worker)
             assert line["error"] == "GitHubUnavailableError"
             assert "exception" not in line
-            job = Job.fetch("installations", connection=desk, serializer=JSONSerializer)
+            job = Job.fetch("installations", connection=queue_redis, serializer=JSONSerializer)
             assert await until(lambda: job.get_status() == "scheduled"), "said first, and done then"
 
 
 async def test_what_heals_has_every_second_turn_and_the_other_queues_share_the_rest(story, tmp_path):
-    async with story() as it:
-        order = [Work.REMEDIATE, Work.INBOX, Work.SWEEP, Work.REPORT]
+    async with story() as app:
+        order = [JobName.REMEDIATE, JobName.INBOX, JobName.SWEEP, JobName.REPORT]
         for each in reversed(order):  # none of them takes three: each fails, and says so
-            work.ask(it.house.desk, each, 1, 2, 3, retry=False)
-        with Role("worker", it.environ, tmp_path) as worker:
+            jobs.enqueue(app.context.queue_redis, each, 1, 2, 3, retry=False)
+        with Role("worker", app.environ, tmp_path) as worker:
             assert await until(lambda: len(failures(worker)) == TRIES * len(order)), worker.log
         heals, *others = order
         first, second, third = others

@@ -12,9 +12,9 @@ from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS
 from ghapp.credentials import CreatedApp, keep
 from ghapp.github.manifest import app_yml
 from ghapp.settings import Settings
-from tests.keys import private_key
 from tests.manifests.rendered import MANIFESTS, NOWHERE, ROOT, kinds, needs_the_real_one, really
 from tests.manifests.test_schema import check
+from tests.support.keys import private_key
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
 TYPED = "\n".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n", " ")

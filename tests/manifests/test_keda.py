@@ -5,9 +5,9 @@ import re
 import pytest
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ghapp.embedded import embedded_redis, redis_servers
+from ghapp.local.local_redis import embedded_redis, redis_servers
+from ghapp.queue.jobs import QUEUES, JobName, enqueue
 from ghapp.store.connect import connect_sync
-from ghapp.work import QUEUES, Work, ask
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
 
 COUNT = """
@@ -35,7 +35,7 @@ def theirs(tmp_path, request):
 
 def test_it_can_count_every_queue(theirs):
     keda, admin = theirs
-    ask(admin, Work.SWEEP, 7, key="sweep-7")
+    enqueue(admin, JobName.SWEEP, 7, key="sweep-7")
     assert keda.ping()
     (scaled,) = kinds("production", "ScaledObject")
     lists = [trigger["metadata"]["listName"] for trigger in scaled["spec"]["triggers"]]

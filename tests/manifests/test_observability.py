@@ -7,13 +7,13 @@ import re
 import pytest
 import yaml
 
-from ghapp import loki
-from ghapp.health.cluster.misfit import Kind
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.fuse import Position
-from ghapp.health.verdict import State
-from ghapp.web.metrics import HELP
-from jobs.leaks import orphans
+from ghapp.health.pods.phantom_kinds import PhantomKind
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner.verdict import State
+from ghapp.loki import client
+from ghapp.web.api.metrics import HELP
+from jobs.leaks import delete
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
 
 HERE = MANIFESTS / "observability"
@@ -91,7 +91,7 @@ VALUES = {
     "state": {each.value for each in State},
     "position": {each.value for each in Position},
     "cause": {each.value for each in Cause},
-    "kind": {each.value for each in Kind},
+    "kind": {each.value for each in PhantomKind},
     "outcome": REAPER,
 }
 
@@ -101,7 +101,7 @@ def test_every_number_is_known_with_its_labels():
 
 
 def test_what_becomes_of_a_stamped_pod_is_called_so():
-    words = (orphans.REAPED, orphans.GONE, orphans.CHANGED, orphans.SPARED, orphans.FAILED, orphans.SKIPPED)
+    words = (delete.REAPED, delete.GONE, delete.CHANGED, delete.SPARED, delete.FAILED, delete.SKIPPED)
     assert set(words) == REAPER
 
 
@@ -212,7 +212,7 @@ def block(kind, label):
 
 @pytest.mark.parametrize(("name", "path"), [("node", "/var/log/journal"), ("volatile", "/run/log/journal")])
 def test_the_journal_bears_the_labels_that_are_asked_for_on_disk_and_in_memory(name, path):
-    journal, (job, node) = block("loki.source.journal", name), loki.JOURNALS[0]
+    journal, (job, node) = block("loki.source.journal", name), client.JOURNALS[0]
     assert re.search(rf'job\s+= "{job}"', journal)
     assert re.search(rf'{node}\s+= sys.env\("HOSTNAME"\)', journal)
     assert re.search(rf'path\s+= "{path}"', journal)

@@ -6,12 +6,12 @@ import tomllib
 import pytest
 
 from ghapp.cli import main
+from ghapp.queue.jobs import QUEUES
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.web.app import build
-from ghapp.work import QUEUES
-from tests.keys import private_key
 from tests.manifests.rendered import MANIFESTS, OVERLAYS, ROOT, kinds, named, objects, pods
+from tests.support.keys import private_key
 
 ROLES = named([(name, pod) for name, pod in pods() if not name.endswith("redis")])
 WORKLOADS = ("Deployment", "StatefulSet")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ghapp.cluster.sight import Listed
+from ghapp.cluster.watch_events import Listed
 from ghapp.errors import ConflictError
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
-from tests.health.cluster.builders import NAMESPACE
+from ghapp.health.pods.pod import EphemeralRunner, Pod
+from tests.health.pods.builders import NAMESPACE
 
 
 class FakeCluster:

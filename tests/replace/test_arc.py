@@ -3,22 +3,14 @@
 import pytest
 
 from ghapp.errors import ClusterUnavailableError, ConflictError
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
-from ghapp.health.cluster.deletion import Deletion
-from ghapp.health.cluster.finding import Ruling
-from ghapp.health.cluster.obstacle import Because
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.deletion_decision import DeletionVerdict
+from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.replace import arc
 from tests.health.builders import LONG_AGO, NOW, lost
-from tests.health.cluster.builders import (
-    ARCS_OTHER_FINALIZER,
-    NAMESPACE,
-    circumstances,
-    pod,
-    pod_of_object,
-    runner_object,
-)
-
-from .cluster import FakeCluster
+from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, circumstances, pod, pod_of_object, runner_object
+from tests.replace.cluster import FakeCluster
 
 
 async def look(cluster, evidence=None, **around):
@@ -28,7 +20,7 @@ async def look(cluster, evidence=None, **around):
 async def test_the_object_goes_and_its_pod_is_left_to_arc():
     cluster = FakeCluster(runner_object(), pod_of_object(), accounts=("linux-1",))
     finding = await look(cluster)
-    assert finding.ruling is Ruling.DELETE
+    assert finding.ruling is DeletionVerdict.DELETE
     await arc.act(cluster, finding)
     assert cluster.done == ["delete object linux-1"]
 
@@ -48,7 +40,7 @@ async def test_an_object_of_another_name_is_found_by_its_runners_name():
     other = runner_object(name="arc-1")
     cluster = FakeCluster(other, pod_of_object(name="arc-1"), runner_object(name="arc-2", runner_name="linux-2"))
     finding = await look(cluster)
-    assert (finding.ruling, finding.object) == (Ruling.DELETE, other)
+    assert (finding.ruling, finding.object) == (DeletionVerdict.DELETE, other)
 
 
 class TestWhatTheWatchHasSeen:
@@ -69,21 +61,21 @@ class TestWhatTheWatchHasSeen:
         other = runner_object(name="arc-1")
         cluster = unlisted(other, pod_of_object(name="arc-1"))
         finding = await look(cluster, borne_by=("arc-1", "gone"))
-        assert (finding.ruling, finding.object) == (Ruling.DELETE, other)
+        assert (finding.ruling, finding.object) == (DeletionVerdict.DELETE, other)
         await arc.act(cluster, finding)
         assert cluster.done == ["delete object arc-1"]
 
     async def test_one_that_bears_another_runner_by_now_is_not_the_one(self, unlisted):
         cluster = unlisted(runner_object(name="arc-1", runner_name="linux-2"), pod_of_object(name="arc-1"))
-        assert (await look(cluster, borne_by=("arc-1",))).ruling is Ruling.NOTHING_LEFT
+        assert (await look(cluster, borne_by=("arc-1",))).ruling is DeletionVerdict.NOTHING_LEFT
 
     async def test_two_are_both_left_alone(self, unlisted):
         twins = [runner_object(name=name) for name in ("arc-1", "arc-2")]
         finding = await look(unlisted(*twins), borne_by=("arc-1", "arc-2"))
-        assert (finding.ruling, finding.because) == (Ruling.REFUSE, Because.SEVERAL_OBJECTS)
+        assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
 
     async def test_one_that_is_gone_leaves_nothing_to_do(self, unlisted):
-        assert (await look(unlisted(), borne_by=())).ruling is Ruling.NOTHING_LEFT
+        assert (await look(unlisted(), borne_by=())).ruling is DeletionVerdict.NOTHING_LEFT
 
     async def test_no_answer_is_not_absence(self, unlisted):
         cluster = unlisted(runner_object(name="arc-1"))
@@ -95,25 +87,25 @@ class TestWhatTheWatchHasSeen:
 async def test_an_object_of_its_name_that_bears_another_runner_is_not_the_one():
     cluster = FakeCluster(runner_object(runner_name="linux-2"), pod_of_object())
     finding = await look(cluster)
-    assert (finding.ruling, finding.object) == (Ruling.REFUSE, None)
-    assert finding.because is Because.POD_OUTLIVES_OBJECT
+    assert (finding.ruling, finding.object) == (DeletionVerdict.REFUSE, None)
+    assert finding.because is Blocker.POD_OUTLIVES_OBJECT
 
 
 async def test_an_object_that_is_not_registered_yet_is_known_by_its_own_name():
     finding = await look(FakeCluster(runner_object(runner_name=""), pod_of_object()))
-    assert finding.ruling is Ruling.DELETE
+    assert finding.ruling is DeletionVerdict.DELETE
 
 
 async def test_two_objects_for_one_runner_are_both_left_alone():
     twins = [runner_object(name=name) for name in ("arc-1", "arc-2")]
     finding = await look(FakeCluster(*twins, pod_of_object(name="arc-1"), pod_of_object(name="arc-2")))
-    assert (finding.ruling, finding.because) == (Ruling.REFUSE, Because.SEVERAL_OBJECTS)
+    assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
 
 
 async def test_one_that_is_gone_leaves_nothing_to_do():
     cluster = FakeCluster()
     finding = await look(cluster)
-    assert finding.ruling is Ruling.NOTHING_LEFT
+    assert finding.ruling is DeletionVerdict.NOTHING_LEFT
     assert finding.said == "no EphemeralRunner of its name in runners"
     await arc.act(cluster, finding)
     assert cluster.done == []
@@ -139,7 +131,11 @@ async def test_the_object_is_read_last_and_what_it_says_then_counts():
 
     cluster.pod = takes_a_job_meanwhile
     finding = await look(cluster)
-    assert (finding.ruling, finding.because, finding.object.version) == (Ruling.REFUSE, Because.JOB_UNKNOWN, "72")
+    assert (finding.ruling, finding.because, finding.object.version) == (
+        DeletionVerdict.REFUSE,
+        Blocker.JOB_UNKNOWN,
+        "72",
+    )
 
 
 async def test_a_stuck_finalizer_goes_alone():
@@ -147,7 +143,7 @@ async def test_a_stuck_finalizer_goes_alone():
     evidence = lost(deletion=Deletion(uid="object-1", found_at=NOW - 120, accepted_at=NOW - 120))
     cluster = FakeCluster(stuck, pod_of_object())
     finding = await look(cluster, evidence)
-    assert finding.ruling is Ruling.FREE
+    assert finding.ruling is DeletionVerdict.FREE
     await arc.act(cluster, finding)
     assert cluster.done == [f"free linux-1 of {REGISTRATION_FINALIZER}"]
     assert cluster.objects["linux-1"].finalizers == (ARCS_OTHER_FINALIZER,)
@@ -164,7 +160,7 @@ async def test_an_object_that_changed_after_the_look_keeps_its_finalizer():
     assert cluster.done == []
 
 
-@pytest.mark.parametrize("ruling", [Ruling.REFUSE, Ruling.UNDER_WAY, Ruling.NOTHING_LEFT])
+@pytest.mark.parametrize("ruling", [DeletionVerdict.REFUSE, DeletionVerdict.UNDER_WAY, DeletionVerdict.NOTHING_LEFT])
 async def test_without_leave_nothing_is_done(ruling):
     cluster = FakeCluster(runner_object(deleting_since=NOW), pod_of_object())
     finding = (await look(cluster))._replace(ruling=ruling)
@@ -189,4 +185,4 @@ async def test_a_list_without_an_answer_is_not_absence():
 
 async def test_a_pod_that_is_not_the_objects_own_is_told_apart():
     finding = await look(FakeCluster(runner_object(), pod()))
-    assert (finding.ruling, finding.because) == (Ruling.REFUSE, Because.POD_OF_ANOTHER)
+    assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, Blocker.POD_OF_ANOTHER)

@@ -7,19 +7,19 @@ import pytest
 
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER
-from ghapp.health.cluster.deletion import Deletion
-from ghapp.health.cluster.finding import Circumstances, Ruling
+from ghapp.health.pods.deletion_decision import DeletionVerdict, Preconditions
+from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.replace import arc, pods
-from ghapp.sandbox.cluster.rbac import Rule
+from ghapp.sandbox.cluster.rbac import RbacRule
 from tests.health.builders import lost as lost_in_september
-from tests.health.cluster.builders import ARCS_OTHER_FINALIZER, NAMESPACE
+from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE
 
 NAME = "linux-1"
 
 
 def now(**changes):
-    return Circumstances(now=time.time(), grace_seconds=120.0, org="acme")._replace(**changes)
+    return Preconditions(now=time.time(), grace_seconds=120.0, org="acme")._replace(**changes)
 
 
 def lost(**changes):
@@ -41,26 +41,26 @@ def finalizers(server):
 async def test_arc_from_the_first_look_to_the_last(server, cluster):
     stand_an_object(server)
     finding = await arc.look(cluster, NAMESPACE, lost(), now())
-    assert finding.ruling is Ruling.DELETE
+    assert finding.ruling is DeletionVerdict.DELETE
     await arc.act(cluster, finding)
     assert server.control.names("pods", NAMESPACE) == [NAME], "that one is for ARC to delete"
 
     at = time.time() - 200
     done = lost(deletion=Deletion(uid=finding.uid, found_at=at, accepted_at=at))
     under_way = await arc.look(cluster, NAMESPACE, done, now())
-    assert under_way.ruling is Ruling.UNDER_WAY
+    assert under_way.ruling is DeletionVerdict.UNDER_WAY
 
     a_jump_of_ours = await arc.look(cluster, NAMESPACE, done, now(now=time.time() + 200))
-    assert a_jump_of_ours.ruling is Ruling.UNDER_WAY
+    assert a_jump_of_ours.ruling is DeletionVerdict.UNDER_WAY
     server.cluster.clock = lambda: time.time() + 200
     stuck = await arc.look(cluster, NAMESPACE, done, now(now=time.time() + 200))
-    assert stuck.ruling is Ruling.FREE
+    assert stuck.ruling is DeletionVerdict.FREE
     await arc.act(cluster, stuck)
     assert finalizers(server) == [ARCS_OTHER_FINALIZER]
 
     server.control.release("ephemeralrunners", NAMESPACE, NAME)
     gone = await arc.look(cluster, NAMESPACE, done, now())
-    assert gone.ruling is Ruling.NOTHING_LEFT
+    assert gone.ruling is DeletionVerdict.NOTHING_LEFT
     changes = [(call.verb, call.resource) for call in server.control.calls() if call.verb not in ("get", "list")]
     assert changes == [("delete", "ephemeralrunners"), ("patch", "ephemeralrunners")]
 
@@ -72,14 +72,14 @@ async def test_a_job_that_arc_assigns_after_the_look_is_a_conflict(server, clust
     with pytest.raises(ConflictError):
         await arc.act(cluster, finding)
     assert "deletionTimestamp" not in server.control.object("ephemeralrunners", NAMESPACE, NAME)["metadata"]
-    assert (await arc.look(cluster, NAMESPACE, lost(), now())).ruling is Ruling.REFUSE
+    assert (await arc.look(cluster, NAMESPACE, lost(), now())).ruling is DeletionVerdict.REFUSE
 
 
 async def test_a_finalizer_is_never_freed_of_what_is_not_being_deleted(server, cluster):
     stand_an_object(server)
     finding = await arc.look(cluster, NAMESPACE, lost(), now())
     with pytest.raises(ConflictError):
-        await arc.act(cluster, finding._replace(ruling=Ruling.FREE))
+        await arc.act(cluster, finding._replace(ruling=DeletionVerdict.FREE))
     assert REGISTRATION_FINALIZER in finalizers(server)
 
 
@@ -93,7 +93,7 @@ async def test_a_pod_and_its_account(server, cluster):
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
     server.control.kubelet_deletes_after(0)
     finding = await pods.look(cluster, NAMESPACE, lost(), now())
-    assert finding.ruling is Ruling.DELETE
+    assert finding.ruling is DeletionVerdict.DELETE
     await pods.act(cluster, finding)
     await pods.act(cluster, finding)
     assert server.control.object("pods", NAMESPACE, NAME) is None
@@ -120,9 +120,9 @@ async def seen_by(server, tmp_path, *rules):
 
 async def test_a_right_that_is_missing_is_named_before_anything_is_done(server, tmp_path):
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
-    reading = Rule(("get", "list"), resources=("pods", "serviceaccounts"))
+    reading = RbacRule(("get", "list"), resources=("pods", "serviceaccounts"))
     async with seen_by(server, tmp_path, reading) as cluster:
-        assert (await pods.look(cluster, NAMESPACE, lost(), now())).ruling is Ruling.DELETE
+        assert (await pods.look(cluster, NAMESPACE, lost(), now())).ruling is DeletionVerdict.DELETE
         with pytest.raises(ClusterForbiddenError) as lacks:
             await pods.require_leave(cluster, NAMESPACE)
     assert (lacks.value.verb, lacks.value.resource) == ("delete", "pods")

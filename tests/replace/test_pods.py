@@ -3,13 +3,12 @@
 import pytest
 
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError
-from ghapp.health.cluster.finding import Ruling
-from ghapp.health.cluster.obstacle import Because
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.deletion_decision import DeletionVerdict
 from ghapp.replace import pods
 from tests.health.builders import NOW, lost
-from tests.health.cluster.builders import NAMESPACE, circumstances, container, pod, pod_of_object
-
-from .cluster import FakeCluster
+from tests.health.pods.builders import NAMESPACE, circumstances, container, pod, pod_of_object
+from tests.replace.cluster import FakeCluster
 
 BOTH = ["delete pod linux-1", "delete account linux-1"]
 
@@ -87,16 +86,16 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
 @pytest.mark.parametrize(
     ("found", "because"),
     [
-        (pod_of_object(), Because.POD_OF_ARC),
-        (pod(runner=container(running_since=None)), Because.NOT_RUNNING),
-        (pod(created_at=NOW), Because.WITHIN_GRACE),
+        (pod_of_object(), Blocker.POD_OF_ARC),
+        (pod(runner=container(running_since=None)), Blocker.NOT_RUNNING),
+        (pod(created_at=NOW), Blocker.WITHIN_GRACE),
     ],
     ids=["ARC's", "not running", "young"],
 )
 async def test_a_pod_that_may_not_go_is_left_alone(found, because):
     cluster = FakeCluster(found, accounts=("linux-1",))
     finding = await look(cluster)
-    assert (finding.ruling, finding.because) == (Ruling.REFUSE, because)
+    assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, because)
     await pods.act(cluster, finding)
     assert cluster.done == []
 

@@ -4,7 +4,7 @@ import httpx
 import pytest
 import yaml
 
-from ghapp.sandbox.cluster import Call, Rule
+from ghapp.sandbox.cluster import ClusterCall, RbacRule
 from tests.sandbox.apiservers import ALL_PODS, LEASES, PODS, RUNNERS, Api, lease, pod, status
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -51,7 +51,7 @@ def api():
 @pytest.fixture
 def reader(api):
     """Somebody who may read pods in `runners`."""
-    api.control.user("reader", [Rule(READ, ("",), ("pods",), ("runners",))])
+    api.control.user("reader", [RbacRule(READ, ("",), ("pods",), ("runners",))])
     with api.as_("reader") as reader:
         yield reader
 
@@ -177,22 +177,27 @@ class TestRules:
     @pytest.mark.parametrize(
         ("rule", "method", "path", "allowed"),
         [
-            (Rule(("*",), ("",), ("pods",)), "GET", ALL_PODS, True),
-            (Rule(("*",), ("",), ("pods",)), "GET", PODS, True),
-            (Rule(("list",), ("*",), ("*",)), "GET", RUNNERS, True),
-            (Rule(("list",), ("",), ("*",)), "GET", RUNNERS, False),
-            (Rule(("get",), ("",), ("pods",)), "GET", f"{PODS}/a/status", False),
-            (Rule(("get",), ("",), ("pods/status",)), "GET", f"{PODS}/a/status", True),
-            (Rule(("get",), ("",), ("pods/status",)), "GET", f"{PODS}/a", False),
-            (Rule(("get",), ("",), ("*/status",)), "GET", f"{PODS}/a/status", True),
-            (Rule(("get",), ("",), ("*",)), "GET", f"{PODS}/a/status", True),
-            (Rule(("get",), ("",), ("pods",), names=("a",)), "GET", f"{PODS}/a", True),
-            (Rule(("get",), ("",), ("pods",), names=("b",)), "GET", f"{PODS}/a", False),
-            (Rule(("list",), ("",), ("pods",), names=("a",)), "GET", PODS, False),
-            (Rule(("list",), ("",), ("pods",), names=("a",)), "GET", f"{PODS}?fieldSelector=metadata.name%3Da", True),
-            (Rule(("list",), ("",), ("pods",), ()), "GET", PODS, False),
-            (Rule(("get",), paths=("/nothing/*",)), "GET", "/nothing/here", True),
-            (Rule(("get",), paths=("/nothing",)), "GET", "/nothing/here", False),
+            (RbacRule(("*",), ("",), ("pods",)), "GET", ALL_PODS, True),
+            (RbacRule(("*",), ("",), ("pods",)), "GET", PODS, True),
+            (RbacRule(("list",), ("*",), ("*",)), "GET", RUNNERS, True),
+            (RbacRule(("list",), ("",), ("*",)), "GET", RUNNERS, False),
+            (RbacRule(("get",), ("",), ("pods",)), "GET", f"{PODS}/a/status", False),
+            (RbacRule(("get",), ("",), ("pods/status",)), "GET", f"{PODS}/a/status", True),
+            (RbacRule(("get",), ("",), ("pods/status",)), "GET", f"{PODS}/a", False),
+            (RbacRule(("get",), ("",), ("*/status",)), "GET", f"{PODS}/a/status", True),
+            (RbacRule(("get",), ("",), ("*",)), "GET", f"{PODS}/a/status", True),
+            (RbacRule(("get",), ("",), ("pods",), names=("a",)), "GET", f"{PODS}/a", True),
+            (RbacRule(("get",), ("",), ("pods",), names=("b",)), "GET", f"{PODS}/a", False),
+            (RbacRule(("list",), ("",), ("pods",), names=("a",)), "GET", PODS, False),
+            (
+                RbacRule(("list",), ("",), ("pods",), names=("a",)),
+                "GET",
+                f"{PODS}?fieldSelector=metadata.name%3Da",
+                True,
+            ),
+            (RbacRule(("list",), ("",), ("pods",), ()), "GET", PODS, False),
+            (RbacRule(("get",), paths=("/nothing/*",)), "GET", "/nothing/here", True),
+            (RbacRule(("get",), paths=("/nothing",)), "GET", "/nothing/here", False),
         ],
         ids=str,
     )
@@ -285,11 +290,11 @@ class TestCalls:
         with reader.watching(PODS, 1000):
             pass
         assert api.control.calls("reader") == [
-            Call("reader", "list", "", "pods", "", "runners", "", 200),
-            Call("reader", "get", "", "pods", "log", "runners", "a", 403),
-            Call("reader", "watch", "", "pods", "", "runners", "", 200),
+            ClusterCall("reader", "list", "", "pods", "", "runners", "", 200),
+            ClusterCall("reader", "get", "", "pods", "log", "runners", "a", 403),
+            ClusterCall("reader", "watch", "", "pods", "", "runners", "", 200),
         ]
-        gone = Call("admin", "delete", "actions.github.com", "ephemeralrunners", "", "runners", "b", 404)
+        gone = ClusterCall("admin", "delete", "actions.github.com", "ephemeralrunners", "", "runners", "b", 404)
         assert gone in api.control.calls()
         api.control.forget_calls()
         assert api.control.calls() == []

@@ -12,7 +12,7 @@ from lightkube.resources.coordination_v1 import Lease
 from lightkube.resources.core_v1 import Pod, ServiceAccount
 from lightkube.types import PatchType
 
-from ghapp.sandbox.cluster import ClusterServer, Rule
+from ghapp.sandbox.cluster import ClusterServer, RbacRule
 
 EphemeralRunner = create_namespaced_resource("actions.github.com", "v1alpha1", "EphemeralRunner", "ephemeralrunners")
 
@@ -94,7 +94,7 @@ async def test_it_patches_gets_creates_replaces_and_deletes(server, client):
 
 
 async def test_it_is_told_what_it_may_not(server, tmp_path):
-    server.control.user("reader", [Rule(("list",), ("",), ("pods",), ("runners",))])
+    server.control.user("reader", [RbacRule(("list",), ("",), ("pods",), ("runners",))])
     path = server.kubeconfig(tmp_path / "reader", "reader", namespace="runners")
     client = AsyncClient(config=KubeConfig.from_file(path).get())
     assert [pod async for pod in client.list(Pod)] == []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.sandbox.cluster import Job
+from ghapp.sandbox.cluster import AssignedJob
 from tests.sandbox.apiservers import NOON, PODS, RUNNERS, Api, names, status
 
 LOG = f"{PODS}/a/log"
@@ -59,7 +59,7 @@ class TestShapes:
         }
 
     def test_a_runner_s_object_is_arc_s(self, api):
-        job = Job(id="77", workflow_run_id=9)
+        job = AssignedJob(id="77", workflow_run_id=9)
         made = api.control.ephemeral_runner("runners", "a", runner_id=7, job=job, scale_set="gpu", age_seconds=60)
         assert made == api.get(f"{RUNNERS}/a").json()
         assert made["metadata"]["creationTimestamp"] == "2027-01-15T07:59:00Z"

@@ -6,16 +6,7 @@ import json
 import httpx
 import pytest
 
-from tests.sandbox.apiservers import (
-    ACCOUNTS,
-    ALL_PODS,
-    LEASES,
-    PODS,
-    RUNNERS,
-    Api,
-    names,
-    status,
-)
+from tests.sandbox.apiservers import ACCOUNTS, ALL_PODS, LEASES, PODS, RUNNERS, Api, names, status
 
 
 @pytest.fixture

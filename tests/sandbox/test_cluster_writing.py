@@ -5,18 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.sandbox.cluster.patch import JSON, MERGE, applied
-from tests.sandbox.apiservers import (
-    ACCOUNTS,
-    JSON_PATCH,
-    LEASES,
-    PODS,
-    RUNNERS,
-    SETS,
-    Api,
-    lease,
-    pod,
-    status,
-)
+from tests.sandbox.apiservers import ACCOUNTS, JSON_PATCH, LEASES, PODS, RUNNERS, SETS, Api, lease, pod, status
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from ghapp.sandbox.config import Pace, PoolConfig, pools_of
-from ghapp.sandbox.fleet.happenings import JobMoved, RunnerEnded, RunnerOnline
-from ghapp.sandbox.fleet.jobs import Repository
-from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.fleet.events import JobMoved, RunnerEnded, RunnerOnline
+from ghapp.sandbox.fleet.jobs import SandboxRepository
+from ghapp.sandbox.fleet.life import FleetLife
 
 NOON = 1_800_000_000.0
 PACE = Pace(job=(60, 60), boot=(5, 5), settle=(2, 2))
@@ -16,8 +16,8 @@ GPU = (PoolConfig(name="gpu", size=1, ephemeral=False),)
 
 
 def fleet_of(pools=SMALL, *, quiet=True, pace=PACE, seed=1):
-    repository = Repository(1, "acme", "api", head_sha="a" * 40)
-    return Fleet(pools, [repository], pace=pace, rng=Random(seed), first_id=1, now=NOON, quiet=quiet), repository
+    repository = SandboxRepository(1, "acme", "api", head_sha="a" * 40)
+    return FleetLife(pools, [repository], pace=pace, rng=Random(seed), first_id=1, now=NOON, quiet=quiet), repository
 
 
 def submit(fleet, repository, now=NOON):

@@ -6,9 +6,9 @@ import pytest
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import ConfigurationError
-from ghapp.health.verdict import Limits
+from ghapp.health.runner.verdict import Limits
 from ghapp.settings import Policy, Settings
-from tests.keys import private_key
+from tests.support.keys import private_key
 
 PEM = private_key().strip()
 CREDENTIALS = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": PEM, "GHAPP_WEBHOOK_SECRET": "s"}

@@ -1,4 +1,4 @@
-"""What is done about the lost: `jobs.decide`, `jobs.remediate` and `jobs.notify`, step by step."""
+"""What is done about the lost: `jobs.remediation.plan_remediation`, `jobs.remediation.remediate` and `jobs.events.notify`, step by step."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ghapp.health import absence, decision, remediation, seen
-from ghapp.health.cadence import Purpose
-from ghapp.health.cluster.podclaim import claim_on
-from ghapp.health.evidence import Evidence, Fold
-from ghapp.health.fuse import fuse_of
-from ghapp.health.pools import pool_of
-from ghapp.health.remediation import Step
-from ghapp.health.verdict import judge, runs_a_job
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation import decision, steps
+from ghapp.health.remediation.fuse import fuse_of
+from ghapp.health.remediation.steps import RemediationStep
+from ghapp.health.runner import absence, observations
+from ghapp.health.runner.evidence import Evidence, Fold
+from ghapp.health.runner.verdict import judge, runs_a_job
 from tests.simulation.calls import CALL, STEP, Calls, Steps
 from tests.simulation.folds import as_planned, if_known
 
@@ -34,7 +35,7 @@ class Acting(Calls):
         claimed = self.engine.claiming.held()
         runners = list(known.values())
         queued = self.engine.fleet.queued_labels() if decision.deliveries_flow(runners, now) else None
-        situation = decision.Situation(self.store.survey, now, queued, claimed)
+        situation = decision.DecisionInputs(self.store.survey, now, queued, claimed)
         decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, situation)
         self.audit.judged(pools, now)
         self.engine.fleet.planned(decided.plan.now)
@@ -48,14 +49,16 @@ class Acting(Calls):
                 overtaken.append(turn.pool)
             yield STEP
         decided = decided.without(overtaken)
-        written_off = {each: as_planned(known[each], partial(seen.not_needed, at=now)) for each in decided.not_needed}
+        written_off = {
+            each: as_planned(known[each], partial(observations.not_needed, at=now)) for each in decided.not_needed
+        }
         for runner_id, evidence in self.store.revise(written_off).items():
             if evidence.not_needed_at == now:
                 self.audit.written_off(runner_id)
         if config.remediation.mode == "act":
             yield from self.grant(decided, known, now)
         else:
-            spare = partial(seen.spared, at=now)
+            spare = partial(observations.would_remediate, at=now)
             self.store.revise({each: as_planned(known[each], spare) for each in decided.plan.now})
         for each in list(self.store.runners.values()):
             if each.event_id is not None and each.replaced_at is None and each.event_id not in self.store.events:
@@ -64,7 +67,7 @@ class Acting(Calls):
 
     def grant(self, decided: decision.Decision, known: Mapping[int, Evidence], now: float) -> Steps:
         folds = {
-            each: as_planned(known[each], partial(seen.granted, at=now, event_id=self.engine.event_id()))
+            each: as_planned(known[each], partial(observations.granted, at=now, event_id=self.engine.event_id()))
             for each in decided.plan.now
         }
         before = dict(self.store.runners) if folds else {}
@@ -89,8 +92,8 @@ class Acting(Calls):
         if evidence is None:
             return
         if not self.may_act(evidence):
-            if self.is_claimed(evidence) and seen.made_room(evidence) is not evidence:
-                self.fold(runner_id, if_known(seen.made_room))
+            if self.is_claimed(evidence) and observations.grant_released(evidence) is not evidence:
+                self.fold(runner_id, if_known(observations.grant_released))
             elif runs_a_job(evidence, self.clock()):
                 yield from self.ended_jobs({runner_id: evidence})
             return
@@ -100,17 +103,17 @@ class Acting(Calls):
             self.audit.looked_again(runner_id, answer)
             yield STEP
             bearers = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
-            match remediation.step_after(evidence, answer, bearers):
-                case Step.RECORD_RETURN:
-                    back = remediation.there(evidence, answer, bearers)
-                    self.fold(runner_id, absence.answered(back, self.clock()))
+            match steps.step_after(evidence, answer, bearers):
+                case RemediationStep.RECORD_RETURN:
+                    back = steps.present(evidence, answer, bearers)
+                    self.fold(runner_id, absence.folds_of_get(back, self.clock()))
                     return
-                case Step.RECORD_HEIR:
-                    heir = remediation.heir_of(evidence, bearers) or 0
-                    self.fold(runner_id, if_known(partial(seen.reregistered, as_id=heir)))
+                case RemediationStep.RECORD_HEIR:
+                    successor = steps.successor_of(evidence, bearers) or 0
+                    self.fold(runner_id, if_known(partial(observations.reregistered, as_id=successor)))
                     return
-                case Step.CALL_OFF:
-                    self.fold(runner_id, if_known(seen.called_off))
+                case RemediationStep.CALL_OFF:
+                    self.fold(runner_id, if_known(observations.grant_revoked))
                     return
             if not self.may_still_act(runner_id):
                 return
@@ -120,9 +123,9 @@ class Acting(Calls):
             at = self.clock()
             yield STEP
             if said == "busy":
-                self.fold(runner_id, if_known(partial(seen.busy_after_all, at=at)))
+                self.fold(runner_id, if_known(partial(observations.busy_after_all, at=at)))
                 return
-            self.fold(runner_id, if_known(partial(seen.removed, at=at, granted=evidence)))
+            self.fold(runner_id, if_known(partial(observations.removed, at=at, granted=evidence)))
             evidence = self.store.runners[runner_id]
         yield STEP
         if self.may_still_act(runner_id):
@@ -149,7 +152,7 @@ class Acting(Calls):
         fuse = fuse_of(self.store.fuses, pool).position
         mode = self.config.remediation.mode
         paused, claimed = pool in self.store.paused, self.is_claimed(evidence)
-        return remediation.may_act(evidence, state, fuse, mode, self.clock(), paused=paused, claimed=claimed)
+        return steps.may_act(evidence, state, fuse, mode, self.clock(), paused=paused, claimed=claimed)
 
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: somebody works there."""
@@ -175,7 +178,7 @@ class Acting(Calls):
         def fold(evidence: Evidence | None) -> Evidence | None:
             if evidence is None or evidence.event_id != event_id:
                 return evidence
-            return seen.replaced(evidence, at)
+            return observations.replaced(evidence, at)
 
         self.fold(runner_id, fold)
         yield STEP

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health.evidence import Evidence
-from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
-from ghapp.health.verdict import State
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.verdict import State
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Engine

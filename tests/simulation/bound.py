@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import ceil, log2
 
-from ghapp.github.tenant import SETTLING_SECONDS
-from ghapp.health.verdict import JOB_LEASE_SECONDS
-from ghapp.work import BACKOFF_SECONDS, TIMEOUT_SECONDS
+from ghapp.github.installation_client import SETTLING_SECONDS
+from ghapp.health.runner.verdict import JOB_LEASE_SECONDS
+from ghapp.queue.jobs import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.lies import Lie, Weather, jump_of
 from tests.simulation.scenario import Config
 

@@ -1,16 +1,16 @@
-"""How a job gets at GitHub, and at the exclusive right to act: as `ghapp.github.api`, `jobs.observe` and claims do."""
+"""How a job gets at GitHub, and at the exclusive right to act: as `ghapp.github.api`, `jobs.runners.list_runners` and claims do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ghapp.github.tenant import SETTLING_SECONDS
-from ghapp.health.absence import Look, Told
-from ghapp.health.cadence import Purpose
-from ghapp.health.verdict import Reason
-from ghapp.store.claims import OUTLIVING_SECONDS
-from jobs.observe import flaw_of
+from ghapp.github.installation_client import SETTLING_SECONDS
+from ghapp.health.pacing import Purpose
+from ghapp.health.runner.absence import GetResult, RunnerList
+from ghapp.health.runner.verdict import Reason
+from ghapp.store.locks import OUTLIVING_SECONDS
+from jobs.runners.list_runners import flaw_of
 from tests.simulation.github import PER_PAGE, GitHub, NoAnswer, NotFound
 from tests.simulation.store import Store
 
@@ -88,11 +88,11 @@ class Calls:
             pages.append((yield from self.call(purpose, self.github.page, len(pages) + 1)))
             last = -(-pages[0].total // PER_PAGE)
         runners = {runner.id: runner for page in pages for runner in page.runners}
-        return Look(runners, pages[0].total, flaw_of(pages, len(runners))), len(pages)
+        return RunnerList(runners, pages[0].total, flaw_of(pages, len(runners))), len(pages)
 
     def ask_each(self, ids: Iterable[int]) -> Steps:
         """GET each alone; those that gave no answer are left out."""
-        answers: dict[int, Told] = {}
+        answers: dict[int, GetResult] = {}
         ids = list(ids)
         if ids:
             yield from self.settle()
@@ -101,7 +101,7 @@ class Calls:
                 said = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
                 if said is None:
                     self.audit.said_404(runner_id)
-                answers[runner_id] = Told(said, self.clock())
+                answers[runner_id] = GetResult(said, self.clock())
                 self.audit.heard_of(runner_id)
             except NoAnswer as error:
                 self.unanswered(answers, runner_id)
@@ -115,7 +115,7 @@ class Calls:
         if left > 0:
             yield left
 
-    def unanswered(self, answers: dict[int, Told], runner_id: int) -> None:
+    def unanswered(self, answers: dict[int, GetResult], runner_id: int) -> None:
         """No answer is not absence: nothing is known of this runner."""
 
     def _token(self) -> Steps:

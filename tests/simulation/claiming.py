@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from ghapp.health.cluster.podclaim import Claimed, PodClaim, by_name
+from ghapp.health.pods.pod_claim import Claimed, PodClaim, by_name
 from tests.simulation.world import Fate, Machine
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What is looked for: `jobs.schedule`, `jobs.sweep`, `jobs.confirm` and `jobs.inbox`, step by step.
+"""What is looked for: `jobs.scheduler`, `jobs.runners.sweep`, `jobs.runners.confirm` and `jobs.deliveries.inbox`, step by step.
 
 Each job is a generator. It yields for as long as a call takes, and between any two writes, so that others come in
 between, or it dies there. Whatever it decides is decided by `ghapp.health`, as in `jobs`.
@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health import absence, cadence, fuse, seen
-from ghapp.health.absence import Look, Told
-from ghapp.health.cadence import Purpose
-from ghapp.health.evidence import Evidence, Fold, Survey
-from ghapp.health.fuse import Position
+from ghapp.health import pacing
 from ghapp.health.installation import Installation
-from ghapp.health.news import ANSWERABLE_SECONDS, may_be_forgotten
-from ghapp.health.verdict import Reason, State, judge
-from jobs.schedule import PUT_OFF_SECONDS
+from ghapp.health.pacing import Purpose
+from ghapp.health.remediation import fuse
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner import absence, observations
+from ghapp.health.runner.absence import GetResult, RunnerList
+from ghapp.health.runner.evidence import Evidence, Fold, Survey
+from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, may_be_forgotten
+from ghapp.health.runner.verdict import Reason, State, judge
+from jobs.scheduler import PUT_OFF_SECONDS
 from tests.simulation.acting import Acting
 from tests.simulation.calls import CALL, STEP, Steps
 from tests.simulation.fleet import Delivery
@@ -48,7 +50,7 @@ class Driver(Acting):
     """Looks, confirms, and listens."""
 
     def tick(self, dated: float) -> None:
-        """`jobs.schedule`: give out the sweep that is due; again in a while unless it says otherwise.
+        """`jobs.scheduler`: give out the sweep that is due; again in a while unless it says otherwise.
 
         `dated`: the date that this tick was made for; there may be another by now.
         """
@@ -78,11 +80,11 @@ class Driver(Acting):
             confirm_at = yield from self.record(look, survey, began)
         except (NoAnswer, NotFound) as error:
             reason = yield from self.reason(error)
-            self.store.survey = absence.failed(survey, reason, began)
+            self.store.survey = absence.survey_after_failure(survey, reason, began)
             self.audit.failed(began)
             self.engine.say("sweep failed", reason=reason)
         allowance = self.store.meter.left(self.clock())
-        self.due_at(began + cadence.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
+        self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
         self.store.release(me, "sweep")
         for due in confirm_at:
             self.engine.start(f"confirm-{int(due)}", self.confirm, after=due - self.clock(), retries=True)
@@ -105,21 +107,21 @@ class Driver(Acting):
         self.store.installation = now
         return Reason.ORGANIZATION_RENAMED if renamed else Reason.PERMISSION_MISSING
 
-    def record(self, look: Look, survey: Survey, began: float) -> Steps:
+    def record(self, look: RunnerList, survey: Survey, began: float) -> Steps:
         limits, known = self.config.evidence, dict(self.store.runners)
-        look = absence.lenient(look)
+        look = absence.allow_for_churn(look)
         if absence.is_doubtful(look, known, self.config.fuse):
             sampled = absence.sample(known)
-            look = absence.weighed(look, sampled, (yield from self.ask_each(sampled)))
-        after = absence.surveyed(survey, look, began)
+            look = absence.usable(look, sampled, (yield from self.ask_each(sampled)))
+        after = absence.survey_after(survey, look, began)
         self.audit.looked(look, began)
-        records = {**known, **self.store.revise(absence.folds(look, known, survey, began), known)}
-        asked = absence.unasked(records.values(), after, began, limits)
+        records = {**known, **self.store.revise(absence.folds_of_list(look, known, survey, began), known)}
+        asked = absence.not_yet_queried(records.values(), after, began, limits)
         yield STEP
         answers = (yield from self.ask_each(asked)) if asked else {}
         at = self.clock()
         yield STEP
-        records |= self.store.revise({each: absence.answered(*told) for each, told in answers.items()}, records)
+        records |= self.store.revise({each: absence.folds_of_get(*told) for each, told in answers.items()}, records)
         yield STEP
         self.store.survey = after
         self.store.revise({each.id: self.forget for each in records.values() if self.forget(each) is None})
@@ -160,11 +162,11 @@ class Driver(Acting):
             return
         listed_at, survey = self.clock(), self.store.survey
         control = yield from self.control(suspects, survey)
-        if absence.doubt(control, survey):
+        if absence.why_unusable(control, survey):
             return
         self.engine.fleet.confirming(suspects)
-        listed = {each: Told(control.runners[each], listed_at) for each in suspects if each in control.runners}
-        asked = yield from self.ask_each(each.id for each in absence.unproven(suspects.values(), control))
+        listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
+        asked = yield from self.ask_each(each.id for each in absence.needs_own_get(suspects.values(), control))
         for runner_id, told in listed.items():
             self.audit.heard_of(runner_id, told.at)
         yield STEP
@@ -172,13 +174,13 @@ class Driver(Acting):
         self.engine.say("confirmed", gone=[each for each, told in asked.items() if told.said is None])
 
     def control(self, suspects: Mapping[int, Evidence], survey: Survey) -> Steps:
-        """`jobs.confirm._control`."""
+        """`jobs.runners.confirm._control`."""
         if absence.wants_whole_list(suspects.values(), survey, PER_PAGE):
             look, _ = yield from self.observe(Purpose.ACT)
-            control = absence.lenient(look)
+            control = absence.allow_for_churn(look)
         else:
             page = yield from self.call(Purpose.ACT, self.github.page, 1)
-            control = Look({each.id: each for each in page.runners}, page.total, slipped=True)
+            control = RunnerList({each.id: each for each in page.runners}, page.total, slipped=True)
         if not control.slipped:
             return control
         runners = dict(control.runners)
@@ -195,13 +197,13 @@ class Driver(Acting):
                 continue
             try:
                 if (yield from self.call(Purpose.ACT, self.github.job_is_over, job)):
-                    folds[each.id] = if_known(partial(seen.job_ended, job_id=job, at=self.clock()))
+                    folds[each.id] = if_known(partial(observations.job_ended, job_id=job, at=self.clock()))
             except (NoAnswer, NotFound):
                 continue
         return self.store.revise(folds)
 
     def discover(self, me: Process) -> Steps:
-        """`jobs.installations`: where the App is installed, and whether it may look there."""
+        """`jobs.deliveries.installations`: where the App is installed, and whether it may look there."""
         yield CALL
         try:
             now = self.github.installation()
@@ -216,10 +218,10 @@ class Driver(Acting):
                 self.due_at(self.clock())
             return
         why = Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
-        self.store.survey = absence.failed(self.store.survey, why, self.clock())
+        self.store.survey = absence.survey_after_failure(self.store.survey, why, self.clock())
 
     def deliver(self, delivery: Delivery) -> None:
-        """`jobs.inbox`: a delivery takes effect, once by its GUID."""
+        """`jobs.deliveries.inbox`: a delivery takes effect, once by its GUID."""
         if delivery.guid in self.store.guids:
             return
         self.store.guids.add(delivery.guid)
@@ -227,10 +229,10 @@ class Driver(Acting):
         now = self.clock()
 
         def fold(evidence: Evidence | None) -> Evidence:
-            known = evidence or seen.first_sight(delivery.runner_id, delivery.runner_name, now)
+            known = evidence or observations.first_observation(delivery.runner_id, delivery.runner_name, now)
             if delivery.over:
-                return seen.job_ended(known, delivery.job_id, delivery.at, delivery.started_at)
-            return seen.job_started(known, delivery.job_id, delivery.at)
+                return observations.job_ended(known, delivery.job_id, delivery.at, delivery.started_at)
+            return observations.job_started(known, delivery.job_id, delivery.at)
 
         self.fold(delivery.runner_id, fold)
         self.engine.say("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)
@@ -241,11 +243,11 @@ class Driver(Acting):
         """`POST …/check`: one GET on behalf of a controller, recorded at once."""
         answer = self.github.runner(runner_id, self.store.installation.org)  # it is back
         self.audit.heard_of(runner_id)
-        self.fold(runner_id, absence.answered(answer, self.clock()))
+        self.fold(runner_id, absence.folds_of_get(answer, self.clock()))
 
     def controller_says_removed(self, runner_id: int) -> None:
         """`DELETE /v1/orgs/{org}/runners/{runner_id}`."""
-        self.fold(runner_id, if_known(partial(seen.retired_by_controller, at=self.clock())))
+        self.fold(runner_id, if_known(partial(observations.retired_by_controller, at=self.clock())))
         self.engine.world.machines[runner_id].said_removed = runner_id in self.store.runners
 
     def pause(self, pool: str | None) -> None:

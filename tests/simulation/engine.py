@@ -8,10 +8,10 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from ghapp.health.fuse import Position
 from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.verdict import State, is_absent, judge, may_run_an_unknown_job
-from ghapp.work import BACKOFF_SECONDS, TIMEOUT_SECONDS
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner.verdict import State, is_absent, judge, may_run_an_unknown_job
+from ghapp.queue.jobs import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.calls import Steps
 from tests.simulation.claiming import Claiming
 from tests.simulation.driver import Driver, Tick

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from ghapp.health.evidence import Registration
 from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.verdict import Reason
+from ghapp.health.runner.evidence import Registration
+from ghapp.health.runner.verdict import Reason
 from tests.simulation.lies import Lie, Weather
 from tests.simulation.world import Fate, Machine, World
 
@@ -43,7 +43,7 @@ class NotFound(Exception):  # noqa: N818 - as above
 
 
 class Page(NamedTuple):
-    """A page of the list, as `jobs.observe.flaw_of` looks at it."""
+    """A page of the list, as `jobs.runners.list_runners.flaw_of` looks at it."""
 
     total: int
     runners: tuple[Registration, ...]

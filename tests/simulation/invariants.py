@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ghapp.health.absence import Look
-from ghapp.health.cadence import Purpose
-from ghapp.health.decision import Pools, deliveries_flow
-from ghapp.health.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
-from ghapp.health.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
-from ghapp.health.verdict import State, judge, may_run_an_unknown_job
+from ghapp.health.pacing import Purpose
+from ghapp.health.remediation.decision import Pools, deliveries_flow
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
+from ghapp.health.runner.absence import RunnerList
+from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
+from ghapp.health.runner.verdict import State, judge, may_run_an_unknown_job
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.github import HOURLY_LIMIT
@@ -133,7 +133,7 @@ class Audit:
             self._was_told(machine.job.told_at) or self._shown_busy.get(runner_id) == machine.job.id
         )
         self._require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
-        lives_on = machine.heir is not None and machine.heir.registered
+        lives_on = machine.successor is not None and machine.successor.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
         self._require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
         self._unclaimed(machine, "replaced")
@@ -322,7 +322,7 @@ class Audit:
 
     # ---- 6. what is answered was observed not long ago
 
-    def looked(self, look: Look, at: float) -> None:
+    def looked(self, look: RunnerList, at: float) -> None:
         """A list was weighed: a flawed one says nothing of those whom it lacks, one that slipped only the second time."""
         self._swept.append((at, look.flaw is None))
         for runner in look.runners.values():
@@ -335,7 +335,9 @@ class Audit:
         heard = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in heard)
-            heard |= {each.id for each in missed if not look.slipped or each.absent_since or each.overlooked_at}
+            heard |= {
+                each.id for each in missed if not look.slipped or each.absent_since or each.missing_from_partial_list_at
+            }
         for runner_id in heard:
             self.heard_of(runner_id, at)
 

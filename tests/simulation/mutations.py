@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from ghapp.health import absence, cadence, decision, evidence, fuse, remediation, seen, tally, verdict
-from ghapp.health.remediation import Step
+from ghapp.health import pacing
+from ghapp.health.remediation import decision, fuse, fuse_counts, steps
+from ghapp.health.remediation.steps import RemediationStep
+from ghapp.health.runner import absence, evidence, observations, verdict
 from tests.simulation import acting, calls, driver, folds, store
 
 
@@ -23,9 +25,14 @@ class Patch(NamedTuple):
 
 Mutation = tuple[Patch, ...]
 
-_unlisted, _get_missed, _tally, _prove = seen.unlisted, seen.get_missed, tally.tally, fuse._prove
+_unlisted, _get_missed, _tally, _prove = (
+    observations.unlisted,
+    observations.get_missed,
+    fuse_counts.fuse_counts,
+    fuse._prove,
+)
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
-_decide, _may_act, _job_ended = decision.decide, remediation.may_act, seen.job_ended
+_decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
 
 
 def _confirmed_at_once(known: evidence.Evidence, at: float) -> evidence.Evidence:
@@ -46,15 +53,15 @@ def _never_stale(known: Any, survey: Any, now: float, limits: verdict.Limits) ->
     return _judge(known, survey, now, replace(limits, stale_seconds=1e12))
 
 
-def _no_answer_is_a_404(me: calls.Calls, answers: dict[int, absence.Told], runner_id: int) -> None:
-    answers[runner_id] = absence.Told(None, me.clock())
+def _no_answer_is_a_404(me: calls.Calls, answers: dict[int, absence.GetResult], runner_id: int) -> None:
+    answers[runner_id] = absence.GetResult(None, me.clock())
 
 
-def _not_awaited(before: fuse.Fuse, pool: fuse.Tally, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
+def _not_awaited(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
     return _prove(before, replace(pool, successors=10**6), now, limits)
 
 
-def _returns_ignored(*args: Any, **more: Any) -> fuse.Tally:
+def _returns_ignored(*args: Any, **more: Any) -> fuse.FuseCounts:
     return replace(_tally(*args, **more), returned=False)
 
 
@@ -73,8 +80,8 @@ def _all_time_counts(_survey: Any, since: float, now: float) -> float:
     return max(0.0, now - since)
 
 
-def _no_installation_fuse(turned: Any, *_rest: Any, **_more: Any) -> dict[str, decision.Turn]:
-    return {fuse.WHOLE_INSTALLATION: decision.Turn(fuse.WHOLE_INSTALLATION, None, fuse.Fuse(), fuse.Tally())}
+def _no_installation_fuse(turned: Any, *_rest: Any, **_more: Any) -> dict[str, decision.FuseChange]:
+    return {fuse.WHOLE_INSTALLATION: decision.FuseChange(fuse.WHOLE_INSTALLATION, None, fuse.Fuse(), fuse.FuseCounts())}
 
 
 def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
@@ -82,8 +89,8 @@ def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
 
 
 MUTATIONS: Mapping[str, Mutation] = {
-    "one 404 suffices": (Patch(seen, "get_missed", _confirmed_at_once),),
-    "a list that lacks it suffices": (Patch(seen, "unlisted", _gone_by_the_list),),
+    "one 404 suffices": (Patch(observations, "get_missed", _confirmed_at_once),),
+    "a list that lacks it suffices": (Patch(observations, "unlisted", _gone_by_the_list),),
     "confirm_seconds do not pass": (
         Patch(
             absence,
@@ -111,36 +118,38 @@ MUTATIONS: Mapping[str, Mutation] = {
     "an insane installation is believed": (Patch(absence, "is_sane", lambda _known, _now: True),),
     "a job does not vouch for its runner": (Patch(evidence.Evidence, "running_job", property(lambda _self: None)),),
     "a job that is reported in between does not vouch": _everywhere(
-        "runs_a_job", lambda _evidence, _now: False, seen, verdict, decision, remediation
+        "runs_a_job", lambda _evidence, _now: False, observations, verdict, decision, steps
     ),
-    "the late end of an older job ends the one that runs": (Patch(seen, "job_ended", _ended_by_its_end),),
+    "the late end of an older job ends the one that runs": (Patch(observations, "job_ended", _ended_by_its_end),),
     "busy and never reported is idle": (Patch(absence, "may_run_an_unknown_job", lambda _evidence: False),),
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
-    "time without an answer counts": _everywhere("seen_seconds", _all_time_counts, verdict, tally),
+    "time without an answer counts": _everywhere("seen_seconds", _all_time_counts, verdict, fuse_counts),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
     "what a job waits for is written off": (Patch(decision._Counts, "_queued_for", lambda _self, _members: 0),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
     "newcomers under way prove a batch": (
-        Patch(tally, "successors", lambda members, *_: sum(state is verdict.State.HEALTHY for _, state in members)),
+        Patch(
+            fuse_counts, "successors", lambda members, *_: sum(state is verdict.State.HEALTHY for _, state in members)
+        ),
     ),
     "an ephemeral job's end does not count": _everywhere("is_spent", lambda _evidence: False, verdict),
     "a new registration of the name does not count": (
-        Patch(seen, "reregistered", lambda known, _as_id: known),
+        Patch(observations, "reregistered", lambda known, _as_id: known),
         Patch(
             absence,
             "unproven",
             lambda due, control: [each for each in due if each.id not in control.runners and each.running_job is None],
         ),
-        Patch(remediation, "heir_of", lambda _evidence, _bearers: None),
+        Patch(steps, "heir_of", lambda _evidence, _bearers: None),
     ),
-    "a controller's word does not count": (Patch(seen, "retired_by_controller", lambda known, at: known),),
+    "a controller's word does not count": (Patch(observations, "retired_by_controller", lambda known, at: known),),
     "no second look before acting": (
-        Patch(remediation, "step_after", lambda _evidence, _answer, _bearers: Step.REMOVE),
+        Patch(steps, "step_after", lambda _evidence, _answer, _bearers: RemediationStep.REMOVE),
     ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
     "the fuse never trips": _everywhere("turn", lambda before, *_, **__: before, fuse, decision),
     "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
-    "returns do not hold the batches": _everywhere("tally", _returns_ignored, tally, decision),
+    "returns do not hold the batches": _everywhere("tally", _returns_ignored, fuse_counts, decision),
     "the first batch is everyone": (
         Patch(
             fuse,
@@ -150,15 +159,15 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a stopped fuse lets through": _everywhere("room", lambda _fuse, _pool: None, fuse, decision),
     "the first grant does not hold": (
-        Patch(seen, "granted", _fresh_id),
+        Patch(observations, "granted", _fresh_id),
         Patch(decision, "_candidates", _granted_or_not),
     ),
     "a pause does not hold": (
         Patch(decision, "decide", lambda pools, fuses, _paused, *rest: _decide(pools, fuses, (), *rest)),
-        Patch(remediation, "may_act", lambda *given, paused, **more: _may_act(*given, paused=False, **more)),
+        Patch(steps, "may_act", lambda *given, paused, **more: _may_act(*given, paused=False, **more)),
     ),
     "a claim does not hold": _everywhere("claim_on", lambda _claimed, _name, _now: None, decision, acting),
-    "the ceiling is ignored": (Patch(cadence, "ceiling", lambda _purpose, _limits: 2.0),),
+    "the ceiling is ignored": (Patch(pacing, "ceiling", lambda _purpose, _limits: 2.0),),
     "retry-after is ignored": (Patch(store.Meter, "hold", lambda _self, _now, _seconds: None),),
 }
 

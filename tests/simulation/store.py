@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from ghapp.health import cadence
-from ghapp.health.cadence import Allowance, BudgetLimits, Purpose
-from ghapp.health.cluster.podclaim import PodClaim
-from ghapp.health.evidence import Evidence, Fold, Survey
-from ghapp.health.fuse import Fuse, FuseReason
+from ghapp.health import pacing
 from ghapp.health.installation import Installation
-from ghapp.health.verdict import Reason
+from ghapp.health.pacing import Allowance, BudgetLimits, Purpose
+from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.health.remediation.fuse import Fuse, FuseReason
+from ghapp.health.runner.evidence import Evidence, Fold, Survey
+from ghapp.health.runner.verdict import Reason
 from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS
-from ghapp.store.claims import LEASE_SECONDS
+from ghapp.store.locks import LEASE_SECONDS
 from tests.simulation.github import HOURLY_LIMIT, GitHub, NoAnswer
 
 
@@ -34,7 +34,7 @@ class Meter:
             raise NoAnswer(Reason.BUDGET_SPENT)
         self.flights = [until for until in self.flights if until > now]
         spent = self.used + len(self.flights) + 1
-        if 0 < self.reset - now <= FAR_SECONDS and spent > HOURLY_LIMIT * cadence.ceiling(purpose, limits):
+        if 0 < self.reset - now <= FAR_SECONDS and spent > HOURLY_LIMIT * pacing.ceiling(purpose, limits):
             raise NoAnswer(Reason.BUDGET_SPENT)
         self.flights.append(now + FLIGHT_SECONDS)
 

@@ -61,7 +61,7 @@ class Machine:
     told_at: float | None = None
     said_removed: bool = False
     absences: int = 0
-    heir: Machine | None = None
+    successor: Machine | None = None
     is_heir: bool = False
 
     @property
@@ -108,8 +108,8 @@ class World:
     def configure_anew(self, machine: Machine, now: float) -> None:
         """The same machine gets a new registration under its name."""
         self.leave(machine, Fate.CONFIGURED_ANEW, now)
-        machine.heir = self.register(machine.pool, now, machine.name)
-        machine.heir.is_heir = True
+        machine.successor = self.register(machine.pool, now, machine.name)
+        machine.successor.is_heir = True
 
     def leave(self, machine: Machine, fate: Fate, now: float) -> None:
         """Its registration goes."""

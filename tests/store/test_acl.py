@@ -9,22 +9,22 @@ import time
 import pytest
 from redis.exceptions import NoPermissionError
 
-from ghapp import work
-from ghapp.embedded import embedded_redis, redis_servers
-from ghapp.health.cluster.pod import Pod
-from ghapp.health.deaths.death import Cause, Death
-from ghapp.health.seen import first_sight
+from ghapp.health.deaths.meaning import Cause, Death
+from ghapp.health.pods.pod import Pod
+from ghapp.health.runner.observations import first_observation
+from ghapp.local.local_redis import embedded_redis, redis_servers
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
 from ghapp.store.budget import Budget
-from ghapp.store.claims import Claims
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.deaths import Deaths
 from ghapp.store.events import Events
 from ghapp.store.inbox import Inbox
-from ghapp.store.podclaims import PodClaims
+from ghapp.store.locks import Locks
+from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
-from ghapp.work import Work
 
 ROOT = pathlib.Path(__file__).parents[2]
 NOW = 1_790_000_000.0
@@ -53,7 +53,7 @@ def test_every_file_that_gives_the_rules_gives_the_same(file):
 
 async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     redis = connect(limited)
-    await Runners(redis).revise(7, {1: lambda _: first_sight(1, "a", NOW)})
+    await Runners(redis).revise(7, {1: lambda _: first_observation(1, "a", NOW)})
     await Inbox(redis).keep("a", "ping", b"{}")
     inbox = Inbox(redis)
     await inbox.done(await inbox.take(10), NOW)
@@ -61,7 +61,7 @@ async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     assert await Schedule(redis).take_due(NOW, 60) == [7]
     budget = Budget(redis)
     await budget.leave(7, await budget.enter(7, 0.5, 1), {})
-    async with Claims(redis).hold("sweep", 7) as mine:
+    async with Locks(redis).hold("sweep", 7) as mine:
         assert mine
     await Events(redis).append(7, {"id": "e"}, None)
     await Deaths(redis).record(7, Death("a", "a", "n", NOW, 1, None, "Error", Cause.CRASH, ""))
@@ -81,13 +81,13 @@ def test_and_for_work_asked_for_and_done(limited):
     from rq import Queue, SimpleWorker
     from rq.serializers import JSONSerializer
 
-    desk = connect_sync(limited)
-    assert work.ask(desk, Work.SWEEP, 7, key="sweep-7")
-    assert work.ask(desk, Work.CONFIRM, 7, key="confirm-7", after_seconds=1)
-    work.promote_due(desk, time.time() + 10)
-    assert work.load(desk).waiting["urgent"] == 1
-    queues = [Queue(name, connection=desk, serializer=JSONSerializer) for name in work.QUEUES]
-    worker = SimpleWorker(queues, connection=desk, serializer=JSONSerializer)
+    queue_redis = connect_sync(limited)
+    assert jobs.enqueue(queue_redis, JobName.SWEEP, 7, key="sweep-7")
+    assert jobs.enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=1)
+    jobs.promote_due(queue_redis, time.time() + 10)
+    assert jobs.load(queue_redis).waiting["urgent"] == 1
+    queues = [Queue(name, connection=queue_redis, serializer=JSONSerializer) for name in jobs.QUEUES]
+    worker = SimpleWorker(queues, connection=queue_redis, serializer=JSONSerializer)
     worker.work(burst=True, logging_level="CRITICAL")
-    assert work.load(desk).waiting["urgent"] == 0
-    desk.close()
+    assert jobs.load(queue_redis).waiting["urgent"] == 0
+    queue_redis.close()

@@ -6,7 +6,7 @@ from email.utils import formatdate
 import pytest
 
 from ghapp.errors import BudgetSpentError
-from ghapp.health.cadence import MOST_IN_FLIGHT, MOST_POINTS, Allowance
+from ghapp.health.pacing import MOST_IN_FLIGHT, MOST_POINTS, Allowance
 from ghapp.store import budget as module
 from ghapp.store import keys
 from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, LEAST_WAIT_SECONDS, Budget, skew

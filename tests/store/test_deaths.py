@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.deaths.death import Cause, DeadJob, Death
+from ghapp.health.deaths.meaning import Cause, DeadJob, Death
 from ghapp.store import deaths as module
 from ghapp.store import keys
-from ghapp.store.deathrows import MOST_CHARACTERS, MOST_LINES
+from ghapp.store.death_codec import MOST_CHARACTERS, MOST_LINES
 from ghapp.store.deaths import ATTEMPTS, KEPT_SECONDS, Deaths
 
 ORG = 7

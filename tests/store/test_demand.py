@@ -3,7 +3,7 @@
 import pytest
 
 from ghapp.health.demand import Job
-from ghapp.health.rollout.shardstanding import TakenJob
+from ghapp.health.gate.shard_status import TakenJob
 from ghapp.store import keys
 from ghapp.store.demand import Demand
 

@@ -8,7 +8,7 @@ from redis.exceptions import ConnectionError as NoConnectionError
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.inbox import ASKED_MILLISECONDS, HOUR, SEEN_SECONDS, TOP, Inbox, Place
+from ghapp.store.inbox import ASKED_MILLISECONDS, HOUR, SEEN_SECONDS, TOP, Inbox, RedeliveryCursor
 
 NOW = 1_790_000_000.0
 
@@ -106,10 +106,10 @@ async def test_deliveries_are_taken_in_order_until_they_are_done(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "b", "c")
     first = await inbox.take(2)
-    assert [(it.guid, it.event, it.facts) for it in first] == [("a", "ping", b"a"), ("b", "ping", b"b")]
+    assert [(app.guid, app.event, app.facts) for app in first] == [("a", "ping", b"a"), ("b", "ping", b"b")]
     assert await inbox.take(2) == first, "whoever took them may have died"
     await inbox.done(first, NOW)
-    assert [it.guid for it in await inbox.take(2)] == ["c"]
+    assert [app.guid for app in await inbox.take(2)] == ["c"]
 
 
 async def test_an_inbox_that_never_was_is_empty(redis):
@@ -122,11 +122,11 @@ async def test_a_delivery_that_fails_three_times_goes_to_the_dead_letters_and_ca
     await kept(inbox, "a", "b")
     poisoned, _ = await inbox.take(10)
     assert [await inbox.failed(poisoned, "KeyError: x", NOW) for _ in range(3)] == [False, False, True]
-    assert [it.guid for it in await inbox.take(10)] == ["b"], "it holds up nobody"
+    assert [app.guid for app in await inbox.take(10)] == ["b"], "it holds up nobody"
     (letter,) = await inbox.dead()
     assert (letter.guid, letter.event, letter.why, letter.at) == ("a", "ping", "KeyError: x", NOW)
     assert [await inbox.replay(letter), await inbox.replay(letter)] == [True, False]
-    assert [(it.guid, it.facts) for it in await inbox.take(10)] == [("b", b"b"), ("a", b"a")]
+    assert [(app.guid, app.facts) for app in await inbox.take(10)] == [("b", b"b"), ("a", b"a")]
     assert await inbox.dead() == []
 
 
@@ -154,10 +154,10 @@ async def test_a_repeated_guid_has_no_second_effect(redis):
     await kept(inbox, "a", "a", "b")
     entries = await inbox.take(10)
     fresh = await inbox.unseen(entries, NOW)
-    assert [it.guid for it in fresh] == ["a", "b"]
+    assert [app.guid for app in fresh] == ["a", "b"]
     await inbox.done(entries, NOW)
     await kept(inbox, "a", "c")
-    assert [it.guid for it in await inbox.unseen(await inbox.take(10), NOW)] == ["c"]
+    assert [app.guid for app in await inbox.unseen(await inbox.take(10), NOW)] == ["c"]
 
 
 async def test_what_was_taken_but_not_done_is_still_unseen(redis):
@@ -216,5 +216,5 @@ async def test_what_was_given_up_is_kept_until_it_is_replayed_and_done(redis):
 async def test_where_a_look_ended_is_told_once(redis):
     inbox = Inbox(redis)
     assert await inbox.take_place() == TOP
-    await inbox.go_on_at(Place("v1_172 3", NOW))
-    assert [await inbox.take_place(), await inbox.take_place()] == [Place("v1_172 3", NOW), TOP]
+    await inbox.go_on_at(RedeliveryCursor("v1_172 3", NOW))
+    assert [await inbox.take_place(), await inbox.take_place()] == [RedeliveryCursor("v1_172 3", NOW), TOP]

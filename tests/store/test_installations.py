@@ -66,11 +66,13 @@ async def test_a_record_of_an_earlier_version_is_read(redis):
 async def test_of_many_who_take_a_name_at_once_one_gets_it_and_none_is_lost(redis, redis_url):
     many = [Installation(each, "acme", each * 10) for each in range(1, 13)]
     theirs = [connect(redis_url) for _ in many]
-    known = await asyncio.gather(*(Installations(it, BY_ACME).put(each) for it, each in zip(theirs, many, strict=True)))
+    known = await asyncio.gather(
+        *(Installations(app, BY_ACME).put(each) for app, each in zip(theirs, many, strict=True))
+    )
     assert sorted(each.org for each in known).count("acme") == 1
     assert [each.id for each in await Installations(redis).all()] == [each.id for each in many]
-    for it in theirs:
-        await it.aclose()
+    for app in theirs:
+        await app.aclose()
 
 
 async def test_what_is_read_and_written_again_keeps_its_names(redis):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.health.leaks.leak import Memory
+from ghapp.health.leaks.guards import TickMemory
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.store import keys
 from ghapp.store import leaks as module
@@ -29,7 +29,7 @@ async def test_before_the_first_tick_there_is_an_empty_one(redis):
 
 async def test_a_tick_comes_back_as_it_was_and_the_last_one_holds(redis):
     leaks = Leaks(redis)
-    memory = Memory({"uid-a": NOW - 60.125}, 3, 2, NOW, {"uid-a": "linux-1"})
+    memory = TickMemory({"uid-a": NOW - 60.125}, 3, 2, NOW, {"uid-a": "linux-1"})
     await leaks.remember(ORG, Tick(memory, NOW, "away", NOW - 60, 3, 1, 2, 0, 1))
     assert await leaks.last(ORG) == Tick(memory, NOW, "away", NOW - 60, 3, 1, 2, 0, 1)
     await leaks.remember(ORG, Tick(at=NOW + 60))
@@ -111,7 +111,7 @@ async def test_what_was_reaped_is_counted_by_pool_after_a_time_and_rows_of_an_ea
 
 
 async def test_what_keeps_pods_comes_back_with_the_tick(redis):
-    memory = Memory(named={"uid-a": NOW})
+    memory = TickMemory(named={"uid-a": NOW})
     tick = Tick(memory, held=3, kept={"Unnamed": 2}, examples={"Unnamed": (("runners/a", NOW),)})
     await Leaks(redis).remember(ORG, tick)
     assert await Leaks(redis).last(ORG) == tick

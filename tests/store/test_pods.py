@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.cluster.pod import Container, Ended, EphemeralRunner, Owner, Pod
+from ghapp.health.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
 from ghapp.store import keys
 from ghapp.store.pods import KEPT_SECONDS, Pods
 

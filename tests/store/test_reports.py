@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ghapp.health.posting import Head, Posted, Setback, Standing
+from ghapp.report.check_run_state import CheckRunState, Head, Posted, PostFailure
 from ghapp.store import keys
 from ghapp.store.reports import Reports
 
@@ -12,20 +12,20 @@ ORG = 7
 NOW = 1_790_000_000.25
 POSTED = Posted("acme/.github", "aaa", 60_000_000_001, "digest")
 HEAD = Head("acme/.github", "main", "aaa", NOW, NOW)
-SETBACK = Setback("acme/.github", "permission-missing", NOW + 300)
+SETBACK = PostFailure("acme/.github", "permission-missing", NOW + 300)
 
 
 async def test_nothing_is_known_at_first(redis):
-    assert await Reports(redis).standing(ORG) == Standing()
+    assert await Reports(redis).standing(ORG) == CheckRunState()
 
 
 async def test_what_was_recorded_is_known_of_that_installation_alone(redis):
     reports = Reports(redis)
     await reports.posted(ORG, POSTED)
-    await reports.tell_head(ORG, HEAD)
+    await reports.record_head(ORG, HEAD)
     await reports.put_off(ORG, SETBACK)
-    assert await reports.standing(ORG) == Standing(POSTED, HEAD, SETBACK)
-    assert await reports.standing(ORG + 1) == Standing()
+    assert await reports.standing(ORG) == CheckRunState(POSTED, HEAD, SETBACK)
+    assert await reports.standing(ORG + 1) == CheckRunState()
     assert await redis.keys() == [keys.report(ORG).encode()]
 
 
@@ -33,15 +33,15 @@ async def test_what_was_posted_ends_what_kept_us_from_it(redis):
     reports = Reports(redis)
     await reports.put_off(ORG, SETBACK)
     await reports.posted(ORG, POSTED)
-    assert await reports.standing(ORG) == Standing(POSTED)
+    assert await reports.standing(ORG) == CheckRunState(POSTED)
 
 
 async def test_saying_it_again_forgets_what_was_said_and_not_where(redis):
     reports = Reports(redis)
-    await reports.say_again(ORG)
-    assert await reports.standing(ORG) == Standing()
+    await reports.request_repost(ORG)
+    assert await reports.standing(ORG) == CheckRunState()
     await reports.posted(ORG, POSTED)
-    await reports.say_again(ORG)
+    await reports.request_repost(ORG)
     assert (await reports.standing(ORG)).posted == POSTED._replace(digest="")
 
 
@@ -49,16 +49,16 @@ async def test_of_many_told_at_once_the_newest_head_stays(redis):
     for _ in range(10):
         await redis.delete(keys.report(ORG))
         told = [HEAD._replace(sha=str(number), at=NOW + number) for number in range(10)]
-        await asyncio.gather(*(Reports(redis).tell_head(ORG, each) for each in told))
+        await asyncio.gather(*(Reports(redis).record_head(ORG, each) for each in told))
         assert (await Reports(redis).standing(ORG)).head == told[-1]
 
 
 async def test_a_head_that_is_forgotten_is_not_known_and_the_rest_is(redis):
     reports = Reports(redis)
     await reports.posted(ORG, POSTED)
-    await reports.tell_head(ORG, HEAD)
+    await reports.record_head(ORG, HEAD)
     await reports.forget_head(ORG)
-    assert await reports.standing(ORG) == Standing(POSTED)
+    assert await reports.standing(ORG) == CheckRunState(POSTED)
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ async def test_a_setback_that_may_be_over_is_forgotten(redis):
     reports = Reports(redis)
     await reports.put_off(ORG, SETBACK)
     await reports.try_again(ORG)
-    assert await reports.standing(ORG) == Standing()
+    assert await reports.standing(ORG) == CheckRunState()

@@ -2,8 +2,8 @@
 
 from structlog.testing import capture_logs
 
-from ghapp.health.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.health.installation import Installation
+from ghapp.health.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 
 ACME = Installation(7, "acme", 70)

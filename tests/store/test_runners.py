@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.evidence import Evidence, Survey
+from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.store import keys
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.runners import ATTEMPTS, CHUNK, Runners
@@ -44,7 +44,7 @@ async def test_two_writers_at_once_lose_no_fold(redis, redis_url):
 async def test_what_was_read_before_somebody_else_wrote_is_read_and_folded_again(redis):
     runners = Runners(redis)
     known = await runners.revise(ORG, {1: first(RUNNER)})
-    await runners.revise(ORG, {1: lambda it: it._replace(online=True)})
+    await runners.revise(ORG, {1: lambda app: app._replace(online=True)})
     seen = []
 
     def fold(evidence):
@@ -69,7 +69,7 @@ async def test_only_the_record_that_changed_meanwhile_is_folded_again(redis):
     known = await runners.revise(ORG, {each: first(RUNNER._replace(id=each, name=f"linux-{each}")) for each in (1, 2)})
     await runners.revise(ORG, {1: counted})
     await runners.revise(ORG, {1: counted, 2: counted}, known)
-    assert {each: it.job_id for each, it in (await runners.all(ORG)).items()} == {1: 2, 2: 1}
+    assert {each: app.job_id for each, app in (await runners.all(ORG)).items()} == {1: 2, 2: 1}
 
 
 async def test_a_record_that_never_stops_changing_is_given_up(redis, redis_url):
@@ -92,7 +92,7 @@ async def test_a_record_from_before_fields_were_appended_can_be_revised(redis, f
     runners = Runners(redis)
     await redis.hset(keys.runners(ORG), "1", msgspec.msgpack.encode(tuple(RUNNER)[:fields]))
     assert await runners.all(ORG) == {1: RUNNER}
-    assert await runners.revise(ORG, {1: lambda it: it._replace(busy=True)}) == {1: RUNNER._replace(busy=True)}
+    assert await runners.revise(ORG, {1: lambda app: app._replace(busy=True)}) == {1: RUNNER._replace(busy=True)}
     assert await runners.all(ORG) == {1: RUNNER._replace(busy=True)}
 
 
@@ -100,12 +100,12 @@ async def test_a_fold_that_changes_nothing_writes_nothing(redis):
     runners = Runners(redis)
     await runners.revise(ORG, {1: first(RUNNER)})
     await redis.config_resetstat()
-    assert await runners.revise(ORG, {1: lambda it: it}) == {1: RUNNER}
+    assert await runners.revise(ORG, {1: lambda app: app}) == {1: RUNNER}
     assert "cmdstat_hset" not in await redis.info("commandstats")
 
 
 async def test_a_runner_never_seen_and_still_not_seen_leaves_nothing(redis):
-    assert await Runners(redis).revise(ORG, {1: lambda it: it}) == {}
+    assert await Runners(redis).revise(ORG, {1: lambda app: app}) == {}
     assert await redis.keys() == []
 
 
@@ -183,7 +183,7 @@ async def test_ten_thousand_runners_cost_at_most_seven_hundred_bytes_each(redis)
             was_online=True,
             job_id=48_000_000_000 + each,
             job_started_at=NOW,
-            sighted_at=NOW,
+            last_delivery_at=NOW,
             state="healthy",
             state_since=NOW,
         )

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from redis.exceptions import RedisError
 
-from ghapp.embedded import redis_server
+from ghapp.local.local_redis import redis_server
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
 
@@ -78,8 +78,8 @@ async def test_after_a_failover_everything_is_written_to_the_new_primary(ports):
         await answered(lambda: enrolled(schedule, 8))
         assert await kept_by(replica, 7) == 1.0, "what was written before has come along"
         assert await kept_by(replica, 8) == 1.0
-    with connect_sync(url) as desk:
-        assert desk.connection_pool.get_master_address() == ("127.0.0.1", replica)
+    with connect_sync(url) as queue_redis:
+        assert queue_redis.connection_pool.get_master_address() == ("127.0.0.1", replica)
 
 
 async def enrolled(schedule, installation):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.rollout.active import ANSWER_SECONDS, MOST_DEPLOYS, Answer, Deploy, Role
+from ghapp.health.gate.active_shard import ANSWER_SECONDS, MOST_DEPLOYS, ActiveShardAnswer, Deploy, Role
 from ghapp.store import keys
 from ghapp.store.shards import Shards
 
@@ -62,7 +62,7 @@ async def test_a_record_that_changes_each_time_is_given_up_and_not_overwritten(r
     assert "pink" not in {each.shard for each in await shards.deploys(ORG, "linux")}
 
 
-@pytest.mark.parametrize("answer", [Answer("pink", "", NOW), Answer("", "it ended with 1", NOW)])
+@pytest.mark.parametrize("answer", [ActiveShardAnswer("pink", "", NOW), ActiveShardAnswer("", "it ended with 1", NOW)])
 async def test_an_answer_is_kept_for_five_minutes(redis, answer):
     await Shards(redis).answered(ORG, "linux", answer)
     assert await Shards(redis).answer(ORG, "linux") == answer

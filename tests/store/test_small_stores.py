@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
-from ghapp.health.fuse import Fuse, FuseReason, Position
 from ghapp.health.installation import Installation
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store import keys
-from ghapp.store.connect import _sentinel, connect, understood
-from ghapp.store.counters import Counters
+from ghapp.store.connect import _sentinel, connect, redis_errors
+from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
-from ghapp.store.pages import Page, Pages
+from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.schedule import Schedule
 
 ORG = 7
@@ -21,33 +21,33 @@ NOW = 1_790_000_000.25
 
 
 def pages(*numbers):
-    return {number: Page(f'W/"{number}"', b'{"runners": []}' * number) for number in numbers}
+    return {number: EtagPage(f'W/"{number}"', b'{"runners": []}' * number) for number in numbers}
 
 
 async def test_pages_come_back_as_github_sent_them(redis):
-    await Pages(redis).keep(ORG, "token", pages(1, 2), last=2)
-    assert await Pages(redis).of(ORG, "token") == pages(1, 2)
-    assert await Pages(redis).of(ORG + 1, "token") == {}
+    await EtagPages(redis).keep(ORG, "token", pages(1, 2), last=2)
+    assert await EtagPages(redis).of(ORG, "token") == pages(1, 2)
+    assert await EtagPages(redis).of(ORG + 1, "token") == {}
 
 
 async def test_another_token_s_pages_are_not_seen(redis):
-    await Pages(redis).keep(ORG, "token", pages(1, 2), last=2)
-    assert await Pages(redis).of(ORG, "next token") == {}
-    await Pages(redis).keep(ORG, "next token", pages(1), last=2)
-    assert await Pages(redis).of(ORG, "next token") == pages(1)
+    await EtagPages(redis).keep(ORG, "token", pages(1, 2), last=2)
+    assert await EtagPages(redis).of(ORG, "next token") == {}
+    await EtagPages(redis).keep(ORG, "next token", pages(1), last=2)
+    assert await EtagPages(redis).of(ORG, "next token") == pages(1)
 
 
 async def test_unchanged_pages_stay_and_those_behind_the_last_go(redis):
-    await Pages(redis).keep(ORG, "token", pages(1, 2, 3, 10), last=10)
-    await Pages(redis).keep(ORG, "token", {1: Page("new", b"1")}, last=2)
-    assert await Pages(redis).of(ORG, "token") == {1: Page("new", b"1"), **pages(2)}
+    await EtagPages(redis).keep(ORG, "token", pages(1, 2, 3, 10), last=10)
+    await EtagPages(redis).keep(ORG, "token", {1: EtagPage("new", b"1")}, last=2)
+    assert await EtagPages(redis).of(ORG, "token") == {1: EtagPage("new", b"1"), **pages(2)}
     assert await redis.hlen(keys.pages(ORG)) == 2
 
 
 async def test_pages_are_forgotten_when_nothing_changed_too(redis):
-    await Pages(redis).keep(ORG, "token", pages(1, 2), last=2)
-    await Pages(redis).keep(ORG, "token", {}, last=1)
-    assert await Pages(redis).of(ORG, "token") == pages(1)
+    await EtagPages(redis).keep(ORG, "token", pages(1, 2), last=2)
+    await EtagPages(redis).keep(ORG, "token", {}, last=1)
+    assert await EtagPages(redis).of(ORG, "token") == pages(1)
 
 
 PROVING = Fuse(Position.PROVING, since=NOW, batch=3, allowed=3, reason=FuseReason.MASS_LOSS)
@@ -160,15 +160,15 @@ async def test_a_complete_list_of_installations_drops_the_others(redis):
 
 
 async def test_counters_add_up_over_processes_whatever_the_order_of_labels(redis):
-    await Counters(redis).add("lost", pool="a", org='"b"\\\n')
-    await Counters(redis).add("lost", 2.5, org='"b"\\\n', pool="a")
-    await Counters(redis).add("swept")
+    await MetricCounters(redis).add("lost", pool="a", org='"b"\\\n')
+    await MetricCounters(redis).add("lost", 2.5, org='"b"\\\n', pool="a")
+    await MetricCounters(redis).add("swept")
     assert await redis.hgetall(keys.COUNTERS) == {b'lost{org="\\"b\\"\\\\\\n",pool="a"}': b"3.5", b"swept": b"1"}
 
 
 async def test_a_redis_that_is_away_is_our_own_error(tmp_path):
     with pytest.raises(StoreUnavailableError, match="GHAPP_REDIS_URL"):
-        async with understood():
+        async with redis_errors():
             await connect(f"unix://{tmp_path}/nobody.sock").ping()
 
 

@@ -19,7 +19,7 @@ from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as NoConnectionError
 
 from ghapp.addresses import redis_url
-from ghapp.embedded import embedded_redis
+from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
 from tests.store.test_acl import rules
@@ -109,12 +109,12 @@ def url_of(port, pem, password="hush"):
 
 async def test_the_stores_and_rq_work_behind_tls_as_a_user_with_few_rights(guarded):
     port, pem, _ = guarded
-    redis, desk = connect(url_of(port, pem)), connect_sync(url_of(port, pem))
+    redis, queue_redis = connect(url_of(port, pem)), connect_sync(url_of(port, pem))
     await Schedule(redis).enrol(7, 1.0)
     assert await Schedule(redis).next(7) == 1.0
-    assert desk.set("ghapp:probe", b"", px=1000) is True
+    assert queue_redis.set("ghapp:probe", b"", px=1000) is True
     await redis.aclose()
-    desk.close()
+    queue_redis.close()
 
 
 async def test_a_server_that_nobody_vouches_for_is_told_nothing(guarded):

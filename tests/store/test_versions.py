@@ -9,25 +9,25 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ghapp.health.cluster.podclaim import PodClaim
-from ghapp.health.cluster.remains import Remains, RemainsKind
 from ghapp.health.demand import Job
-from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.health.installation import Installation
+from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.health.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.remains import Remains, RemainsKind
 from ghapp.store import keys, quarantine
 from ghapp.store.codec import CODECS, Codec, UnreadableError
 from ghapp.store.connect import connect
-from ghapp.store.counters import Counters
-from ghapp.store.credentials import SharedToken
 from ghapp.store.deaths import Deaths, identity
+from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.events import Events
 from ghapp.store.fuses import UNREADABLE_FUSE, UNREADABLE_PAUSE, Fuses
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Tick
-from ghapp.store.pages import Page, Pages
+from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.runners import ABANDONED_SECONDS, Runners
+from ghapp.store.token_cache import SharedToken
 from ghapp.store.tokens import Token
 from tests.store.rows import next_version, samples
 from tests.store.rows.samples import NOW, ORG, POD_NAME, POOL
@@ -96,7 +96,7 @@ async def test_a_row_of_the_next_version_is_folded_and_written_back_in_our_forma
     known = await runners.all(ORG)
     assert known == {1: ONE}
     online = ONE._replace(online=True)
-    assert await runners.revise(ORG, {1: lambda it: it._replace(online=True)}, known) == {1: online}
+    assert await runners.revise(ORG, {1: lambda app: app._replace(online=True)}, known) == {1: online}
     assert msgspec.msgpack.decode(await redis.hget(keys.runners(ORG), "1"), type=Evidence) == online
 
 
@@ -168,7 +168,7 @@ async def test_no_read_fails_for_unreadable_records_and_what_protects_goes_on_pr
     assert set(read.values()) == {None}
     aside = {each.kind for each in await Quarantine(redis).all()}
     assert aside == codecs("installation-token"), "a token is never set aside: it could be opened there"
-    counted = await Counters(redis).all()
+    counted = await MetricCounters(redis).all()
     assert all(counted[TOTAL % kind] == 1 for kind in aside)
 
 
@@ -219,10 +219,10 @@ async def test_it_is_counted_once_however_often_it_is_read(redis):
     runners, _ = await three_of_which_two_is_unreadable(redis)
     for _ in range(3):
         await runners.all(ORG)
-    assert (await Counters(redis).all())[TOTAL % "runner"] == 1
+    assert (await MetricCounters(redis).all())[TOTAL % "runner"] == 1
     await redis.hset(keys.runners(ORG), "2", b"other garbage")
     await runners.all(ORG)
-    assert (await Counters(redis).all())[TOTAL % "runner"] == 2
+    assert (await MetricCounters(redis).all())[TOTAL % "runner"] == 2
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(ABANDONED_SECONDS, b"garbage"), (ABANDONED_SECONDS + 1, None)])
@@ -240,7 +240,7 @@ async def test_what_is_set_aside_is_bounded_in_number_in_length_and_in_time(redi
     place = Quarantine(redis, lambda: NOW)
     await place.set_aside("runner", "key", {str(number): b"garbage" for number in range(5)})
     assert [each.row for each in await place.all()] == [b"garb", b"garb"]
-    assert (await Counters(redis).all())[TOTAL % "runner"] == 2
+    assert (await MetricCounters(redis).all())[TOTAL % "runner"] == 2
     assert 0 < await redis.ttl(keys.QUARANTINE) <= quarantine.KEPT_SECONDS
 
 
@@ -289,9 +289,9 @@ async def test_an_unreadable_death_is_written_anew_by_what_is_found_out_since(re
 
 
 async def test_a_page_whose_body_is_corrupt_is_fetched_again(redis):
-    pages = Pages(redis)
-    await pages.keep(ORG, "token", {1: Page("one", b"1"), 2: Page("two", b"2")}, 2)
+    pages = EtagPages(redis)
+    await pages.keep(ORG, "token", {1: EtagPage("one", b"1"), 2: EtagPage("two", b"2")}, 2)
     row = msgspec.msgpack.decode(await redis.hget(keys.pages(ORG), "2"))
     await redis.hset(keys.pages(ORG), "2", msgspec.msgpack.encode([*row[:2], b"no zlib"]))
-    assert await pages.of(ORG, "token") == {1: Page("one", b"1")}
+    assert await pages.of(ORG, "token") == {1: EtagPage("one", b"1")}
     assert [each.field for each in await Quarantine(redis).all()] == ["2"]

@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 
 from ghapp.errors import ReplacerUnavailableError
-from ghapp.github import tenant
+from ghapp.github import installation_client
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.verdict import State, judge
+from ghapp.health.runner.verdict import State, judge
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import budget
-from jobs.confirm import confirm_installation
-from jobs.deliver_event import EventDelivery
-from jobs.house import House, open_house
-from jobs.inbox import drain_inbox
-from jobs.installations import discover_installations
-from jobs.remediate import remediate_runner
-from jobs.sweep import SweepAccount, sweep_installation
+from jobs.context import JobContext, open_context
+from jobs.deliveries.inbox import drain_inbox
+from jobs.deliveries.installations import discover_installations
+from jobs.events.deliver_event import EventDelivery
+from jobs.remediation.remediate import remediate_runner
+from jobs.runners.confirm import confirm_installation
+from jobs.runners.sweep import SweepResult, sweep_installation
 from tests.sandbox.receivers import Received, Receiver
 from tests.stories.processes import environment
 
@@ -52,7 +52,7 @@ class Clock:
 class Story:
     sandbox: SandboxServer
     settings: Settings
-    house: House
+    context: JobContext
     clock: Clock
     hook: Receiver
     environ: dict[str, str]
@@ -68,36 +68,36 @@ class Story:
         self.clock.pass_(seconds)
         self.sandbox.control.step(seconds=seconds)
 
-    async def live_through_an_interval(self) -> SweepAccount:
+    async def live_through_an_interval(self) -> SweepResult:
         """A sweep, the confirmation that follows it, and whatever they let through; what the sweep found."""
         await self.pass_(60)
-        account = await sweep_installation(self.house, self.installation)
+        account = await sweep_installation(self.context, self.installation)
         await self.work_off()
         await self.pass_(30)
-        await confirm_installation(self.house, self.installation)
+        await confirm_installation(self.context, self.installation)
         await self.work_off()
         assert account is not None
         return account
 
     async def work_off(self) -> None:
         """Remediate whoever was granted, and send what waits for its url."""
-        for each in (await self.house.runners.all(self.installation)).values():
+        for each in (await self.context.runners.all(self.installation)).values():
             if each.granted_at is not None:
-                await remediate_runner(self.house, self.installation, each.id)
-        for event_id in await self.house.events.unsent():
+                await remediate_runner(self.context, self.installation, each.id)
+        for event_id in await self.context.events.unsent():
             with suppress(ReplacerUnavailableError):
-                await EventDelivery(self.settings, self.house.redis, self.clock).deliver(event_id)
+                await EventDelivery(self.settings, self.context.redis, self.clock).deliver(event_id)
 
     async def states(self) -> Counter[State]:
         """How many runners are in each state."""
-        survey = await self.house.runners.survey(self.installation)
+        survey = await self.context.runners.survey(self.installation)
         limits = self.settings.of("acme").evidence
-        records = await self.house.runners.all(self.installation)
+        records = await self.context.runners.all(self.installation)
         return Counter(judge(each, survey, self.clock(), limits).state for each in records.values())
 
     async def told(self, kind: str) -> list[dict[str, Any]]:
         """The data of every event of a type, `ghapp.` and `.v1` left out."""
-        events = [json.loads(event) for _, event in await self.house.events.latest(self.installation, 1000)]
+        events = [json.loads(event) for _, event in await self.context.events.latest(self.installation, 1000)]
         return [event["data"] for event in events if event["type"] == f"ghapp.{kind}.v1"]
 
     async def replacements(self) -> list[int]:
@@ -122,8 +122,8 @@ class Story:
         self.taken += len(new)
         for each in new:
             facts = encode(parse(each.event, each.body, each.headers["content-type"]))
-            await self.house.inbox.keep(each.headers["x-github-delivery"], each.event, facts)
-        await drain_inbox(self.house)
+            await self.context.inbox.keep(each.headers["x-github-delivery"], each.event, facts)
+        await drain_inbox(self.context)
 
 
 class Waiting:
@@ -132,8 +132,8 @@ class Waiting:
     Ours would pass in vain: the minute whose points are spent ends by the story's clock.
     """
 
-    def __init__(self, it: Story) -> None:
-        self._it = it
+    def __init__(self, app: Story) -> None:
+        self._it = app
 
     async def sleep(self, seconds: float) -> None:
         await self._it.pass_(seconds)
@@ -177,11 +177,11 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
             settings = Settings.read(environ)
             clock = Clock()
             with Receiver() as hook:
-                async with open_house(settings, clock) as house:
-                    await discover_installations(house)
-                    it = Story(sandbox, settings, house, clock, hook, environ, sandbox.installation_id())
-                    monkeypatch.setattr(budget, "asyncio", Waiting(it))
-                    monkeypatch.setattr(tenant, "asyncio", Waiting(it))
-                    yield it
+                async with open_context(settings, clock) as context:
+                    await discover_installations(context)
+                    app = Story(sandbox, settings, context, clock, hook, environ, sandbox.installation_id())
+                    monkeypatch.setattr(budget, "asyncio", Waiting(app))
+                    monkeypatch.setattr(installation_client, "asyncio", Waiting(app))
+                    yield app
 
     return open_story

@@ -10,14 +10,14 @@ import sys
 import time
 from pathlib import Path
 
-from ghapp.health.cadence import Purpose
+from ghapp.health.pacing import Purpose
 from ghapp.settings import Settings
-from jobs.house import open_house
-from jobs.installations import discover_installations
-from tests.stories import hurried, next_version
+from jobs.context import open_context
+from jobs.deliveries.installations import discover_installations
+from tests.stories import fast_timings, next_version
 
 PATIENCE_SECONDS = 30
-PATIENT, HURRIED, NEXT = ("-m", "ghapp"), (hurried.__file__,), (next_version.__file__,)
+NORMAL_TIMINGS, FAST_TIMINGS, NEXT_VERSION = ("-m", "ghapp"), (fast_timings.__file__,), (next_version.__file__,)
 """How a role is run: as always, with little patience, or in the next version."""
 
 
@@ -36,16 +36,16 @@ def environment(sandbox, redis_url, policy: Path):
 
 async def installed_a_minute_ago(environ):
     """Find the App's installations, and take tokens: a new one's 404s are not believed for a while."""
-    async with open_house(Settings.read(environ), lambda: time.time() - 60) as house:
-        await discover_installations(house)
-        for each in await house.installations.all():
-            await house.tenant(each, Purpose.SWEEP)
+    async with open_context(Settings.read(environ), lambda: time.time() - 60) as context:
+        await discover_installations(context)
+        for each in await context.installations.all():
+            await context.installation_client(each, Purpose.SWEEP)
 
 
 class Role:
     """`ghapp NAME`, until the block ends."""
 
-    def __init__(self, name, environ, folder: Path, patience=PATIENT):
+    def __init__(self, name, environ, folder: Path, patience=NORMAL_TIMINGS):
         self.name = name
         self._log = folder / f"{name}-{time.monotonic_ns()}.log"
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("GHAPP_")}

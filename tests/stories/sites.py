@@ -1,4 +1,4 @@
-"""What stories see of a site, and can do to it; `tests.stories.clusters` opens one."""
+"""What stories see of a site, and can do to it; `tests.stories.cluster_story` opens one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import httpx
 from redis import Redis
 
 from ghapp.cluster.access import WATCH_LEASE
+from ghapp.queue.jobs import QUEUES
 from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.work import QUEUES
-from jobs.house import open_house
-from jobs.remediate import remediate_runner
-from tests.stories.processes import PATIENT, Role, wait_for
+from jobs.context import open_context
+from jobs.remediation.remediate import remediate_runner
+from tests.stories.processes import NORMAL_TIMINGS, Role, wait_for
 
 HOME, NAMESPACE = "ghapp", "runners"
 WATCH, WORKER = (f"system:serviceaccount:{HOME}:ghapp-{role}" for role in ("watch", "worker"))
@@ -45,8 +45,8 @@ class Site:
     folder: Path
     web: httpx.Client
     stack: ExitStack
-    desk: Redis
-    patience: tuple[str, ...] = PATIENT
+    queue_redis: Redis
+    patience: tuple[str, ...] = NORMAL_TIMINGS
     began: list[Role] = field(default_factory=list)
     lived: set[str] = field(default_factory=set)
 
@@ -78,8 +78,8 @@ class Site:
         clock = lambda: time.time() + seconds_from_now  # noqa: E731
 
         async def then():
-            async with open_house(Settings.read(self.environ_of("worker")), clock) as house:
-                return await remediate_runner(house, self.installation, runner_id)
+            async with open_context(Settings.read(self.environ_of("worker")), clock) as context:
+                return await remediate_runner(context, self.installation, runner_id)
 
         with mock.patch.object(self.api.cluster, "clock", clock):
             return asyncio.run(then())
@@ -102,7 +102,7 @@ class Site:
     def sees(self):
         """Wait until the watch has recorded what the cluster holds."""
         there = {f"p/{name}".encode() for name in self.control.names("pods", NAMESPACE)}
-        self.until(lambda: there <= set(self.desk.hkeys(keys.pods(NAMESPACE))))
+        self.until(lambda: there <= set(self.queue_redis.hkeys(keys.pods(NAMESPACE))))
 
     def runners(self, pool):
         """The registered runners of a pool: name → id."""
@@ -127,23 +127,23 @@ class Site:
 
     def knows(self, count):
         """Wait until sweeps have recorded so many runners."""
-        self.until(lambda: self.desk.hlen(keys.runners(self.installation)) >= count)
+        self.until(lambda: self.queue_redis.hlen(keys.runners(self.installation)) >= count)
 
     def hurry(self):
         """Work that waits for its time is due now; True, so that it can be a part of a condition."""
         for name in QUEUES:
-            waiting = self.desk.zrange(f"rq:scheduled:{name}", 0, -1)
+            waiting = self.queue_redis.zrange(f"rq:scheduled:{name}", 0, -1)
             if waiting:
-                self.desk.zadd(f"rq:scheduled:{name}", dict.fromkeys(waiting, 0), xx=True)
+                self.queue_redis.zadd(f"rq:scheduled:{name}", dict.fromkeys(waiting, 0), xx=True)
         return True
 
     def asked_for(self, kind):
         """The keys of work that was asked for and is not done, by how they begin."""
-        return {each.removeprefix(b"rq:job:") for each in self.desk.scan_iter(f"rq:job:{kind}*", count=1000)}
+        return {each.removeprefix(b"rq:job:") for each in self.queue_redis.scan_iter(f"rq:job:{kind}*", count=1000)}
 
     def waits(self, kind):
         """The same without what is due later."""
-        later = {each for name in QUEUES for each in self.desk.zrange(f"rq:scheduled:{name}", 0, -1)}
+        later = {each for name in QUEUES for each in self.queue_redis.zrange(f"rq:scheduled:{name}", 0, -1)}
         return self.asked_for(kind) - later
 
     def check_runs(self, repository):
@@ -165,7 +165,7 @@ class Site:
 
     def recorded(self):
         """How many deaths are kept."""
-        return self.desk.hlen(keys.deaths(self.installation))
+        return self.queue_redis.hlen(keys.deaths(self.installation))
 
     def command(self, *words):
         """`ghapp …`; what it prints."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from ghapp.health.report import report_on
-from ghapp.health.verdict import State, judge
-from jobs.confirm import confirm_installation
-from jobs.installations import discover_installations
-from jobs.report import _fleet
-from jobs.sweep import sweep_installation
+from ghapp.health.runner.verdict import State, judge
+from ghapp.report import report_on
+from jobs.checks.health_report import _fleet
+from jobs.deliveries.installations import discover_installations
+from jobs.runners.confirm import confirm_installation
+from jobs.runners.sweep import sweep_installation
 from tests.stories.test_main_job import at_work
 
 RUNNERS = 250
@@ -80,104 +80,104 @@ LIES = {
 }
 
 
-async def is_told(it, flaws):
+async def is_told(app, flaws):
     """A metric counts what was wrong; and while it is, the report says so and the reason is each runner's."""
-    counted = await it.house.counters.all()
-    org = (await it.house.installations.one(it.installation)).org
+    counted = await app.context.counters.all()
+    org = (await app.context.installations.one(app.installation)).org
     for flaw in flaws - {"", "OrganizationRenamed"}:
         assert counted[f'ghapp_sweeps_total{{org="{org}",outcome="{flaw}"}}'] > 0
-    survey = await it.house.runners.survey(it.installation)
+    survey = await app.context.runners.survey(app.installation)
     if survey.failing_since is None:
         return
-    acme = await it.house.installations.one(it.installation)
-    assert f"`{survey.failure}`" in report_on(await _fleet(it.house, acme, None, it.clock()), it.clock()).summary
-    limits = it.settings.of(org).evidence
+    acme = await app.context.installations.one(app.installation)
+    assert f"`{survey.failure}`" in report_on(await _fleet(app.context, acme, None, app.clock()), app.clock()).summary
+    limits = app.settings.of(org).evidence
     verdicts = [
-        judge(each, survey, it.clock(), limits) for each in (await it.house.runners.all(it.installation)).values()
+        judge(each, survey, app.clock(), limits) for each in (await app.context.runners.all(app.installation)).values()
     ]
     assert {each.reason for each in verdicts if each.state is State.UNKNOWN} <= {survey.failure}
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 async def test_no_runner_that_works_is_lost_to(story, lie):
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        assert set(await it.states()) == AS_BEFORE
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        assert set(await app.states()) == AS_BEFORE
 
-        lie.begin(it.sandbox.control)
+        lie.begin(app.sandbox.control)
         flaws = set()
         for _ in range(5):
-            flaws.add((await it.live_through_an_interval()).flaw)
-            assert set(await it.states()) <= lie.states
+            flaws.add((await app.live_through_an_interval()).flaw)
+            assert set(await app.states()) <= lie.states
         assert flaws <= lie.flaws
         assert flaws, "each sweep says how it went"
-        await is_told(it, flaws)
+        await is_told(app, flaws)
 
-        lie.end(it.sandbox.control)
-        await discover_installations(it.house)
-        await it.live_through_an_interval()
-        last = await it.live_through_an_interval()  # within two intervals, by itself
+        lie.end(app.sandbox.control)
+        await discover_installations(app.context)
+        await app.live_through_an_interval()
+        last = await app.live_through_an_interval()  # within two intervals, by itself
         assert (last.flaw, last.runners) == ("", RUNNERS)
-        assert set(await it.states()) == AS_BEFORE
-        account = it.account()
+        assert set(await app.states()) == AS_BEFORE
+        account = app.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
-        assert await it.replacements() == []
+        assert await app.replacements() == []
 
 
 async def test_pages_that_slip_lose_no_runner_and_still_show_who_is_lost(story):
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        (lost,) = it.sandbox.control.lose("acme", count=1)
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        (lost,) = app.sandbox.control.lose("acme", count=1)
         for _ in range(3):
-            it.sandbox.control.slip_pages("acme", after_page=1, vanish=1, appear=1, times=2)
-            await it.live_through_an_interval()
-        account = it.account()
+            app.sandbox.control.slip_pages("acme", after_page=1, vanish=1, appear=1, times=2)
+            await app.live_through_an_interval()
+        account = app.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
-        assert lost in await it.replacements()
+        assert lost in await app.replacements()
 
 
 async def test_a_token_that_is_not_known_everywhere_yet_loses_no_runner(story):
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        it.sandbox.control.doubt_new_tokens("acme")
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        app.sandbox.control.doubt_new_tokens("acme")
         for doubted in (0, 2, 4, 6):
-            await it.house.github._vault.forget(it.installation)
-            await sweep_installation(it.house, it.installation)
-            await it.pass_(doubted)
-            await confirm_installation(it.house, it.installation)
-            assert set(await it.states()) == AS_BEFORE
-        await it.live_through_an_interval()
-        assert (await it.live_through_an_interval()).flaw == ""
-        assert await it.replacements() == []
+            await app.context.github._vault.forget(app.installation)
+            await sweep_installation(app.context, app.installation)
+            await app.pass_(doubted)
+            await confirm_installation(app.context, app.installation)
+            assert set(await app.states()) == AS_BEFORE
+        await app.live_through_an_interval()
+        assert (await app.live_through_an_interval()).flaw == ""
+        assert await app.replacements() == []
 
 
 async def test_a_registration_that_vanishes_and_comes_back_is_let_be(story):
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        it.sandbox.control.lose("acme", count=20, seconds=70)
-        await it.pass_(60)
-        account = await sweep_installation(it.house, it.installation)
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        app.sandbox.control.lose("acme", count=20, seconds=70)
+        await app.pass_(60)
+        account = await sweep_installation(app.context, app.installation)
         assert account.suspects == 20
-        await it.pass_(30)
-        await confirm_installation(it.house, it.installation)
-        assert set(await it.states()) == AS_BEFORE
-        assert await it.replacements() == []
+        await app.pass_(30)
+        await confirm_installation(app.context, app.installation)
+        assert set(await app.states()) == AS_BEFORE
+        assert await app.replacements() == []
 
 
 async def test_a_runner_deleted_seconds_ago_that_is_still_there_is_not_replaced_twice(story):
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        (lost,) = it.sandbox.control.lose("acme", count=1)
-        await it.live_through_an_interval()
-        it.sandbox.control.linger("acme", lag=40)
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        assert await it.replacements() == [lost]
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await app.live_through_an_interval()
+        app.sandbox.control.linger("acme", lag=40)
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        assert await app.replacements() == [lost]
 
 
 async def test_an_answer_that_never_comes_is_none(story, monkeypatch):
@@ -186,61 +186,61 @@ async def test_an_answer_that_never_comes_is_none(story, monkeypatch):
     from ghapp.github import transport
 
     monkeypatch.setattr(transport, "TIMEOUT", httpx.Timeout(0.3))
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        it.sandbox.control.hang("acme")
-        assert (await sweep_installation(it.house, it.installation)).flaw == "GitHubUnavailable"
-        assert set(await it.states()) == AS_BEFORE
-        it.sandbox.control.no_faults()
-        assert (await it.live_through_an_interval()).flaw == ""
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        app.sandbox.control.hang("acme")
+        assert (await sweep_installation(app.context, app.installation)).flaw == "GitHubUnavailable"
+        assert set(await app.states()) == AS_BEFORE
+        app.sandbox.control.no_faults()
+        assert (await app.live_through_an_interval()).flaw == ""
 
 
 async def test_a_removed_installation_is_not_swept_any_more_and_loses_no_runner(story):
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        it.sandbox.control.uninstall("acme")
-        account = await it.live_through_an_interval()
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        app.sandbox.control.uninstall("acme")
+        account = await app.live_through_an_interval()
         assert account.flaw in ("InstallationGone", "Unauthorized", "PermissionMissing")
-        await discover_installations(it.house)
-        assert await sweep_installation(it.house, it.installation) is None
-        assert await it.house.schedule.next(it.installation) is None
-        assert await it.replacements() == []
+        await discover_installations(app.context)
+        assert await sweep_installation(app.context, app.installation) is None
+        assert await app.context.schedule.next(app.installation) is None
+        assert await app.replacements() == []
 
 
 async def test_an_organization_that_installs_it_again_is_swept_anew_and_loses_no_runner(story):
-    async with story(runners=RUNNERS) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        it.sandbox.control.uninstall("acme")
+    async with story(runners=RUNNERS) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        app.sandbox.control.uninstall("acme")
         for _ in range(3):
-            await sweep_installation(it.house, it.installation)
-            await it.pass_(60)
-        await discover_installations(it.house)
-        (it.installation,) = it.sandbox.control.install("acme")
-        await discover_installations(it.house)
-        assert await it.house.schedule.next(it.installation) is not None
-        await it.live_through_an_interval()
-        assert (await it.live_through_an_interval()).flaw == ""
-        assert (await it.states())[State.HEALTHY] == RUNNERS
-        account = it.account()
+            await sweep_installation(app.context, app.installation)
+            await app.pass_(60)
+        await discover_installations(app.context)
+        (app.installation,) = app.sandbox.control.install("acme")
+        await discover_installations(app.context)
+        assert await app.context.schedule.next(app.installation) is not None
+        await app.live_through_an_interval()
+        assert (await app.live_through_an_interval()).flaw == ""
+        assert (await app.states())[State.HEALTHY] == RUNNERS
+        account = app.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
-        assert await it.replacements() == []
+        assert await app.replacements() == []
 
 
 @pytest.mark.parametrize("patience", ["", "replace_offline_after_seconds = 300"], ids=["", "offline is replaced"])
 async def test_one_that_is_shown_idle_and_offline_while_its_job_runs_is_let_be(story, patience):
-    async with story(runners=8, ephemeral=False, pool=patience) as it:
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        runner_id, job_id = await at_work(it)
-        it.sandbox.control.misreport("acme", ids=[runner_id], busy=False, status="offline")
+    async with story(runners=8, ephemeral=False, pool=patience) as app:
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        runner_id, job_id = await at_work(app)
+        app.sandbox.control.misreport("acme", ids=[runner_id], busy=False, status="offline")
         for _ in range(16):  # for longer than a job's lease
-            await it.live_through_an_interval()
-        it.sandbox.control.no_faults()
-        assert runner_id in it.sandbox.world.orgs["acme"].fleet.roster.registered
-        assert await it.replacements() == []
-        it.sandbox.control.finish("acme", job_id=job_id)
-        await it.live_through_an_interval()
-        assert set(await it.states()) == AS_BEFORE
+            await app.live_through_an_interval()
+        app.sandbox.control.no_faults()
+        assert runner_id in app.sandbox.world.orgs["acme"].fleet.roster.registered
+        assert await app.replacements() == []
+        app.sandbox.control.finish("acme", job_id=job_id)
+        await app.live_through_an_interval()
+        assert set(await app.states()) == AS_BEFORE

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from ghapp.health.verdict import State
+from ghapp.health.runner.verdict import State
 from ghapp.store import keys
-from jobs.check import check_runner
-from jobs.confirm import confirm_installation
-from jobs.sweep import sweep_installation
+from jobs.runners.check_runner import check_runner
+from jobs.runners.confirm import confirm_installation
+from jobs.runners.sweep import sweep_installation
 from tests.stories.test_main_job import state_of
 
 
-async def known_fleet(it):
-    await sweep_installation(it.house, it.installation)
-    it.clock.pass_(200)
-    await sweep_installation(it.house, it.installation)
+async def known_fleet(app):
+    await sweep_installation(app.context, app.installation)
+    app.clock.pass_(200)
+    await sweep_installation(app.context, app.installation)
 
 
 async def test_a_look_at_a_lost_runner_starts_the_clock_of_its_confirmation(story):
-    async with story() as it:
-        await known_fleet(it)
-        (lost,) = it.sandbox.control.lose("acme", count=1)
-        await check_runner(it.house, it.installation, lost)
-        assert await state_of(it, lost) is State.SUSPECT
-        it.clock.pass_(30)
-        assert await confirm_installation(it.house, it.installation) == 1
+    async with story() as app:
+        await known_fleet(app)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await check_runner(app.context, app.installation, lost)
+        assert await state_of(app, lost) is State.SUSPECT
+        app.clock.pass_(30)
+        assert await confirm_installation(app.context, app.installation) == 1
 
 
 async def test_a_look_costs_one_call_and_none_when_reports_have_spent_their_share(story):
-    async with story() as it:
-        await known_fleet(it)
-        runner_id = next(iter(await it.house.runners.all(it.installation)))
-        before = await it.house.budget.left(it.installation, it.clock())
-        await check_runner(it.house, it.installation, runner_id)
-        after = await it.house.budget.left(it.installation, it.clock())
+    async with story() as app:
+        await known_fleet(app)
+        runner_id = next(iter(await app.context.runners.all(app.installation)))
+        before = await app.context.budget.left(app.installation, app.clock())
+        await check_runner(app.context, app.installation, runner_id)
+        after = await app.context.budget.left(app.installation, app.clock())
         assert after.used - before.used == 1
-        reset = (await it.house.redis.hget(keys.budget(it.installation), "reset")).decode()
+        reset = (await app.context.redis.hget(keys.budget(app.installation), "reset")).decode()
         spent = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "2250", "x-ratelimit-reset": reset}
-        await it.house.budget.leave(it.installation, "", spent)
-        await check_runner(it.house, it.installation, runner_id)
-        assert (await it.house.budget.left(it.installation, it.clock())).used == 2250, "nothing was sent"
+        await app.context.budget.leave(app.installation, "", spent)
+        await check_runner(app.context, app.installation, runner_id)
+        assert (await app.context.budget.left(app.installation, app.clock())).used == 2250, "nothing was sent"
 
 
 async def test_a_look_at_a_runner_that_nobody_knew_makes_it_known(story):
-    async with story() as it:
-        (newcomer,) = it.sandbox.control.register("acme", pool="linux-4vcpu", count=1)
-        it.clock.pass_(20)
-        await check_runner(it.house, it.installation, newcomer)
-        assert newcomer in await it.house.runners.all(it.installation)
+    async with story() as app:
+        (newcomer,) = app.sandbox.control.register("acme", pool="linux-4vcpu", count=1)
+        app.clock.pass_(20)
+        await check_runner(app.context, app.installation, newcomer)
+        assert newcomer in await app.context.runners.all(app.installation)
 
 
 async def test_a_look_at_nobody_leaves_nothing_behind(story):
-    async with story() as it:
-        await known_fleet(it)
-        await check_runner(it.house, it.installation, 424242)
-        assert 424242 not in await it.house.runners.all(it.installation)
+    async with story() as app:
+        await known_fleet(app)
+        await check_runner(app.context, app.installation, 424242)
+        assert 424242 not in await app.context.runners.all(app.installation)

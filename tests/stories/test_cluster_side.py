@@ -8,23 +8,23 @@ from functools import partial
 
 import pytest
 
-from ghapp import work
 from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE
 from ghapp.cluster.lease import LEASE_SECONDS
-from ghapp.embedded import embedded_redis
-from ghapp.health.cluster.deletable import REGISTRATION_FINALIZER, TERMINATING_SECONDS
-from ghapp.health.cluster.deletion import LEAST_PAUSE_SECONDS
-from ghapp.health.cluster.obstacle import Because
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECONDS
+from ghapp.health.runner.deletion_progress import LEAST_PAUSE_SECONDS
+from ghapp.local.local_redis import embedded_redis
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
 from ghapp.sandbox.cluster import FINALIZER, users_of
 from ghapp.store.leaks import Leaks
-from ghapp.work import Work
 from tests.manifests.rendered import objects
 from tests.manifests.test_access import granted
-from tests.running import running
-from tests.stories.clusters import ARC, JOBS, PODS, site
-from tests.stories.processes import HURRIED, wait_for
+from tests.stories.cluster_story import ARC, JOBS, PODS, site
+from tests.stories.processes import FAST_TIMINGS, wait_for
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
 from tests.stories.test_up import free_port
+from tests.support.running import running
 
 ONE_FLEET = pytest.mark.xdist_group("cluster-side")
 """They share one fleet, and each takes a runner of its own out of it."""
@@ -42,14 +42,14 @@ CLEAN_WORDS = [
 def site_of_all(tmp_path_factory):
     """Everything that a deployment runs, and four runners of each kind."""
     roles = ("web", "worker", "worker", "clock", "watch")
-    with site(tmp_path_factory.mktemp("fleet"), *roles, arc=4, pods=4, jobs=4) as it:
-        it.control.kubelet_deletes_after(0)
-        it.stand(ARC, of_arc=True)
-        it.stand(PODS)
-        it.stand(JOBS)
-        it.knows(12)
-        it.sees()
-        yield it
+    with site(tmp_path_factory.mktemp("fleet"), *roles, arc=4, pods=4, jobs=4) as app:
+        app.control.kubelet_deletes_after(0)
+        app.stand(ARC, of_arc=True)
+        app.stand(PODS)
+        app.stand(JOBS)
+        app.knows(12)
+        app.sees()
+        yield app
 
 
 @pytest.fixture
@@ -59,113 +59,113 @@ def fleet(site_of_all, request):
     site_of_all.lived.add(request.node.name)
 
 
-def a_job_runs(it, repository):
+def a_job_runs(app, repository):
     """On some runner, and its delivery has taken effect."""
-    (job_id,) = it.github.control.queue("acme", labels=[JOBS], repository=repository)
-    job = it.github.world.orgs["acme"].fleet.jobs[job_id]
-    it.until(lambda: job.runner_name)
+    (job_id,) = app.github.control.queue("acme", labels=[JOBS], repository=repository)
+    job = app.github.world.orgs["acme"].fleet.jobs[job_id]
+    app.until(lambda: job.runner_name)
     took = f"took job {job_id}"
-    it.until(lambda: took in [each["said"] for each in it.health(job.runner_id)["evidence"]])
+    app.until(lambda: took in [each["said"] for each in app.health(job.runner_id)["evidence"]])
     return job
 
 
-def told_of(it, name):
+def told_of(app, name):
     """How its end was told to the controller."""
-    return [each["data"] for each in it.events("runner.died") if each["subject"] == name]
+    return [each["data"] for each in app.events("runner.died") if each["subject"] == name]
 
 
 @pytest.mark.xdist_group("cluster-leader")
 def test_a_leader_that_is_killed_in_the_midst_of_fifty_deaths_loses_none_and_none_is_told_twice(tmp_path):
-    with site(tmp_path, "worker", "worker", "clock", "watch", "watch", patience=HURRIED, jobs=50) as it:
-        names = it.stand(JOBS)
-        it.knows(50)
-        it.sees()
-        asks_for_a_log = it.control.hangs(users=[WATCH], resources=["pods/log"], names=[names[IN_THE_MIDST]])
-        it.ends(*names[:40])
-        it.until(lambda: asks_for_a_log.struck)
-        first, second = sorted((each for each in it.began if each.name == "watch"), key=it.leads, reverse=True)
+    with site(tmp_path, "worker", "worker", "clock", "watch", "watch", patience=FAST_TIMINGS, jobs=50) as app:
+        names = app.stand(JOBS)
+        app.knows(50)
+        app.sees()
+        asks_for_a_log = app.control.hangs(users=[WATCH], resources=["pods/log"], names=[names[IN_THE_MIDST]])
+        app.ends(*names[:40])
+        app.until(lambda: asks_for_a_log.struck)
+        first, second = sorted((each for each in app.began if each.name == "watch"), key=app.leads, reverse=True)
         first.kill_all()
-        assert 20 <= it.recorded() < 38, "it was killed in the midst"
+        assert 20 <= app.recorded() < 38, "it was killed in the midst"
         asks_for_a_log.end()
         for name in names[38:]:
-            it.control.vanish(NAMESPACE, name)  # while nobody looks, and two of them had ended
-        it.until(lambda: it.leads(second), LEASE_SECONDS + 5)
-        it.until(lambda: it.recorded() == 50)
-        it.until(lambda: len(it.events("runner.died")) >= 50)
-        it.until(lambda: not it.waits("post-mortem") and not it.waits("notify"))
-        assert sorted(each["subject"] for each in it.events("runner.died")) == names
-        causes = {each["subject"]: each["data"]["cause"] for each in it.events("runner.died")}
+            app.control.vanish(NAMESPACE, name)  # while nobody looks, and two of them had ended
+        app.until(lambda: app.leads(second), LEASE_SECONDS + 5)
+        app.until(lambda: app.recorded() == 50)
+        app.until(lambda: len(app.events("runner.died")) >= 50)
+        app.until(lambda: not app.waits("post-mortem") and not app.waits("notify"))
+        assert sorted(each["subject"] for each in app.events("runner.died")) == names
+        causes = {each["subject"]: each["data"]["cause"] for each in app.events("runner.died")}
         assert {causes[name] for name in names[:38]} == {"host-oom"}
         assert {causes[name] for name in names[40:]} == {"vanished"}
-        assert it.recorded() == 50
-        said = [each["pod"] for each in it.lines("runner pod terminated")]
+        assert app.recorded() == 50
+        said = [each["pod"] for each in app.lines("runner pod terminated")]
         assert set(said) == set(names)
         assert len(said) <= len(names) + 1, "what it was at when it was killed may be said again"
 
 
 @pytest.mark.xdist_group("cluster-away")
 def test_while_the_api_server_is_away_nothing_is_taken_for_gone_and_afterwards_no_death_is_missing(tmp_path):
-    with site(tmp_path, "web", "worker", "clock", "watch", patience=HURRIED, jobs=8, pods=2) as it:
-        names = it.stand(JOBS)
-        it.stand(PODS)
-        it.knows(10)
-        it.sees()
-        pod, lost = next(iter(it.runners(PODS).items()))
-        it.github.control.lose("acme", ids=[lost])
-        with it.control.fails(503, users=[WORKER]):
-            it.until(lambda: it.lines("replacement waits", "worker"))
+    with site(tmp_path, "web", "worker", "clock", "watch", patience=FAST_TIMINGS, jobs=8, pods=2) as app:
+        names = app.stand(JOBS)
+        app.stand(PODS)
+        app.knows(10)
+        app.sees()
+        pod, lost = next(iter(app.runners(PODS).items()))
+        app.github.control.lose("acme", ids=[lost])
+        with app.control.fails(503, users=[WORKER]):
+            app.until(lambda: app.lines("replacement waits", "worker"))
             for name, away in zip(
-                names, (it.control.resets, it.control.fails, partial(it.control.hangs, 3600)), strict=False
+                names, (app.control.resets, app.control.fails, partial(app.control.hangs, 3600)), strict=False
             ):
                 with away(users=[WATCH]) as trouble:
-                    it.control.cut_watches("reset")
-                    it.ends(name)
-                    it.until(lambda trouble=trouble: trouble.struck >= 3)
-                it.until(lambda name=name: told_of(it, name))
-            (waits,) = it.lines("replacement waits", "worker")
-            assert (waits["runner"], waits["because"]) == (pod, Because.CLUSTER_UNAVAILABLE)
-            assert it.removals() == 0, "whoever cannot see the pod takes nothing away"
-        it.ends(names[3])
-        it.until(lambda: told_of(it, names[3]))
-        assert it.recorded() == 4, "and the others live"
-        it.remediate(lost, LEAST_PAUSE_SECONDS)  # what the next sweep asks for then, if none has yet
-        it.until(lambda: replaced(it, lost))
-        assert ("delete", "pods", pod, 200) in it.asked(WORKER, "delete")
-        assert it.lines("watch sees nothing")
-        assert all(each.process.poll() is None for each in it.began), "nobody gave up"
+                    app.control.cut_watches("reset")
+                    app.ends(name)
+                    app.until(lambda trouble=trouble: trouble.struck >= 3)
+                app.until(lambda name=name: told_of(app, name))
+            (waits,) = app.lines("replacement waits", "worker")
+            assert (waits["runner"], waits["because"]) == (pod, Blocker.CLUSTER_UNAVAILABLE)
+            assert app.removals() == 0, "whoever cannot see the pod takes nothing away"
+        app.ends(names[3])
+        app.until(lambda: told_of(app, names[3]))
+        assert app.recorded() == 4, "and the others live"
+        app.remediate(lost, LEAST_PAUSE_SECONDS)  # what the next sweep asks for then, if none has yet
+        app.until(lambda: replaced(app, lost))
+        assert ("delete", "pods", pod, 200) in app.asked(WORKER, "delete")
+        assert app.lines("watch sees nothing")
+        assert all(each.process.poll() is None for each in app.began), "nobody gave up"
 
 
 @pytest.mark.xdist_group("cluster-ends")
 def test_while_redis_is_away_the_watch_waits_and_afterwards_no_death_is_missing(tmp_path):
-    with site(tmp_path, "worker", "clock", "watch", jobs=4) as it:
-        names = it.stand(JOBS)
-        it.knows(4)
-        it.sees()
-        it.redis.close()
-        it.ends(names[0])
-        it.control.vanish(NAMESPACE, names[1])
-        it.until(lambda: it.lines("watch waits for Redis"))
-        it.ends(names[2])
-        it.redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
+    with site(tmp_path, "worker", "clock", "watch", jobs=4) as app:
+        names = app.stand(JOBS)
+        app.knows(4)
+        app.sees()
+        app.redis.close()
+        app.ends(names[0])
+        app.control.vanish(NAMESPACE, names[1])
+        app.until(lambda: app.lines("watch waits for Redis"))
+        app.ends(names[2])
+        app.redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
         for name, cause in zip(names, ("host-oom", "vanished", "host-oom"), strict=False):
-            (told,) = it.until(lambda name=name: told_of(it, name))
+            (told,) = app.until(lambda name=name: told_of(app, name))
             assert told["cause"] == cause
-        assert it.recorded() == 3
-        assert all(each.process.poll() is None for each in it.began), "nobody gave up"
+        assert app.recorded() == 3
+        assert all(each.process.poll() is None for each in app.began), "nobody gave up"
 
 
 @ONE_FLEET
 def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks(fleet):
-    it = fleet
-    job = a_job_runs(it, "api")
+    app = fleet
+    job = a_job_runs(app, "api")
     name = job.runner_name
-    it.ends(name, log=LAST_WORDS)
-    it.github.control.take_offline("acme", ids=[job.runner_id], alive=False)
+    app.ends(name, log=LAST_WORDS)
+    app.github.control.take_offline("acme", ids=[job.runner_id], alive=False)
 
-    death = it.until(lambda: it.death(name))
+    death = app.until(lambda: app.death(name))
     assert (death["cause"], death["exit_code"], death["signal"], death["reason"]) == ("host-oom", 137, 9, "OOMKilled")
     assert (death["pod"], death["node"], death["runner_log"]) == (name, "node-1", LAST_WORDS)
-    (line,) = [each for each in it.lines("runner pod terminated") if each["pod"] == name]
+    (line,) = [each for each in app.lines("runner pod terminated") if each["pod"] == name]
     shown = {key: line[key] for key in ("exitCode", "signal", "reason", "cause", "runner", "org")}
     assert shown == {
         "exitCode": 137,
@@ -175,136 +175,136 @@ def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks
         "runner": name,
         "org": "acme",
     }
-    (told,) = it.until(lambda: told_of(it, name))
+    (told,) = app.until(lambda: told_of(app, name))
     assert (told["cause"], told["job"]["id"], told["job"]["repository"]) == ("host-oom", job.id, "acme/api")
-    it.until(lambda: not it.waits("post-mortem"))
-    assert it.check_runs("api") == {}, "GitHub does not say yet that the job failed"
+    app.until(lambda: not app.waits("post-mortem"))
+    assert app.check_runs("api") == {}, "GitHub does not say yet that the job failed"
 
-    it.github.control.finish("acme", job_id=job.id, lost=True)
-    posted = it.until(lambda: it.hurry() and it.check_runs("api").get("Runner post-mortem"))
+    app.github.control.finish("acme", job_id=job.id, lost=True)
+    posted = app.until(lambda: app.hurry() and app.check_runs("api").get("Runner post-mortem"))
     assert (posted["head_sha"], posted["conclusion"]) == (job.head_sha, "neutral")
     assert posted["output"]["title"] == "This job's runner died: host-oom"
-    explained = it.command("explain", "acme", name)
+    explained = app.command("explain", "acme", name)
     assert "host-oom" in explained
     assert "resources.limits.memory" in explained
-    assert len(told_of(it, name)) == 1
+    assert len(told_of(app, name)) == 1
 
 
 @ONE_FLEET
 def test_a_clean_exit_is_told_and_bothers_no_developer(fleet):
-    it = fleet
-    job = a_job_runs(it, "web")
-    it.github.control.finish("acme", job_id=job.id)
-    it.ends(job.runner_name, exit_code=0, reason="Completed", log=CLEAN_WORDS)
-    (told,) = it.until(lambda: [each for each in it.events("runner.died") if each["subject"] == job.runner_name])
+    app = fleet
+    job = a_job_runs(app, "web")
+    app.github.control.finish("acme", job_id=job.id)
+    app.ends(job.runner_name, exit_code=0, reason="Completed", log=CLEAN_WORDS)
+    (told,) = app.until(lambda: [each for each in app.events("runner.died") if each["subject"] == job.runner_name])
     assert told["data"]["cause"] == "clean-exit"
-    it.until(lambda: not it.waits("post-mortem"))
-    assert it.asked_for(f"post-mortem-{told['id']}") == set(), "nobody looks again"
-    assert it.check_runs("web") == {}
+    app.until(lambda: not app.waits("post-mortem"))
+    assert app.asked_for(f"post-mortem-{told['id']}") == set(), "nobody looks again"
+    assert app.check_runs("web") == {}
 
 
 @ONE_FLEET
 def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_and_nothing_else(fleet):
-    it = fleet
-    name, lost = next(iter(it.runners(ARC).items()))
-    others = set(it.control.names("ephemeralrunners", NAMESPACE)) - {name}
-    before, removals = len(it.asked(WORKER, *CHANGING)), it.removals()
-    late = it.control.hangs(0.5, verbs=["delete"], resources=["ephemeralrunners"], times=1)
-    it.github.control.lose("acme", ids=[lost])
-    it.until(lambda: late.struck)
-    it.control.set_labels("ephemeralrunners", NAMESPACE, name, touched="between-the-look-and-the-deletion")
-    it.until(lambda: "deletionTimestamp" in it.control.object("ephemeralrunners", NAMESPACE, name)["metadata"])
-    it.until(lambda: not it.health(lost)["replace"])
+    app = fleet
+    name, lost = next(iter(app.runners(ARC).items()))
+    others = set(app.control.names("ephemeralrunners", NAMESPACE)) - {name}
+    before, removals = len(app.asked(WORKER, *CHANGING)), app.removals()
+    late = app.control.hangs(0.5, verbs=["delete"], resources=["ephemeralrunners"], times=1)
+    app.github.control.lose("acme", ids=[lost])
+    app.until(lambda: late.struck)
+    app.control.set_labels("ephemeralrunners", NAMESPACE, name, touched="between-the-look-and-the-deletion")
+    app.until(lambda: "deletionTimestamp" in app.control.object("ephemeralrunners", NAMESPACE, name)["metadata"])
+    app.until(lambda: not app.health(lost)["replace"])
 
-    changes = it.asked(WORKER, *CHANGING)[before:]
+    changes = app.asked(WORKER, *CHANGING)[before:]
     assert changes == [("delete", "ephemeralrunners", name, code) for code in (409, 200)], "on what was looked at alone"
-    assert "deletionTimestamp" not in it.control.object("pods", NAMESPACE, name)["metadata"], "that is for ARC to do"
-    assert it.removals() == removals, "and the registration too"
-    said = [each["said"] for each in it.health(lost)["evidence"]]
+    assert "deletionTimestamp" not in app.control.object("pods", NAMESPACE, name)["metadata"], "that is for ARC to do"
+    assert app.removals() == removals, "and the registration too"
+    said = [each["said"] for each in app.health(lost)["evidence"]]
     assert "the cluster accepted the deletion of ARC's object" in said
 
-    it.control.release("ephemeralrunners", NAMESPACE, name)  # what ARC does then
-    assert name not in it.control.names("pods", NAMESPACE)
-    assert set(it.control.names("ephemeralrunners", NAMESPACE)) == others
+    app.control.release("ephemeralrunners", NAMESPACE, name)  # what ARC does then
+    assert name not in app.control.names("pods", NAMESPACE)
+    assert set(app.control.names("ephemeralrunners", NAMESPACE)) == others
 
 
 @ONE_FLEET
 def test_a_lost_runner_of_a_controller_of_ones_own_goes_with_its_pod_and_its_account(fleet):
-    it = fleet
-    before = len(it.asked(WORKER, "delete"))
-    name, lost = next(iter(it.runners(PODS).items()))
-    it.github.control.lose("acme", ids=[lost])
-    it.until(lambda: name not in it.control.names("serviceaccounts", NAMESPACE))
-    it.until(lambda: name not in it.control.names("pods", NAMESPACE))
-    assert it.asked(WORKER, "delete")[before:] == [
+    app = fleet
+    before = len(app.asked(WORKER, "delete"))
+    name, lost = next(iter(app.runners(PODS).items()))
+    app.github.control.lose("acme", ids=[lost])
+    app.until(lambda: name not in app.control.names("serviceaccounts", NAMESPACE))
+    app.until(lambda: name not in app.control.names("pods", NAMESPACE))
+    assert app.asked(WORKER, "delete")[before:] == [
         ("delete", "pods", name, 200),
         ("delete", "serviceaccounts", name, 200),
     ]
-    assert set(it.runners(PODS)) <= set(it.control.names("pods", NAMESPACE))
-    account = it.github.control.account()
+    assert set(app.runners(PODS)) <= set(app.control.names("pods", NAMESPACE))
+    account = app.github.control.account()
     assert account["wrongful_removals"] == account["wrongful_replacements"] == []
 
 
 @ONE_FLEET
 def test_a_pod_that_its_controller_has_claimed_is_left_until_the_claim_runs_out(fleet):
-    it = fleet
-    name, lost = next(iter(it.runners(PODS).items()))
+    app = fleet
+    name, lost = next(iter(app.runners(PODS).items()))
     claim = f"/v1/orgs/acme/claims/{name}"
-    assert it.web.put(claim, json={"ttl_seconds": 600}).status_code == 204
-    it.github.control.lose("acme", ids=[lost])
-    it.until(lambda: it.health(lost)["state"] == "invalidated")
-    sweeps = len(it.lines("swept", "worker"))
-    it.until(lambda: len(it.lines("swept", "worker")) >= sweeps + 2)
-    assert it.health(lost)["replace"] is False
-    assert [each for each in it.asked(WORKER, "delete") if each[2] == name] == []
+    assert app.web.put(claim, json={"ttl_seconds": 600}).status_code == 204
+    app.github.control.lose("acme", ids=[lost])
+    app.until(lambda: app.health(lost)["state"] == "invalidated")
+    sweeps = len(app.lines("swept", "worker"))
+    app.until(lambda: len(app.lines("swept", "worker")) >= sweeps + 2)
+    assert app.health(lost)["replace"] is False
+    assert [each for each in app.asked(WORKER, "delete") if each[2] == name] == []
 
     at = time.time()
-    assert it.web.put(claim, json={"ttl_seconds": 1}).status_code == 204
-    it.until(lambda: name not in it.control.names("pods", NAMESPACE))
-    said = {each["said"]: each["at"] for each in it.until(lambda: replaced(it, lost))}
+    assert app.web.put(claim, json={"ttl_seconds": 1}).status_code == 204
+    app.until(lambda: name not in app.control.names("pods", NAMESPACE))
+    said = {each["said"]: each["at"] for each in app.until(lambda: replaced(app, lost))}
     assert datetime.fromisoformat(said["replacement accepted"]).timestamp() >= at + 1
 
 
-def replaced(it, runner_id):
+def replaced(app, runner_id):
     """Its evidence, once its replacement is recorded."""
-    evidence = it.health(runner_id)["evidence"]
+    evidence = app.health(runner_id)["evidence"]
     return evidence if "replacement accepted" in [each["said"] for each in evidence] else None
 
 
 @ONE_FLEET
 def test_the_reaper_looks_at_stamped_pods_and_spares_a_young_one(fleet):
-    it = fleet
-    it.control.pod(NAMESPACE, "stamped", labels={"ghapp.dev/owner": PODS}, service_account="stamped", age_seconds=60)
-    tick = it.until(lambda: reaped(it))
+    app = fleet
+    app.control.pod(NAMESPACE, "stamped", labels={"ghapp.dev/owner": PODS}, service_account="stamped", age_seconds=60)
+    tick = app.until(lambda: reaped(app))
     assert (tick.stamped, tick.reaped, tick.deferred) == (1, 0, 0)
-    assert "stamped" in it.control.names("pods", NAMESPACE)
+    assert "stamped" in app.control.names("pods", NAMESPACE)
 
 
-def reaped(it):
+def reaped(app):
     """What a tick came to that saw a stamped pod; the clock asks for one a minute, and here there is one at once."""
-    work.ask(it.desk, Work.REAP, it.installation, key=f"reap-{it.installation}", retry=False)
-    tick = it.read(lambda redis: Leaks(redis).last(it.installation))
+    jobs.enqueue(app.queue_redis, JobName.REAP, app.installation, key=f"reap-{app.installation}", retry=False)
+    tick = app.read(lambda redis: Leaks(redis).last(app.installation))
     return tick if tick.stamped and not tick.trouble else None
 
 
 @ONE_FLEET
 def test_an_object_that_is_stuck_for_two_minutes_is_freed_of_the_finalizer_that_waits_for_github(fleet):
-    it = fleet
-    name, lost = next(iter(it.runners(ARC).items()))
-    it.github.control.lose("acme", ids=[lost])
-    it.until(lambda: "deletionTimestamp" in it.control.object("ephemeralrunners", NAMESPACE, name)["metadata"])
-    it.until(lambda: replaced(it, lost))
+    app = fleet
+    name, lost = next(iter(app.runners(ARC).items()))
+    app.github.control.lose("acme", ids=[lost])
+    app.until(lambda: "deletionTimestamp" in app.control.object("ephemeralrunners", NAMESPACE, name)["metadata"])
+    app.until(lambda: replaced(app, lost))
 
     def finalizers():
-        return it.control.object("ephemeralrunners", NAMESPACE, name)["metadata"]["finalizers"]
+        return app.control.object("ephemeralrunners", NAMESPACE, name)["metadata"]["finalizers"]
 
-    assert it.remediate(lost, seconds_from_now=60) == "waiting"
+    assert app.remediate(lost, seconds_from_now=60) == "waiting"
     assert finalizers() == [FINALIZER, REGISTRATION_FINALIZER]
-    assert it.remediate(lost, seconds_from_now=TERMINATING_SECONDS + 1) == "freed"
+    assert app.remediate(lost, seconds_from_now=TERMINATING_SECONDS + 1) == "freed"
     assert finalizers() == [FINALIZER], "ARC needs that one, to remove what belongs to it"
-    assert [each[0] for each in it.asked(WORKER, "delete", "patch") if each[2] == name] == ["delete", "patch"]
-    it.control.release("ephemeralrunners", NAMESPACE, name)
-    assert it.remediate(lost, seconds_from_now=TERMINATING_SECONDS + 40) == "gone"
+    assert [each[0] for each in app.asked(WORKER, "delete", "patch") if each[2] == name] == ["delete", "patch"]
+    app.control.release("ephemeralrunners", NAMESPACE, name)
+    assert app.remediate(lost, seconds_from_now=TERMINATING_SECONDS + 40) == "gone"
 
 
 STORIES = (
@@ -360,38 +360,38 @@ def right_of(call):
 @pytest.mark.xdist_group("cluster-ends")
 @pytest.mark.parametrize("weather", ["fair", "a-hanging-cluster", "no-redis"])
 def test_asked_to_end_the_watch_does_within_ten_seconds_and_gives_the_lease_back(tmp_path, weather):
-    with site(tmp_path, "watch", patience=HURRIED, jobs=1) as it:
-        (watch,) = it.began
-        it.stand(JOBS)
-        it.until(lambda: it.leads(watch))
-        it.sees()
+    with site(tmp_path, "watch", patience=FAST_TIMINGS, jobs=1) as app:
+        (watch,) = app.began
+        app.stand(JOBS)
+        app.until(lambda: app.leads(watch))
+        app.sees()
         if weather == "a-hanging-cluster":
-            trouble = it.control.hangs(3600)
-            it.control.cut_watches("reset")
-            it.until(lambda: trouble.struck)
+            trouble = app.control.hangs(3600)
+            app.control.cut_watches("reset")
+            app.until(lambda: trouble.struck)
         elif weather == "no-redis":
-            it.redis.close()
-            it.control.bookmark()
-            it.until(lambda: it.lines("watch waits for Redis"))
+            app.redis.close()
+            app.control.bookmark()
+            app.until(lambda: app.lines("watch waits for Redis"))
         watch.process.terminate()
         assert watch.process.wait(10) == 0, watch.log
         if weather != "a-hanging-cluster":  # there nobody could be told; the lease runs out
-            assert it.leader() == ""
-            assert it.control.object("leases", HOME, WATCH_LEASE)["spec"]["leaseDurationSeconds"] < LEASE_SECONDS
+            assert app.leader() == ""
+            assert app.control.object("leases", HOME, WATCH_LEASE)["spec"]["leaseDurationSeconds"] < LEASE_SECONDS
 
 
 @pytest.mark.xdist_group("cluster-ends")
 def test_up_watches_the_cluster_where_one_is_configured_and_ends_the_watch_with_the_rest(tmp_path):
-    with site(tmp_path, jobs=2) as it:
-        names = it.stand(JOBS)
-        it.control.user("up", [rule for each in users_of(objects("dev")).values() for rule in each])
-        kubeconfig = it.api.kubeconfig(tmp_path / "kubeconfig", "up", HOME)
-        more = {**it.environ, "KUBECONFIG": str(kubeconfig)}
-        with running(it.github, tmp_path, free_port(), more=more) as up:
+    with site(tmp_path, jobs=2) as app:
+        names = app.stand(JOBS)
+        app.control.user("up", [rule for each in users_of(objects("dev")).values() for rule in each])
+        kubeconfig = app.api.kubeconfig(tmp_path / "kubeconfig", "up", HOME)
+        more = {**app.environ, "KUBECONFIG": str(kubeconfig)}
+        with running(app.github, tmp_path, free_port(), more=more) as up:
             (watch,) = up.processes("watch")
-            it.until(lambda: f"-{watch}-" in it.leader())
-            it.knows(2)
-            it.sees()
-            it.ends(names[0])
-            assert wait_for(lambda: told_of(it, names[0])), up.log()
-        assert it.leader() == "", "it was asked to end, and not killed"
+            app.until(lambda: f"-{watch}-" in app.leader())
+            app.knows(2)
+            app.sees()
+            app.ends(names[0])
+            assert wait_for(lambda: told_of(app, names[0])), up.log()
+        assert app.leader() == "", "it was asked to end, and not killed"

@@ -10,81 +10,81 @@ import pytest
 
 from ghapp.doctor.deliveries import of_inbox
 from ghapp.store.inbox import MOST_TRIES
-from jobs import inbox
-from jobs.inbox import drain_inbox
-from tests import commands
+from jobs.deliveries import inbox
+from jobs.deliveries.inbox import drain_inbox
 from tests.stories.test_deliveries import deliver
+from tests.support import commands
 
 
-async def given_up(it, monkeypatch, *guids):
+async def given_up(app, monkeypatch, *guids):
     """They are well, and what they ask for breaks; as after a mistake of ours that an update will mend."""
     take_effect = inbox._take_effect
 
-    async def breaks(house, entries):
+    async def breaks(context, entries):
         if {entry.guid for entry in entries} & set(guids):
             raise KeyError("a mistake of ours")
-        await take_effect(house, entries)
+        await take_effect(context, entries)
 
     with monkeypatch.context() as patched:
         patched.setattr(inbox, "_take_effect", breaks)
         for number, guid in enumerate(guids):
-            await deliver(it, guid, "queued", None, job_id=number)
-        await deliver(it, "behind", "queued", None, job_id=99)
-        assert [await drain_inbox(it.house) for _ in range(MOST_TRIES)] == [1, 0, 0], "each drain tries it once"
-    assert [job.id for job in await it.house.demand.all(it.installation)] == [99], "those behind it are not held up"
+            await deliver(app, guid, "queued", None, job_id=number)
+        await deliver(app, "behind", "queued", None, job_id=99)
+        assert [await drain_inbox(app.context) for _ in range(MOST_TRIES)] == [1, 0, 0], "each drain tries it once"
+    assert [job.id for job in await app.context.demand.all(app.installation)] == [99], "those behind it are not held up"
 
 
-def ghapp(it, *words):
-    return asyncio.to_thread(partial(commands.ghapp, *words, **it.environ, COLUMNS="200"))
+def ghapp(app, *words):
+    return asyncio.to_thread(partial(commands.ghapp, *words, **app.environ, COLUMNS="200"))
 
 
 async def test_it_is_shown_with_its_reason_and_a_command_lets_it_take_effect_after_all(story, monkeypatch):
-    async with story() as it:
-        await given_up(it, monkeypatch, "first", "second")
-        counted = await it.house.counters.all()
+    async with story() as app:
+        await given_up(app, monkeypatch, "first", "second")
+        counted = await app.context.counters.all()
         assert counted['ghapp_deliveries_given_up_total{event="workflow_job"}'] == 2
-        found = {each.name: each for each in of_inbox(0, await it.house.inbox.dead_letters(), has_come=True)}
+        found = {each.name: each for each in of_inbox(0, await app.context.inbox.dead_letters(), has_come=True)}
         assert (found["given up"].status, "2 had no effect") == ("warning", found["given up"].said)
-        shown = json.loads((await ghapp(it, "deliveries", "dead", "--json")).stdout)
+        shown = json.loads((await ghapp(app, "deliveries", "dead", "--json")).stdout)
         assert [(letter["guid"], letter["why"]) for letter in shown] == [
             (guid, "KeyError: 'a mistake of ours'") for guid in ("first", "second")
         ]
 
-        assert (await ghapp(it, "deliveries", "replay", "second")).stdout == "replayed: 1\n"
-        assert await drain_inbox(it.house) == 1
-        assert {job.id for job in await it.house.demand.all(it.installation)} == {1, 99}
-        assert (await ghapp(it, "deliveries", "replay", "--all")).stdout == "replayed: 1\n"
-        assert await drain_inbox(it.house) == 1
-        assert {job.id for job in await it.house.demand.all(it.installation)} == {0, 1, 99}
-        again = await ghapp(it, "deliveries", "replay", "second")
+        assert (await ghapp(app, "deliveries", "replay", "second")).stdout == "replayed: 1\n"
+        assert await drain_inbox(app.context) == 1
+        assert {job.id for job in await app.context.demand.all(app.installation)} == {1, 99}
+        assert (await ghapp(app, "deliveries", "replay", "--all")).stdout == "replayed: 1\n"
+        assert await drain_inbox(app.context) == 1
+        assert {job.id for job in await app.context.demand.all(app.installation)} == {0, 1, 99}
+        again = await ghapp(app, "deliveries", "replay", "second")
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
 
 
 async def test_one_that_came_again_meanwhile_has_no_second_effect_when_it_is_replayed(story, monkeypatch):
-    async with story() as it:
-        await given_up(it, monkeypatch, "first")
-        await deliver(it, "first", "queued", None, job_id=0)
-        assert await drain_inbox(it.house) == 1
-        assert (await ghapp(it, "deliveries", "replay", "--all")).stdout == "replayed: 1\n"
-        assert await drain_inbox(it.house) == 0
-        assert await it.house.inbox.dead() == []
+    async with story() as app:
+        await given_up(app, monkeypatch, "first")
+        await deliver(app, "first", "queued", None, job_id=0)
+        assert await drain_inbox(app.context) == 1
+        assert (await ghapp(app, "deliveries", "replay", "--all")).stdout == "replayed: 1\n"
+        assert await drain_inbox(app.context) == 0
+        assert await app.context.inbox.dead() == []
 
 
 @pytest.mark.parametrize("failures", range(1, MOST_TRIES + 1))
 async def test_it_is_tried_three_times(story, monkeypatch, failures):
-    async with story() as it:
+    async with story() as app:
         tries = []
         take_effect = inbox._take_effect
 
-        async def breaks_at_first(house, entries):
+        async def breaks_at_first(context, entries):
             tries.append(len(entries))
             if len(tries) <= failures:
                 raise KeyError("a mistake of ours")
-            await take_effect(house, entries)
+            await take_effect(context, entries)
 
         monkeypatch.setattr(inbox, "_take_effect", breaks_at_first)
-        await deliver(it, "first", "queued", None, job_id=0)
-        drained = [await drain_inbox(it.house) for _ in range(MOST_TRIES)]
+        await deliver(app, "first", "queued", None, job_id=0)
+        drained = [await drain_inbox(app.context) for _ in range(MOST_TRIES)]
         assert sum(drained) == (1 if failures < MOST_TRIES else 0)
-        assert len(await it.house.inbox.dead()) == (0 if failures < MOST_TRIES else 1)
+        assert len(await app.context.inbox.dead()) == (0 if failures < MOST_TRIES else 1)
         assert len(tries) == min(failures + 1, MOST_TRIES)

@@ -13,20 +13,20 @@ from datetime import datetime
 
 import pytest
 
+from ghapp.queue.jobs import QUEUES
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
-from ghapp.work import QUEUES
-from tests.stories import dying_worker
-from tests.stories.processes import HURRIED, Role, environment, installed_a_minute_ago, wait_for
+from tests.stories import killed_worker
+from tests.stories.processes import FAST_TIMINGS, Role, environment, installed_a_minute_ago, wait_for
 
 INTERVAL_SECONDS = 2
 SWEEP_SECONDS = 1.0
 KILLS = 3
 WATCHED_SECONDS = 14
-STEPS = list(dying_worker.STEPS)
-DYING = (dying_worker.__file__, "jobs.sweep.sweep")
+STEPS = list(killed_worker.STEPS)
+DYING = (killed_worker.__file__, "jobs.runners.sweep.sweep")
 POLICY = f"""
 [sweep]
 interval_seconds = {INTERVAL_SECONDS}
@@ -94,16 +94,16 @@ def test_workers_that_are_killed_in_a_sweep_leave_each_slot_to_one_sweep(roles, 
     environ, sandbox = roles
     with ExitStack() as stack:
         twice = stack.enter_context(watched_queues(redis_url))
-        desk = stack.enter_context(connect_sync(redis_url))
+        queue_redis = stack.enter_context(connect_sync(redis_url))
         stack.enter_context(Role("clock", environ, tmp_path))
-        workers = [stack.enter_context(Role("worker", environ, tmp_path, HURRIED)) for _ in range(3)]
-        claim = keys.claim("sweep", str(sandbox.installation_id()))
+        workers = [stack.enter_context(Role("worker", environ, tmp_path, FAST_TIMINGS)) for _ in range(3)]
+        claim = keys.lock("sweep", str(sandbox.installation_id()))
         for _ in range(KILLS):
-            at_work = wait_for(lambda: desk.exists(claim) and [each for each in workers if each.children])
+            at_work = wait_for(lambda: queue_redis.exists(claim) and [each for each in workers if each.children])
             assert at_work
             for worker in at_work:
                 worker.kill_all()
-                workers.append(stack.enter_context(Role("worker", environ, tmp_path, HURRIED)))
+                workers.append(stack.enter_context(Role("worker", environ, tmp_path, FAST_TIMINGS)))
             swept = len(begins(workers))
             assert wait_for(lambda swept=swept: len(begins(workers)) > swept), "another takes over"
         watch_slots(workers)
@@ -119,15 +119,15 @@ def test_a_worker_that_is_killed_at_any_step_of_a_sweep_leaves_each_slot_to_one_
     environ, sandbox = roles
     with ExitStack() as stack:
         twice = stack.enter_context(watched_queues(redis_url))
-        stack.enter_context(Role("clock", environ, tmp_path, HURRIED))
+        stack.enter_context(Role("clock", environ, tmp_path, FAST_TIMINGS))
         workers = []
         for step in steps:
             dying = stack.enter_context(Role(step, environ, tmp_path, DYING))
             assert wait_for(lambda dying=dying: dying.process.poll() is not None), (step, dying.log)
             assert dying.process.returncode == -signal.SIGKILL, (step, dying.log)
-            with Role("worker", environ, tmp_path, HURRIED) as next_worker:
+            with Role("worker", environ, tmp_path, FAST_TIMINGS) as next_worker:
                 assert wait_for(lambda worker=next_worker: begins([worker])), (step, next_worker.log)
         sandbox.control.latency(seconds=SWEEP_SECONDS)
-        workers = [stack.enter_context(Role("worker", environ, tmp_path, HURRIED)) for _ in range(2)]
+        workers = [stack.enter_context(Role("worker", environ, tmp_path, FAST_TIMINGS)) for _ in range(2)]
         watch_slots(workers)
     assert twice == []

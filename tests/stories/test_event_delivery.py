@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ghapp.replace.backlog import BREAKER_FAILURES, PER_URL
-from jobs.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, EventDelivery
+from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
+from jobs.events.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, EventDelivery
 from tests.bench.steady import silent_url
 from tests.sandbox.receivers import Receiver
 from tests.stories.processes import Role, wait_for
@@ -32,20 +32,20 @@ def pool(name, url):
     return POOL % (name, name, url)
 
 
-async def append(it, name, count=1):
+async def append(app, name, count=1):
     """Events for a pool; their ids."""
     ids = [str(uuid.uuid4()) for _ in range(count)]
     for event_id in ids:
         data = {"runner_id": 1, "pool": name}
         now = datetime.now(UTC).isoformat()
         event = {"id": event_id, "type": "ghapp.runner.lost.v1", "time": now, "data": data}
-        await it.house.events.append(it.installation, event, name)
+        await app.context.events.append(app.installation, event, name)
     return ids
 
 
 @asynccontextmanager
-async def delivering(it):
-    delivery = asyncio.create_task(EventDelivery(it.settings, it.house.redis).run())
+async def delivering(app):
+    delivery = asyncio.create_task(EventDelivery(app.settings, app.context.redis).run())
     try:
         yield delivery
     finally:
@@ -63,20 +63,20 @@ def ids_of(receiver):
 
 async def test_a_url_that_never_answers_holds_up_no_other_url(story):
     with silent_url() as silent, Receiver() as controller:
-        async with story(config=pool("silent", silent) + pool("well", controller.url)) as it:
-            kept = await append(it, "silent", 300)
-            async with delivering(it):
+        async with story(config=pool("silent", silent) + pool("well", controller.url)) as app:
+            kept = await append(app, "silent", 300)
+            async with delivering(app):
                 await asyncio.sleep(1.0)
-                (event_id,) = await append(it, "well")
+                (event_id,) = await append(app, "well")
                 assert await until(lambda: ids_of(controller) == [event_id])
-            assert set(await it.house.events.unsent()) == set(kept)
+            assert set(await app.context.events.unsent()) == set(kept)
 
 
 async def test_a_url_that_refuses_is_asked_now_and_then_and_gets_everything_once_it_is_well(story):
     with Receiver(status=503) as controller:
-        async with story(config=pool("ill", controller.url)) as it:
-            sent = await append(it, "ill", 40)
-            async with delivering(it):
+        async with story(config=pool("ill", controller.url)) as app:
+            sent = await append(app, "ill", 40)
+            async with delivering(app):
                 await asyncio.sleep(2.5)
                 assert BREAKER_FAILURES <= len(controller.received) <= 2 * PER_URL + 2, "and not 40 of them"
                 controller.status = 202
@@ -84,13 +84,13 @@ async def test_a_url_that_refuses_is_asked_now_and_then_and_gets_everything_once
                 assert await until(lambda: len(controller.received) >= len(sent), 20)
                 await asyncio.sleep(1.0)
             assert sorted(ids_of(controller)) == sorted(sent), "each once"
-            assert await it.house.events.unsent() == []
+            assert await app.context.events.unsent() == []
 
 
 async def test_two_processes_deliver_each_event_once(story):
     with Receiver() as controller:
-        async with story(config=pool("well", controller.url)) as it, delivering(it), delivering(it):
-            sent = await append(it, "well", 50)
+        async with story(config=pool("well", controller.url)) as app, delivering(app), delivering(app):
+            sent = await append(app, "well", 50)
             assert await until(lambda: len(controller.received) >= len(sent), 20)
             await asyncio.sleep(2.0)
         assert sorted(ids_of(controller)) == sorted(sent)
@@ -98,26 +98,26 @@ async def test_two_processes_deliver_each_event_once(story):
 
 async def test_an_event_that_cannot_be_read_holds_up_no_other(story):
     with Receiver() as controller:
-        async with story(config=pool("well", controller.url)) as it:
+        async with story(config=pool("well", controller.url)) as app:
             bad = {"id": "bad", "type": REPLACE, "time": "yesterday", "data": {"runner_id": "none"}}
-            await it.house.events.append(it.installation, bad, "well")
-            (event_id,) = await append(it, "well")
-            async with delivering(it):
+            await app.context.events.append(app.installation, bad, "well")
+            (event_id,) = await append(app, "well")
+            async with delivering(app):
                 assert await until(lambda: event_id in ids_of(controller))
 
 
 async def test_a_loss_is_recorded_as_replaced_when_its_event_is_accepted_with_no_worker_at_all(story):
-    async with story() as it:
+    async with story() as app:
         for _ in range(2):
-            await it.live_through_an_interval()
-        it.sandbox.control.fail_controller(status=503)
-        (lost,) = it.sandbox.control.lose("acme", count=1)
-        await it.live_through_an_interval()
-        it.sandbox.control.fail_controller(seconds=0)
-        async with delivering(it):
-            assert await until(it.sandbox.control.controller_events)
+            await app.live_through_an_interval()
+        app.sandbox.control.fail_controller(status=503)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await app.live_through_an_interval()
+        app.sandbox.control.fail_controller(seconds=0)
+        async with delivering(app):
+            assert await until(app.sandbox.control.controller_events)
             for _ in range(20):
-                known = (await it.house.runners.some(it.installation, [lost]))[lost]
+                known = (await app.context.runners.some(app.installation, [lost]))[lost]
                 if known.replaced_at is not None:
                     break
                 await asyncio.sleep(0.1)
@@ -127,12 +127,12 @@ async def test_a_loss_is_recorded_as_replaced_when_its_event_is_accepted_with_no
 @pytest.mark.xdist_group("many-processes")
 async def test_a_clock_that_is_killed_is_followed_by_another_within_seconds(story, tmp_path):
     with Receiver() as controller:
-        async with story(config=pool("well", controller.url)) as it:
-            with Role("clock", it.environ, tmp_path) as first:
-                (one,) = await append(it, "well")
+        async with story(config=pool("well", controller.url)) as app:
+            with Role("clock", app.environ, tmp_path) as first:
+                (one,) = await append(app, "well")
                 assert await until(lambda: ids_of(controller) == [one], 20), first.log
-                with Role("clock", it.environ, tmp_path) as second:
+                with Role("clock", app.environ, tmp_path) as second:
                     await asyncio.sleep(3.0)
                     first.kill_all()
-                    (two,) = await append(it, "well")
+                    (two,) = await append(app, "well")
                     assert await until(lambda: ids_of(controller) == [one, two], TAKEN_OVER_SECONDS), second.log

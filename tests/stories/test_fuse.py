@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from ghapp.health.fuse import FuseReason, Position
-from ghapp.health.verdict import State
+from ghapp.health.remediation.fuse import FuseReason, Position
+from ghapp.health.runner.verdict import State
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from tests.stories.conftest import POOL
 
@@ -15,86 +15,86 @@ LONG = 40
 """Intervals in which a pool of two hundred heals with room to spare."""
 
 
-async def settled(it):
-    await it.live_through_an_interval()
-    await it.live_through_an_interval()
+async def settled(app):
+    await app.live_through_an_interval()
+    await app.live_through_an_interval()
 
 
-async def fuse(it):
-    return (await it.house.fuses.all(it.installation)).get(POOL)
+async def fuse(app):
+    return (await app.context.fuses.all(app.installation)).get(POOL)
 
 
-async def position(it):
-    known = await fuse(it)
+async def position(app):
+    known = await fuse(app)
     return Position.CLOSED if known is None else known.position
 
 
-async def heals(it):
+async def heals(app):
     """Live until the fuse closes again; how many replacements were asked for by the end of each interval."""
     asked = []
     for _ in range(LONG):
-        await it.live_through_an_interval()
-        asked.append(len(await it.replacements()))
-        if asked[-1] and await position(it) is Position.CLOSED:
+        await app.live_through_an_interval()
+        asked.append(len(await app.replacements()))
+        if asked[-1] and await position(app) is Position.CLOSED:
             return asked
     raise AssertionError(asked)
 
 
 async def test_a_true_mass_loss_heals_by_itself_in_doubling_batches(story):
-    async with story(runners=200) as it:
-        await settled(it)
-        it.sandbox.control.lose("acme", count=200)
-        asked = await heals(it)
+    async with story(runners=200) as app:
+        await settled(app)
+        app.sandbox.control.lose("acme", count=200)
+        asked = await heals(app)
         batches = sorted({0, *asked})
         sizes = [after - before for before, after in itertools.pairwise(batches)]
         assert sizes == [3, 6, 12, 24, 48, 96, 11]
-        assert (await fuse(it)).reason is FuseReason.HEALED
+        assert (await fuse(app)).reason is FuseReason.HEALED
         for _ in range(4):  # the replacements take up their work
-            await it.live_through_an_interval()
-        assert (await it.states())[State.HEALTHY] == 200
-        account = it.account()
+            await app.live_through_an_interval()
+        assert (await app.states())[State.HEALTHY] == 200
+        account = app.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
-        assert [data["fuse"] for data in await it.told("fuse.tripped")] == ["proving"]
-        assert len(await it.told("fuse.reset")) == 1
+        assert [data["fuse"] for data in await app.told("fuse.tripped")] == ["proving"]
+        assert len(await app.told("fuse.reset")) == 1
 
 
 async def test_no_batch_starts_before_the_last_is_online(story):
-    async with story(runners=60) as it:
-        await settled(it)
-        it.sandbox.control.lose("acme", count=60)
+    async with story(runners=60) as app:
+        await settled(app)
+        app.sandbox.control.lose("acme", count=60)
         for _ in range(LONG):
-            asked_before = len(await it.replacements())
-            await it.live_through_an_interval()
-            asked = len(await it.replacements())
+            asked_before = len(await app.replacements())
+            await app.live_through_an_interval()
+            asked = len(await app.replacements())
             if asked > asked_before > 0:
-                assert await newcomers(it) >= asked_before
-            if asked and await position(it) is Position.CLOSED:
+                assert await newcomers(app) >= asked_before
+            if asked and await position(app) is Position.CLOSED:
                 return
         raise AssertionError(asked)
 
 
-async def newcomers(it):
+async def newcomers(app):
     """How many runners came online since the fuse tripped."""
-    since = (await fuse(it)).since or 0.0
-    known = (await it.house.runners.all(it.installation)).values()
+    since = (await fuse(app)).since or 0.0
+    known = (await app.context.runners.all(app.installation)).values()
     return sum(each.was_online and each.first_seen > since for each in known)
 
 
-async def stopped(it):
+async def stopped(app):
     """Forty of fifty are lost, and no replacement ever comes online."""
-    await settled(it)
-    it.sandbox.control.barren_controller(barren=True)
-    it.sandbox.control.lose("acme", count=40)
+    await settled(app)
+    app.sandbox.control.barren_controller(barren=True)
+    app.sandbox.control.lose("acme", count=40)
     for _ in range(10):
-        await it.live_through_an_interval()
-    assert await position(it) is Position.STOPPED
+        await app.live_through_an_interval()
+    assert await position(app) is Position.STOPPED
 
 
 async def test_replacements_that_never_come_online_stop_it_after_the_first_batch_and_it_says_so(story):
-    async with story(runners=50) as it:
-        await stopped(it)
-        assert len(await it.replacements()) == 3
-        (told,) = await it.told("fuse.stopped")
+    async with story(runners=50) as app:
+        await stopped(app)
+        assert len(await app.replacements()) == 3
+        (told,) = await app.told("fuse.stopped")
         assert (told["pool"], told["reason"], told["replaced"], told["waiting"]) == (
             POOL,
             "BatchNeverOnline",
@@ -102,153 +102,153 @@ async def test_replacements_that_never_come_online_stop_it_after_the_first_batch
             37,
         )
         for _ in range(3):
-            await it.live_through_an_interval()
-        assert len(await it.replacements()) == 3, "until a person resumes it"
+            await app.live_through_an_interval()
+        assert len(await app.replacements()) == 3, "until a person resumes it"
 
 
 async def test_a_person_resumes_it_and_it_proves_anew_from_the_first_batch(story):
-    async with story(runners=50) as it:
-        await stopped(it)
-        it.sandbox.control.barren_controller(barren=False)
-        acme = await it.house.installations.one(it.installation)
-        limits = it.settings.of("acme").fuse
-        await it.house.fuses.resume(acme, POOL, "mona", it.clock(), limits)
-        assert ((await fuse(it)).position, (await fuse(it)).by) == (Position.PROVING, "mona")
-        asked = await heals(it)
+    async with story(runners=50) as app:
+        await stopped(app)
+        app.sandbox.control.barren_controller(barren=False)
+        acme = await app.context.installations.one(app.installation)
+        limits = app.settings.of("acme").fuse
+        await app.context.fuses.resume(acme, POOL, "mona", app.clock(), limits)
+        assert ((await fuse(app)).position, (await fuse(app)).by) == (Position.PROVING, "mona")
+        asked = await heals(app)
         assert asked[0] == 6, "three, and three more"
         assert asked[-1] == 40
 
 
 async def test_registrations_that_come_back_while_it_proves_put_it_out_and_nothing_more_is_replaced(story):
-    async with story(runners=50) as it:
-        await settled(it)
-        lost = it.sandbox.control.lose("acme", count=40)
-        await it.live_through_an_interval()
-        asked = await it.replacements()
+    async with story(runners=50) as app:
+        await settled(app)
+        lost = app.sandbox.control.lose("acme", count=40)
+        await app.live_through_an_interval()
+        asked = await app.replacements()
         assert len(asked) == 3
-        it.sandbox.control.restore("acme", ids=[each for each in lost if each not in asked])
-        await it.live_through_an_interval()
-        assert (await fuse(it)).reason is FuseReason.REGISTRATIONS_RETURNED
+        app.sandbox.control.restore("acme", ids=[each for each in lost if each not in asked])
+        await app.live_through_an_interval()
+        assert (await fuse(app)).reason is FuseReason.REGISTRATIONS_RETURNED
         for _ in range(3):
-            await it.live_through_an_interval()
-        assert await it.replacements() == asked
-        assert (await it.states())[State.HEALTHY] >= 47
+            await app.live_through_an_interval()
+        assert await app.replacements() == asked
+        assert (await app.states())[State.HEALTHY] >= 47
 
 
 @pytest.mark.parametrize(("waited", "proves"), [(1, True), (6, False)], ids=["on watch", "after cooldown_seconds"])
 async def test_after_it_heals_it_stays_on_watch(story, waited, proves):
-    async with story(runners=40, config="[fuse]\nwindow_seconds = 100") as it:
-        await settled(it)
-        it.sandbox.control.lose("acme", count=12)
-        await heals(it)
+    async with story(runners=40, config="[fuse]\nwindow_seconds = 100") as app:
+        await settled(app)
+        app.sandbox.control.lose("acme", count=12)
+        await heals(app)
         for _ in range(waited):
-            await it.live_through_an_interval()
-        turned = len(await it.told("fuse.tripped"))
-        it.sandbox.control.lose("acme", count=1)
-        await it.live_through_an_interval()
-        tripped = (await it.told("fuse.tripped"))[turned:]
+            await app.live_through_an_interval()
+        turned = len(await app.told("fuse.tripped"))
+        app.sandbox.control.lose("acme", count=1)
+        await app.live_through_an_interval()
+        tripped = (await app.told("fuse.tripped"))[turned:]
         assert [data["reason"] for data in tripped] == (["LossOnWatch"] if proves else [])
 
 
 @pytest.mark.parametrize("size", [1, 2])
 async def test_a_pool_of_one_or_two_is_replaced_at_once(story, size):
-    async with story(runners=size) as it:
-        await settled(it)
-        it.sandbox.control.lose("acme", count=size)
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        assert len(await it.replacements()) == size
-        assert await it.told("fuse.tripped") == []
+    async with story(runners=size) as app:
+        await settled(app)
+        app.sandbox.control.lose("acme", count=size)
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        assert len(await app.replacements()) == size
+        assert await app.told("fuse.tripped") == []
 
 
 async def test_a_burst_of_new_runners_does_not_trip_it(story):
-    async with story(runners=10) as it:
-        await settled(it)
-        it.sandbox.control.register("acme", pool=POOL, count=100)
+    async with story(runners=10) as app:
+        await settled(app)
+        app.sandbox.control.register("acme", pool=POOL, count=100)
         for _ in range(3):
-            await it.live_through_an_interval()
-        assert await it.told("fuse.tripped") == await it.replacements() == []
+            await app.live_through_an_interval()
+        assert await app.told("fuse.tripped") == await app.replacements() == []
 
 
 @pytest.mark.parametrize("pool", [POOL, WHOLE_ORG], ids=["of the pool", "of the org"])
 async def test_a_pause_wins_over_everything(story, pool):
-    async with story(runners=40) as it:
-        await settled(it)
-        await it.house.fuses.pause(it.installation, pool, Pause("mona", "a move", it.clock()))
-        it.sandbox.control.lose("acme", count=2)
+    async with story(runners=40) as app:
+        await settled(app)
+        await app.context.fuses.pause(app.installation, pool, Pause("mona", "a move", app.clock()))
+        app.sandbox.control.lose("acme", count=2)
         for _ in range(3):
-            await it.live_through_an_interval()
-        assert await it.replacements() == []
-        it.sandbox.control.lose("acme", count=30)
+            await app.live_through_an_interval()
+        assert await app.replacements() == []
+        app.sandbox.control.lose("acme", count=30)
         for _ in range(3):
-            await it.live_through_an_interval()
-        assert await it.replacements() == []
-        await it.house.fuses.unpause(it.installation, pool)
-        await it.live_through_an_interval()
-        assert len(await it.replacements()) > 0
+            await app.live_through_an_interval()
+        assert await app.replacements() == []
+        await app.context.fuses.unpause(app.installation, pool)
+        await app.live_through_an_interval()
+        assert len(await app.replacements()) > 0
 
 
 DRY_RUN = '[remediation]\nmode = "dry-run"\n[fuse]\nwindow_seconds = 360\n'
 
 
-async def spared(it):
+async def spared(app):
     """How many would have been replaced, by the count that people see."""
-    counted = await it.house.counters.all()
+    counted = await app.context.counters.all()
     return int(counted.get('ghapp_remediations_total{org="acme",outcome="dry-run"}', 0))
 
 
 async def test_in_dry_run_a_mass_loss_says_what_its_first_batch_would_be_and_the_fuse_goes_out_when_it_is_past(story):
-    async with story(runners=40, config=DRY_RUN) as it:
-        await settled(it)
-        it.sandbox.control.lose("acme", count=30)
-        await it.live_through_an_interval()
-        await it.live_through_an_interval()
-        assert (await position(it), await spared(it)) == (Position.PROVING, 3), "as if it acted"
+    async with story(runners=40, config=DRY_RUN) as app:
+        await settled(app)
+        app.sandbox.control.lose("acme", count=30)
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        assert (await position(app), await spared(app)) == (Position.PROVING, 3), "as if it acted"
         for _ in range(4):
-            await it.live_through_an_interval()
-        assert (await position(it), (await fuse(it)).reason) == (Position.CLOSED, FuseReason.UNPROVEN)
+            await app.live_through_an_interval()
+        assert (await position(app), (await fuse(app)).reason) == (Position.CLOSED, FuseReason.UNPROVEN)
         for _ in range(4):
-            await it.live_through_an_interval()
-        assert await position(it) is Position.CLOSED, "and it does not trip again for the same"
-        (lost,) = it.sandbox.control.lose("acme", count=1)
-        await it.live_through_an_interval()
-        evidence = (await it.house.runners.some(it.installation, [lost]))[lost]
-        assert evidence.would_act_at is not None, "one more is told like any other"
-        assert [len(await it.told(f"fuse.{turn}")) for turn in ("tripped", "reset", "stopped")] == [1, 1, 0]
-        assert await it.replacements() == []
+            await app.live_through_an_interval()
+        assert await position(app) is Position.CLOSED, "and it does not trip again for the same"
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await app.live_through_an_interval()
+        evidence = (await app.context.runners.some(app.installation, [lost]))[lost]
+        assert evidence.would_remediate_at is not None, "one more is told like any other"
+        assert [len(await app.told(f"fuse.{turn}")) for turn in ("tripped", "reset", "stopped")] == [1, 1, 0]
+        assert await app.replacements() == []
 
 
 async def test_in_dry_run_registrations_that_come_back_put_it_out_at_once(story):
-    async with story(runners=40, config=DRY_RUN) as it:
-        await settled(it)
-        lost = it.sandbox.control.lose("acme", count=30)
-        await it.live_through_an_interval()
-        assert await position(it) is Position.PROVING
-        it.sandbox.control.restore("acme", ids=lost)
-        await it.live_through_an_interval()
-        assert (await position(it), (await fuse(it)).reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
-        assert (await it.states())[State.HEALTHY] == 40
+    async with story(runners=40, config=DRY_RUN) as app:
+        await settled(app)
+        lost = app.sandbox.control.lose("acme", count=30)
+        await app.live_through_an_interval()
+        assert await position(app) is Position.PROVING
+        app.sandbox.control.restore("acme", ids=lost)
+        await app.live_through_an_interval()
+        assert (await position(app), (await fuse(app)).reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
+        assert (await app.states())[State.HEALTHY] == 40
 
 
 async def test_what_a_dry_run_left_waiting_goes_through_proving_when_acting_begins(story):
-    async with story(runners=40, config=DRY_RUN) as it:
-        await settled(it)
-        it.sandbox.control.barren_controller(barren=True)
-        it.sandbox.control.lose("acme", count=30)
+    async with story(runners=40, config=DRY_RUN) as app:
+        await settled(app)
+        app.sandbox.control.barren_controller(barren=True)
+        app.sandbox.control.lose("acme", count=30)
         for _ in range(7):
-            await it.live_through_an_interval()
-        assert (await fuse(it)).reason is FuseReason.UNPROVEN
-        object.__setattr__(it.settings.policy.remediation, "mode", "act")
+            await app.live_through_an_interval()
+        assert (await fuse(app)).reason is FuseReason.UNPROVEN
+        object.__setattr__(app.settings.policy.remediation, "mode", "act")
         for _ in range(6):
-            await it.live_through_an_interval()
-        assert len(await it.replacements()) == 3, "nobody has shown yet that it helps"
-        assert await position(it) is Position.STOPPED
+            await app.live_through_an_interval()
+        assert len(await app.replacements()) == 3, "nobody has shown yet that it helps"
+        assert await position(app) is Position.STOPPED
 
 
 async def test_in_dry_run_those_whose_turn_it_was_leave_their_place_to_the_next(story):
-    async with story(runners=40, config='[remediation]\nmode = "dry-run"\nper_sweep = 2\n[fuse]\nfloor = 9') as it:
-        await settled(it)
-        it.sandbox.control.lose("acme", count=6)
+    async with story(runners=40, config='[remediation]\nmode = "dry-run"\nper_sweep = 2\n[fuse]\nfloor = 9') as app:
+        await settled(app)
+        app.sandbox.control.lose("acme", count=6)
         for _ in range(3):
-            await it.live_through_an_interval()
-        assert await spared(it) == 6
+            await app.live_through_an_interval()
+        assert await spared(app) == 6

@@ -6,18 +6,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ghapp.cli.looking import Look
-from ghapp.cli.waiting import Patience, watch
-from ghapp.health.rollout.active import Deploy, Role
-from ghapp.health.rollout.gate import Question
+from ghapp.cli.gate_query import GateQuery
+from ghapp.cli.gate_wait import Patience, watch
+from ghapp.health.gate.active_shard import Deploy, Role
+from ghapp.health.gate.judgement import GateRequest
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store.shards import Shards
-from jobs.active import ask_shards_of
-from jobs.house import open_house
-from jobs.installations import discover_installations
-from jobs.sweep import sweep_installation
+from jobs.context import open_context
+from jobs.deliveries.installations import discover_installations
+from jobs.gate.active_shard import refresh_active_shards_of
+from jobs.runners.sweep import sweep_installation
 from tests.sandbox.receivers import Receiver
 from tests.stories.conftest import POOL, Clock, Story
 from tests.stories.processes import environment
@@ -31,11 +31,11 @@ class Shop(Story):
 
     async def live(self, seconds=60.0):
         await self.pass_(seconds)
-        await sweep_installation(self.house, self.installation)
+        await sweep_installation(self.context, self.installation)
 
     async def tell(self, shard, role, ref=""):
         told = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
-        await Shards(self.house.redis).tell(self.installation, POOL, lambda _: told)
+        await Shards(self.context.redis).tell(self.installation, POOL, lambda _: told)
         await self.pass_(2)  # GitHub tells times in whole seconds
 
     async def work_on(self, shard, count=1, *, finish=False):
@@ -55,8 +55,8 @@ class Shop(Story):
 
     def look(self, **asked):
         (pool,) = self.settings.pools_of("acme")
-        look = Look(self.settings, self.house.redis, "acme", pool, self.clock)
-        return lambda: look.judge(Question(asked.pop("shard", "pink"), **asked))
+        look = GateQuery(self.settings, self.context.redis, "acme", pool, self.clock)
+        return lambda: look.judge(GateRequest(asked.pop("shard", "pink"), **asked))
 
     async def gate(self, **asked):
         return await self.look(**asked)()
@@ -82,9 +82,9 @@ def shards(redis_url, redis, tmp_path):
             )
             environ = environment(sandbox, redis_url, policy)
             settings, clock = Settings.read(environ), Clock()
-            async with open_house(settings, clock) as house:
-                await discover_installations(house)
-                shop = Shop(sandbox, settings, house, clock, hook, environ, sandbox.installation_id())
+            async with open_context(settings, clock) as context:
+                await discover_installations(context)
+                shop = Shop(sandbox, settings, context, clock, hook, environ, sandbox.installation_id())
                 shop.listen()
                 await shop.live()
                 await shop.live()
@@ -104,24 +104,24 @@ def steps(answer):
 
 
 async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
-    async with shards(pink=0) as it:
-        await it.work_on("purple", 2)
-        await it.tell("pink", "inactive", "v42")
-        assert not (await it.gate(canary=True)).passed, "there is nobody yet"
-        it.sandbox.control.register("acme", pool="pink", count=3)
-        await it.live()
-        assert not (await it.gate(min_online=3, canary=True)).passed, "no canary yet"
-        await it.work_on("pink", finish=True)
-        await it.live()
-        ready = await it.gate(min_online=3, canary=True)
+    async with shards(pink=0) as app:
+        await app.work_on("purple", 2)
+        await app.tell("pink", "inactive", "v42")
+        assert not (await app.gate(canary=True)).passed, "there is nobody yet"
+        app.sandbox.control.register("acme", pool="pink", count=3)
+        await app.live()
+        assert not (await app.gate(min_online=3, canary=True)).passed, "no canary yet"
+        await app.work_on("pink", finish=True)
+        await app.live()
+        ready = await app.gate(min_online=3, canary=True)
         assert ready.passed
         assert steps(ready) == ["make pink active in place of purple"]
 
-        await it.tell("pink", "active", "v42")
-        await it.tell("purple", "inactive")
-        await it.live()
-        await it.work_on("pink", 2)
-        after = await it.gate()
+        await app.tell("pink", "active", "v42")
+        await app.tell("purple", "inactive")
+        await app.live()
+        await app.work_on("pink", 2)
+        after = await app.gate()
     assert (after.passed, after.role) == (True, Role.ACTIVE)
     assert steps(after) == ["drain purple, then stop it"]
     assert "would hurt 2 running jobs" in after.next[0].why
@@ -129,13 +129,13 @@ async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
 
 
 async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
-    async with shards() as it:
-        await it.work_on("purple", 3)
-        it.sandbox.control.take_offline("acme", ids=it.runners("pink"), alive=False)
+    async with shards() as app:
+        await app.work_on("purple", 3)
+        app.sandbox.control.take_offline("acme", ids=app.runners("pink"), alive=False)
         for _ in range(6):
-            await it.live()
-        await it.work_on("purple", 0)
-        answer = await it.gate()
+            await app.live()
+        await app.work_on("purple", 0)
+        answer = await app.gate()
     assert not answer.passed
     assert check(answer, "users").said == "the active shard purple has taken 3 jobs in the last 10 minutes; no outage"
     assert [step.partition(":")[0] for step in steps(answer)] == [
@@ -148,12 +148,12 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
 
 
 async def test_both_are_down_and_that_is_an_outage(shards):
-    async with shards() as it:
-        it.sandbox.control.take_offline("acme", ids=it.runners("pink") + it.runners("purple"), alive=False)
+    async with shards() as app:
+        app.sandbox.control.take_offline("acme", ids=app.runners("pink") + app.runners("purple"), alive=False)
         for _ in range(7):
-            await it.live()
-        answer = await it.gate()
-        active = await it.gate(shard="purple")
+            await app.live()
+        answer = await app.gate()
+        active = await app.gate(shard="purple")
     assert check(answer, "users").said == "the active shard purple has no runner online: an outage"
     assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
     assert steps(active) == ["raise the alarm", "break glass"], "nothing is done to the active one below that"
@@ -161,13 +161,13 @@ async def test_both_are_down_and_that_is_an_outage(shards):
 
 async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path):
     (tmp_path / "active").write_text("pink\n")
-    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as it:
-        await it.work_on("purple", 2)
-        disputed = await it.gate()
+    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as app:
+        await app.work_on("purple", 2)
+        disputed = await app.gate()
         (tmp_path / "active").write_text("purple\n")
-        agreed = await it.gate()
+        agreed = await app.gate()
         (tmp_path / "active").unlink()
-        silent = await it.gate()
+        silent = await app.gate()
     assert (disputed.passed, disputed.role, steps(disputed)) == (False, Role.UNKNOWN, ["stop"])
     assert "the configuration says that pink is active (active_command)" in disputed.next[0].why
     assert "GitHub has given purple 2 jobs lately" in disputed.next[0].why
@@ -177,13 +177,13 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
 
 async def test_the_command_is_asked_anew_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
     (tmp_path / "active").write_text("purple\n")
-    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as it:
-        look = it.look()
+    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as app:
+        look = app.look()
         await look()
         (tmp_path / "active").write_text("pink\n")
         said = []
         for seconds in (14.9, 0.1, -60.0):
-            it.clock.pass_(seconds)
+            app.clock.pass_(seconds)
             said.append(check(await look(), "role").said)
             if seconds == 0.1:
                 (tmp_path / "active").write_text("green\n")
@@ -196,24 +196,24 @@ async def test_the_command_is_asked_anew_after_a_while_and_when_the_clock_goes_b
 
 async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role(shards, tmp_path):
     (tmp_path / "active").write_text("purple\n")
-    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as it:
-        assert await ask_shards_of(it.house, it.installation) == 1
-        kept = await Shards(it.house.redis).answer(it.installation, POOL)
+    async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as app:
+        assert await refresh_active_shards_of(app.context, app.installation) == 1
+        kept = await Shards(app.context.redis).answer(app.installation, POOL)
         (tmp_path / "active").unlink()
-        assert await ask_shards_of(it.house, it.installation) == 0
-        failed = await Shards(it.house.redis).answer(it.installation, POOL)
-        assert await ask_shards_of(it.house, it.installation + 1) == 0, "nobody knows that installation"
+        assert await refresh_active_shards_of(app.context, app.installation) == 0
+        failed = await Shards(app.context.redis).answer(app.installation, POOL)
+        assert await refresh_active_shards_of(app.context, app.installation + 1) == 0, "nobody knows that installation"
     assert (kept.shard, kept.failure) == ("purple", "")
     assert (failed.shard, failed.failure) == ("", "it ended with 1")
 
 
 async def test_a_shard_that_is_online_and_takes_no_jobs_does_not_pass_with_a_canary(shards):
-    async with shards() as it:
-        await it.tell("pink", "inactive", "v42")
-        await it.work_on("purple", 2)
-        await it.live()
-        answer = await it.gate(canary=True)
-        assert (await it.gate()).passed
+    async with shards() as app:
+        await app.tell("pink", "inactive", "v42")
+        await app.work_on("purple", 2)
+        await app.live()
+        answer = await app.gate(canary=True)
+        assert (await app.gate()).passed
     assert not answer.passed
     assert check(answer, "online").passed
     assert check(answer, "canary").said == "no job was taken and completed on pink since the deploy of v42"
@@ -221,12 +221,12 @@ async def test_a_shard_that_is_online_and_takes_no_jobs_does_not_pass_with_a_can
 
 
 async def test_while_github_is_away_nothing_passes_and_nothing_is_changed(shards):
-    async with shards() as it:
-        await it.work_on("purple", 2)
-        assert (await it.gate()).passed
-        it.sandbox.control.fault(match=".*", status=500)
-        await it.live()
-        answer = await it.gate()
+    async with shards() as app:
+        await app.work_on("purple", 2)
+        assert (await app.gate()).passed
+        app.sandbox.control.fault(match=".*", status=500)
+        await app.live()
+        answer = await app.gate()
     assert not answer.passed
     assert check(answer, "github").said.startswith("GitHubUnavailable: ")
     assert steps(answer) == ["wait until GitHub answers, then ask again"]
@@ -236,36 +236,36 @@ async def test_while_github_is_away_nothing_passes_and_nothing_is_changed(shards
 class Waiting:
     """A gate that is waited for: each pause is an interval of the fleet's life."""
 
-    def __init__(self, it, happen=lambda: None):
-        self.it, self.happen, self.began, self.said = it, happen, it.clock(), []
+    def __init__(self, app, happen=lambda: None):
+        self.app, self.happen, self.began, self.said = app, happen, app.clock(), []
 
     def clock(self):
-        return self.it.clock() - self.began
+        return self.app.clock() - self.began
 
     async def pause(self, _seconds):
         self.happen()
-        await self.it.live(30)
+        await self.app.live(30)
 
     def say(self, answer, _waited):
         self.said.append(answer.passed)
 
     async def watch(self, patience, **asked):
-        return await watch(self.it.look(**asked), patience, self.clock, self.pause, self.say)
+        return await watch(self.app.look(**asked), patience, self.clock, self.pause, self.say)
 
 
 async def test_a_shard_that_flaps_does_not_settle_and_one_that_holds_does(shards):
-    async with shards(pink=1) as it:
-        (pink,) = it.runners("pink")
+    async with shards(pink=1) as app:
+        (pink,) = app.runners("pink")
         up = [True]
 
         def flap():
             up[0] = not up[0]
-            (it.sandbox.control.bring_online if up[0] else it.sandbox.control.take_offline)("acme", ids=[pink])
+            (app.sandbox.control.bring_online if up[0] else app.sandbox.control.take_offline)("acme", ids=[pink])
 
-        flapping = await Waiting(it, flap).watch(Patience(300, 300, 60))
+        flapping = await Waiting(app, flap).watch(Patience(300, 300, 60))
         if not up[0]:
             flap()
-        held = Waiting(it)
+        held = Waiting(app)
         settled = await held.watch(Patience(300, 300, 60))
     assert not flapping.passed
     assert not check(flapping, "settled").passed
@@ -275,13 +275,13 @@ async def test_a_shard_that_flaps_does_not_settle_and_one_that_holds_does(shards
 
 
 async def test_a_shard_that_starts_is_waited_for(shards):
-    async with shards(pink=0) as it:
+    async with shards(pink=0) as app:
         registered = []
 
         def provision():
-            registered.append(registered or it.sandbox.control.register("acme", pool="pink", count=2))
+            registered.append(registered or app.sandbox.control.register("acme", pool="pink", count=2))
 
-        waiting = Waiting(it, provision)
+        waiting = Waiting(app, provision)
         answer = await waiting.watch(Patience(300, 300), min_online=2, expect_new=True)
     assert answer.passed
     assert waiting.said[0] is False

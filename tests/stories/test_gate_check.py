@@ -13,30 +13,30 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from ghapp.github.checks import Checks
-from ghapp.health.rollout.rounds import FORGET_SECONDS, GIVE_UP_SECONDS
+from ghapp.health.gate.gate_checks import FORGET_SECONDS, GIVE_UP_SECONDS
 from ghapp.store import keys
-from ghapp.store.counters import Counters
-from ghapp.store.gates import Gates
-from jobs.gate import report_gates_of
-from jobs.gatechecks import Outcome
-from jobs.house import open_house
-from jobs.schedule import is_waited_for
+from ghapp.store.gate_checks import GateChecks
+from ghapp.store.metric_counters import MetricCounters
+from jobs.checks.gate_check import GateCheckOutcome
+from jobs.checks.gate_report import report_gates_of
+from jobs.context import open_context
+from jobs.scheduler import is_waited_for
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture
 
 HERE = 'deploy_repository = "acme/infra"\n'
 PLACE = "linux-4vcpu/pink"
 
 
-def repository(it, name="infra"):
-    return it.sandbox.world.orgs["acme"].repositories[name]
+def repository(app, name="infra"):
+    return app.sandbox.world.orgs["acme"].repositories[name]
 
 
-def check_runs(it, name="infra"):
-    return copy.deepcopy(list(repository(it, name).check_runs.values()))
+def check_runs(app, name="infra"):
+    return copy.deepcopy(list(repository(app, name).check_runs.values()))
 
 
-def only(it):
-    (run,) = check_runs(it)
+def only(app):
+    (run,) = check_runs(app)
     return run
 
 
@@ -44,137 +44,137 @@ def told_of(run):
     return run["status"], run["conclusion"] if run["status"] == "completed" else None, run["output"]["title"]
 
 
-def calls(it):
-    return sum(each["total"] for each in it.account()["calls"].values())
+def calls(app):
+    return sum(each["total"] for each in app.account()["calls"].values())
 
 
-async def look(it):
+async def look(app):
     """What became of pink's round; None when there was none to look at."""
-    return (await report_gates_of(it.house, it.installation)).get(PLACE)
+    return (await report_gates_of(app.context, app.installation)).get(PLACE)
 
 
-async def deploy(it, sha=None):
+async def deploy(app, sha=None):
     """Pink is deployed from infra's head."""
-    sha = sha or it.sandbox.control.head("acme", repository="infra")
-    await it.tell("pink", "inactive", sha)
+    sha = sha or app.sandbox.control.head("acme", repository="infra")
+    await app.tell("pink", "inactive", sha)
     return sha
 
 
-async def an_hour(it, more=0.0):
+async def an_hour(app, more=0.0):
     """It goes by, and a sweep follows. Redis does not know that the token's hour is over, too."""
-    await it.house.redis.delete(keys.credential(it.installation))
-    await it.live(GIVE_UP_SECONDS + more)
+    await app.context.redis.delete(keys.credential(app.installation))
+    await app.live(GIVE_UP_SECONDS + more)
 
 
-async def receive_requests(it, count=1):
+async def receive_requests(app, count=1):
     """Take every delivery, up to so many of people who ask for a check run again."""
-    while sum(each.payload["action"] == "rerequested" for each in it.hook.received[: it.taken]) < count:
-        await it.receive()
+    while sum(each.payload["action"] == "rerequested" for each in app.hook.received[: app.taken]) < count:
+        await app.receive()
 
 
-async def waits(it):
-    installation = await it.house.installations.one(it.installation)
-    return await is_waited_for(it.settings, it.house.redis, installation, it.clock())
+async def waits(app):
+    installation = await app.context.installations.one(app.installation)
+    return await is_waited_for(app.settings, app.context.redis, installation, app.clock())
 
 
 async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  # noqa: F811
-    async with shards(pink=0, rows=f"{HERE}min_online = 2\nsettle_seconds = 60\n") as it:
-        sha = await deploy(it)
-        assert await look(it) is Outcome.CREATED
-        first = only(it)
+    async with shards(pink=0, rows=f"{HERE}min_online = 2\nsettle_seconds = 60\n") as app:
+        sha = await deploy(app)
+        assert await look(app) is GateCheckOutcome.CREATED
+        first = only(app)
         assert (first["name"], first["head_sha"]) == ("Runner gate", sha)
         assert told_of(first)[:2] == ("in_progress", None)
 
-        it.sandbox.control.register("acme", pool="pink", count=2)
-        await it.live()
-        assert await look(it) is Outcome.UPDATED
-        assert told_of(only(it)) == ("in_progress", None, "pink passes, and must go on so")
-        assert await waits(it)
-        await it.live()
-        assert await look(it) is Outcome.UPDATED
-        done = only(it)
+        app.sandbox.control.register("acme", pool="pink", count=2)
+        await app.live()
+        assert await look(app) is GateCheckOutcome.UPDATED
+        assert told_of(only(app)) == ("in_progress", None, "pink passes, and must go on so")
+        assert await waits(app)
+        await app.live()
+        assert await look(app) is GateCheckOutcome.UPDATED
+        done = only(app)
         assert told_of(done) == ("completed", "success", "pink passes")
         assert "make pink active in place of purple" in done["output"]["text"]
         assert "no outage" in done["output"]["summary"]
 
-        before = calls(it)
-        assert not await waits(it)
-        await it.tell("pink", "active")
-        assert await look(it) is None, "told of again, it is the same deploy"
-        assert calls(it) == before
+        before = calls(app)
+        assert not await waits(app)
+        await app.tell("pink", "active")
+        assert await look(app) is None, "told of again, it is the same deploy"
+        assert calls(app) == before
 
 
 async def test_a_shard_that_never_comes_up_fails_after_an_hour_with_what_to_do_next(shards):  # noqa: F811
-    async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as it:
-        await deploy(it)
-        await it.live()
-        await look(it)
-        assert told_of(only(it)) == ("in_progress", None, "pink does not pass yet: online")
-        await an_hour(it)
-        assert await look(it) is Outcome.UPDATED
-        failed = only(it)
+    async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as app:
+        await deploy(app)
+        await app.live()
+        await look(app)
+        assert told_of(only(app)) == ("in_progress", None, "pink does not pass yet: online")
+        await an_hour(app)
+        assert await look(app) is GateCheckOutcome.UPDATED
+        failed = only(app)
         assert told_of(failed) == ("completed", "failure", "pink does not pass: online")
         for words in ("1 runner of pink online, 2 needed", "provision pink again", "break glass", "Warning: "):
             assert words in failed["output"]["text"]
-        assert not await waits(it)
+        assert not await waits(app)
 
 
 async def test_where_github_shows_nothing_since_the_deploy_it_is_timed_out_and_never_neutral(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await deploy(it)
-        await look(it)
-        assert told_of(only(it)) == ("in_progress", None, "pink waits for a list of runners since the deploy")
-        it.sandbox.control.fault(match="/actions/runners", status=500)
-        await an_hour(it)
-        await look(it)
-        assert told_of(only(it)) == ("completed", "timed_out", "pink could not be seen")
+    async with shards(rows=HERE) as app:
+        await deploy(app)
+        await look(app)
+        assert told_of(only(app)) == ("in_progress", None, "pink waits for a list of runners since the deploy")
+        app.sandbox.control.fault(match="/actions/runners", status=500)
+        await an_hour(app)
+        await look(app)
+        assert told_of(only(app)) == ("completed", "timed_out", "pink could not be seen")
 
 
 async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        await deploy(it)
-        await it.live()
-        await look(it)
-        before = calls(it)
+    async with shards(pink=0, rows=HERE) as app:
+        await deploy(app)
+        await app.live()
+        await look(app)
+        before = calls(app)
         for _ in range(5):
-            await it.pass_(10)
-            assert await look(it) is Outcome.NOTHING_TO_DO
-        assert calls(it) == before
+            await app.pass_(10)
+            assert await look(app) is GateCheckOutcome.NOTHING_TO_DO
+        assert calls(app) == before
 
 
 async def test_whoever_deploys_from_a_tag_or_from_nowhere_gets_none(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await it.tell("pink", "inactive", "v42")
-        assert (await look(it), await waits(it), check_runs(it)) == (None, False, [])
-    async with shards() as it:
-        await deploy(it)
-        assert (await look(it), await waits(it), check_runs(it)) == (None, False, [])
+    async with shards(rows=HERE) as app:
+        await app.tell("pink", "inactive", "v42")
+        assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
+    async with shards() as app:
+        await deploy(app)
+        assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
 
 
 async def test_the_same_commit_deployed_twice_has_two_and_told_twice_has_one(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        sha = await deploy(it)
-        await it.live()
-        await look(it)
-        await it.pass_(60)
-        await deploy(it, sha)
-        await it.live()
-        assert await look(it) is Outcome.CREATED
-        assert [told_of(run)[1] for run in check_runs(it)] == ["success", "success"]
-        assert len({run["external_id"] for run in check_runs(it)}) == 2
+    async with shards(rows=HERE) as app:
+        sha = await deploy(app)
+        await app.live()
+        await look(app)
+        await app.pass_(60)
+        await deploy(app, sha)
+        await app.live()
+        assert await look(app) is GateCheckOutcome.CREATED
+        assert [told_of(run)[1] for run in check_runs(app)] == ["success", "success"]
+        assert len({run["external_id"] for run in check_runs(app)}) == 2
 
 
 async def test_many_workers_at_once_post_one(shards, redis_url, tmp_path):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await deploy(it)
+    async with shards(rows=HERE) as app:
+        await deploy(app)
 
         async def work():
-            async with open_house(it.settings, it.clock) as house:
-                return (await report_gates_of(house, it.installation)).get(PLACE)
+            async with open_context(app.settings, app.clock) as context:
+                return (await report_gates_of(context, app.installation)).get(PLACE)
 
         outcomes = await asyncio.gather(*(work() for _ in range(4)))
-        assert sorted(outcomes) == sorted([Outcome.CREATED, *[Outcome.NOTHING_TO_DO] * 3])
-        assert len(check_runs(it)) == 1
+        assert sorted(outcomes) == sorted([GateCheckOutcome.CREATED, *[GateCheckOutcome.NOTHING_TO_DO] * 3])
+        assert len(check_runs(app)) == 1
 
 
 @contextmanager
@@ -198,11 +198,11 @@ def dying(monkeypatch, of, name, number):
     "line",
     [
         (Checks, "is_private", 0),
-        (Gates, "keep", 0),
+        (GateChecks, "keep", 0),
         (Checks, "find", 0),
         (Checks, "create", 0),
-        (Gates, "keep", 1),
-        (Counters, "add", 0),
+        (GateChecks, "keep", 1),
+        (MetricCounters, "add", 0),
     ],
     ids=[
         "before it asks whose eyes are there",
@@ -215,253 +215,256 @@ def dying(monkeypatch, of, name, number):
 )
 @pytest.mark.parametrize("again", [False, True], ids=["then it looks again", "then another deploy takes its place"])
 async def test_a_crash_between_any_two_lines_leaves_one_that_ends(shards, monkeypatch, line, again):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        first = await deploy(it)
+    async with shards(pink=0, rows=HERE) as app:
+        first = await deploy(app)
         with dying(monkeypatch, *line):
-            await look(it)
-        assert len(check_runs(it)) <= 1
-        assert await waits(it)
+            await look(app)
+        assert len(check_runs(app)) <= 1
+        assert await waits(app)
         if again:
-            await deploy(it, repository(it).push(it.sandbox.world.now()))
-        await look(it)
-        ours = [each for each in check_runs(it) if each["head_sha"] == first]
+            await deploy(app, repository(app).push(app.sandbox.world.now()))
+        await look(app)
+        ours = [each for each in check_runs(app) if each["head_sha"] == first]
         if again:
             assert [each["conclusion"] for each in ours] == ["cancelled"] * len(ours)
-            assert len(check_runs(it)) == len(ours) + 1
+            assert len(check_runs(app)) == len(ours) + 1
         assert len(ours) == 1 or (again and not ours)
 
 
 async def test_a_deploy_that_another_one_overtakes_is_said_to_be_followed_no_longer(shards, monkeypatch):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        await deploy(it)
-        await look(it)
-        head = repository(it).push(it.sandbox.world.now())
-        await deploy(it, head)
-        it.sandbox.control.fault(match="/check-runs", status=502, times=1)
-        assert await look(it) is None, "the first is ended before the second begins"
-        assert await waits(it)
-        for line in ((Checks, "update", 0), (Gates, "keep", 0)):
+    async with shards(pink=0, rows=HERE) as app:
+        await deploy(app)
+        await look(app)
+        head = repository(app).push(app.sandbox.world.now())
+        await deploy(app, head)
+        app.sandbox.control.fault(match="/check-runs", status=502, times=1)
+        assert await look(app) is None, "the first is ended before the second begins"
+        assert await waits(app)
+        for line in ((Checks, "update", 0), (GateChecks, "keep", 0)):
             with dying(monkeypatch, *line):
-                await look(it)
-        assert await look(it) is Outcome.CREATED
-        first, second = check_runs(it)
+                await look(app)
+        assert await look(app) is GateCheckOutcome.CREATED
+        first, second = check_runs(app)
         assert told_of(first) == ("completed", "cancelled", "pink is followed no longer here")
         assert (second["head_sha"], second["status"]) == (head, "in_progress")
-        before = calls(it)
-        await look(it)
-        assert calls(it) == before
+        before = calls(app)
+        await look(app)
+        assert calls(app) == before
 
 
 @pytest.mark.parametrize("ref", ["v42", ""], ids=["a tag", "nothing"])
 async def test_a_deploy_from_a_tag_ends_the_round_of_the_commit_before(shards, ref):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        await deploy(it)
-        await look(it)
-        await it.tell("pink", "inactive", ref)
-        assert await waits(it)
-        await look(it)
-        assert only(it)["conclusion"] == "cancelled"
-        assert not await waits(it)
+    async with shards(pink=0, rows=HERE) as app:
+        await deploy(app)
+        await look(app)
+        await app.tell("pink", "inactive", ref)
+        assert await waits(app)
+        await look(app)
+        assert only(app)["conclusion"] == "cancelled"
+        assert not await waits(app)
 
 
 async def test_where_the_overtaken_commit_may_not_be_written_to_the_next_one_does_not_wait(shards):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        await deploy(it)
-        await look(it)
-        await deploy(it, repository(it).push(it.sandbox.world.now()))
-        it.sandbox.control.fault(match="/check-runs/", status=403, times=1)
+    async with shards(pink=0, rows=HERE) as app:
+        await deploy(app)
+        await look(app)
+        await deploy(app, repository(app).push(app.sandbox.world.now()))
+        app.sandbox.control.fault(match="/check-runs/", status=403, times=1)
         with capture_logs() as logs:
-            assert await look(it) is Outcome.CREATED
+            assert await look(app) is GateCheckOutcome.CREATED
         assert [each["event"] for each in logs if each["log_level"] == "warning"] == ["gate not ended"]
 
 
 async def test_hundreds_of_deploys_in_an_hour_cost_a_few_calls_each_and_leave_one_waiting(shards):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        before, many = calls(it), 25
+    async with shards(pink=0, rows=HERE) as app:
+        before, many = calls(app), 25
         for _ in range(many):
-            await deploy(it, repository(it).push(it.sandbox.world.now()))
-            await look(it)
-            await it.pass_(10)
-            await look(it)
-        assert calls(it) - before <= 4 * many, "is it private, is there one, create it, end the last"
-        assert [each["status"] for each in check_runs(it)].count("in_progress") == 1
+            await deploy(app, repository(app).push(app.sandbox.world.now()))
+            await look(app)
+            await app.pass_(10)
+            await look(app)
+        assert calls(app) - before <= 4 * many, "is it private, is there one, create it, end the last"
+        assert [each["status"] for each in check_runs(app)].count("in_progress") == 1
 
 
 @pytest.mark.parametrize(("status", "tried"), [(502, 6), (410, 1), (451, 1), (301, 6)])
 async def test_what_github_will_answer_again_is_not_asked_at_each_look(shards, status, tried):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        await deploy(it)
-        it.sandbox.control.fault(match="/repos/acme/infra", status=status)
-        before = calls(it)
+    async with shards(pink=0, rows=HERE) as app:
+        await deploy(app)
+        app.sandbox.control.fault(match="/repos/acme/infra", status=status)
+        before = calls(app)
         for _ in range(6):
-            await look(it)
-            await it.pass_(10)
-        assert calls(it) - before == tried
+            await look(app)
+            await app.pass_(10)
+        assert calls(app) - before == tried
 
 
 async def test_a_date_by_a_clock_that_had_jumped_keeps_nobody_waiting(shards):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        await deploy(it)
-        it.sandbox.control.fault(match="check-runs", method="POST", status=422)
-        assert await look(it) is Outcome.REFUSED
-        gates = Gates(it.house.redis)
-        begun = (await gates.rounds(it.installation))[PLACE]
-        await gates.keep(it.installation, PLACE, begun._replace(again_at=it.clock() + 86_400))
-        assert await look(it) is Outcome.REFUSED
+    async with shards(pink=0, rows=HERE) as app:
+        await deploy(app)
+        app.sandbox.control.fault(match="check-runs", method="POST", status=422)
+        assert await look(app) is GateCheckOutcome.REFUSED
+        gates = GateChecks(app.context.redis)
+        begun = (await gates.rounds(app.installation))[PLACE]
+        await gates.keep(app.installation, PLACE, begun._replace(again_at=app.clock() + 86_400))
+        assert await look(app) is GateCheckOutcome.REFUSED
 
 
 async def test_a_check_run_that_is_gone_is_created_anew(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await deploy(it)
-        await look(it)
-        repository(it).check_runs.clear()
-        await it.live()
-        assert await look(it) is Outcome.CREATED
-        assert told_of(only(it))[1] == "success"
+    async with shards(rows=HERE) as app:
+        await deploy(app)
+        await look(app)
+        repository(app).check_runs.clear()
+        await app.live()
+        assert await look(app) is GateCheckOutcome.CREATED
+        assert told_of(only(app))[1] == "success"
 
 
 async def test_one_that_is_gone_and_refused_is_missed_though_all_is_as_it_was(shards):  # noqa: F811
-    async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as it:
-        await deploy(it)
-        await it.live()
-        assert await look(it) is Outcome.CREATED
-        repository(it).check_runs.clear()
-        it.sandbox.control.take_offline("acme", ids=it.runners("pink"), alive=False)
-        it.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)
-        await it.live()
-        assert await look(it) is Outcome.REFUSED
-        it.sandbox.control.bring_online("acme", ids=it.runners("pink"))
-        await it.live(300)
-        assert await look(it) is Outcome.CREATED
+    async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as app:
+        await deploy(app)
+        await app.live()
+        assert await look(app) is GateCheckOutcome.CREATED
+        repository(app).check_runs.clear()
+        app.sandbox.control.take_offline("acme", ids=app.runners("pink"), alive=False)
+        app.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)
+        await app.live()
+        assert await look(app) is GateCheckOutcome.REFUSED
+        app.sandbox.control.bring_online("acme", ids=app.runners("pink"))
+        await app.live(300)
+        assert await look(app) is GateCheckOutcome.CREATED
 
 
 async def test_a_commit_that_is_not_there_is_said_once_and_tried_again_each_five_minutes(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await deploy(it)
-        await it.pass_(60)
-        it.sandbox.control.fault(match="check-runs", method="POST", status=422)
+    async with shards(rows=HERE) as app:
+        await deploy(app)
+        await app.pass_(60)
+        app.sandbox.control.fault(match="check-runs", method="POST", status=422)
         with capture_logs() as lines:
-            assert await look(it) is Outcome.REFUSED
-            before = calls(it)
-            await it.pass_(299)
-            assert await look(it) is Outcome.NOTHING_TO_DO
-            assert calls(it) == before
-            await it.pass_(1)
-            assert await look(it) is Outcome.REFUSED
+            assert await look(app) is GateCheckOutcome.REFUSED
+            before = calls(app)
+            await app.pass_(299)
+            assert await look(app) is GateCheckOutcome.NOTHING_TO_DO
+            assert calls(app) == before
+            await app.pass_(1)
+            assert await look(app) is GateCheckOutcome.REFUSED
         assert [line["reason"] for line in lines if line["event"] == "gate not reported"] == ["refused"]
-        assert await waits(it)
-        await an_hour(it, FORGET_SECONDS)
-        await look(it)
-        assert not await waits(it), "it is left"
+        assert await waits(app)
+        await an_hour(app, FORGET_SECONDS)
+        await look(app)
+        assert not await waits(app), "it is left"
 
 
 async def test_without_the_permission_nothing_is_asked_for_until_it_is_granted(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await deploy(it)
+    async with shards(rows=HERE) as app:
+        await deploy(app)
         held = {"organization_self_hosted_runners": "write", "actions": "read", "metadata": "read"}
-        installation = await it.house.installations.one(it.installation)
-        await it.house.installations.put(replace(installation, permissions=held))
-        before = calls(it)
-        assert [await look(it), await look(it)] == [Outcome.PERMISSION_MISSING, Outcome.NOTHING_TO_DO]
-        assert calls(it) == before
-        await it.house.installations.put(installation)
-        await it.live(300)
-        assert await look(it) is Outcome.CREATED
-        assert told_of(only(it))[1] == "success"
+        installation = await app.context.installations.one(app.installation)
+        await app.context.installations.put(replace(installation, permissions=held))
+        before = calls(app)
+        assert [await look(app), await look(app)] == [
+            GateCheckOutcome.PERMISSION_MISSING,
+            GateCheckOutcome.NOTHING_TO_DO,
+        ]
+        assert calls(app) == before
+        await app.context.installations.put(installation)
+        await app.live(300)
+        assert await look(app) is GateCheckOutcome.CREATED
+        assert told_of(only(app))[1] == "success"
 
 
 async def test_while_github_is_away_it_is_tried_at_each_look(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await deploy(it)
-        await it.live()
-        it.sandbox.control.fault(match="/repos/", status=502)
-        assert await look(it) is Outcome.UNAVAILABLE
-        it.sandbox.control.no_faults()
-        assert await look(it) is Outcome.CREATED
-        assert not await waits(it), "it has passed, and that was told"
-        counted = await it.house.counters.all()
+    async with shards(rows=HERE) as app:
+        await deploy(app)
+        await app.live()
+        app.sandbox.control.fault(match="/repos/", status=502)
+        assert await look(app) is GateCheckOutcome.UNAVAILABLE
+        app.sandbox.control.no_faults()
+        assert await look(app) is GateCheckOutcome.CREATED
+        assert not await waits(app), "it has passed, and that was told"
+        counted = await app.context.counters.all()
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 1
     assert counted['ghapp_reports_total{org="acme",outcome="created"}'] == 1
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["a check run", "all of the commit"])
 async def test_asked_for_again_it_gets_another_hour(shards, whole):  # noqa: F811
-    async with shards(pink=0, rows=HERE) as it:
-        sha = await deploy(it)
-        await it.live()
-        await look(it)
-        await an_hour(it)
-        await look(it)
-        assert told_of(only(it))[1] == "failure"
-        it.sandbox.control.register("acme", pool="pink", count=1)
-        await it.live()
-        assert await look(it) is None, "it is over"
+    async with shards(pink=0, rows=HERE) as app:
+        sha = await deploy(app)
+        await app.live()
+        await look(app)
+        await an_hour(app)
+        await look(app)
+        assert told_of(only(app))[1] == "failure"
+        app.sandbox.control.register("acme", pool="pink", count=1)
+        await app.live()
+        assert await look(app) is None, "it is over"
 
         if whole:
             payload = {
                 "action": "rerequested",
-                "installation": {"id": it.installation},
+                "installation": {"id": app.installation},
                 "repository": {"full_name": "acme/infra"},
                 "check_suite": {"head_sha": sha},
             }
-            it.sandbox.control.deliver("acme", event="check_suite", payload=payload)
+            app.sandbox.control.deliver("acme", event="check_suite", payload=payload)
         else:
-            (check_run,) = repository(it).check_runs
-            it.sandbox.control.click("acme", check_run_id=check_run)
-        await receive_requests(it)
-        desk = Queue("report", connection=it.house.desk, serializer=JSONSerializer)
-        assert f"gate-{it.installation}" in desk.job_ids
-        await it.live()
-        assert await look(it) is Outcome.UPDATED
-        assert told_of(only(it)) == ("completed", "success", "pink passes")
-        assert (await it.house.counters.all())['ghapp_check_requests_total{done="began-again"}'] == 1
+            (check_run,) = repository(app).check_runs
+            app.sandbox.control.click("acme", check_run_id=check_run)
+        await receive_requests(app)
+        queue_redis = Queue("report", connection=app.context.queue_redis, serializer=JSONSerializer)
+        assert f"gate-{app.installation}" in queue_redis.job_ids
+        await app.live()
+        assert await look(app) is GateCheckOutcome.UPDATED
+        assert told_of(only(app)) == ("completed", "success", "pink passes")
+        assert (await app.context.counters.all())['ghapp_check_requests_total{done="began-again"}'] == 1
 
 
 async def test_another_check_run_asked_for_again_begins_nothing(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        await deploy(it)
-        await it.live()
-        await look(it)
-        (ours,) = check_runs(it)
-        repository(it).check_runs[1] = {**ours, "external_id": "theirs"}
-        repository(it, "api").check_runs[2] = ours
+    async with shards(rows=HERE) as app:
+        await deploy(app)
+        await app.live()
+        await look(app)
+        (ours,) = check_runs(app)
+        repository(app).check_runs[1] = {**ours, "external_id": "theirs"}
+        repository(app, "api").check_runs[2] = ours
         for check_run in (1, 2):
-            it.sandbox.control.click("acme", check_run_id=check_run)
-        await receive_requests(it, 2)
-        assert not await waits(it)
-        counted = await it.house.counters.all()
+            app.sandbox.control.click("acme", check_run_id=check_run)
+        await receive_requests(app, 2)
+        assert not await waits(app)
+        counted = await app.context.counters.all()
         assert counted['ghapp_check_requests_total{done="ignored"}'] >= 2
         assert not any("began-again" in name for name in counted)
 
 
 async def test_the_same_commit_asked_for_again_in_another_repository_begins_nothing(shards):  # noqa: F811
-    async with shards(rows=HERE) as it:
-        sha = await deploy(it)
-        await it.live()
-        await look(it)
+    async with shards(rows=HERE) as app:
+        sha = await deploy(app)
+        await app.live()
+        await look(app)
         payload = {
             "action": "rerequested",
-            "installation": {"id": it.installation},
+            "installation": {"id": app.installation},
             "repository": {"full_name": "acme/fork"},
             "check_suite": {"head_sha": sha},
         }
-        it.sandbox.control.deliver("acme", event="check_suite", payload=payload)
-        await receive_requests(it)
-        assert not await waits(it)
+        app.sandbox.control.deliver("acme", event="check_suite", payload=payload)
+        await receive_requests(app)
+        assert not await waits(app)
 
 
 @pytest.mark.parametrize("private", [True, False], ids=["private", "public"])
 async def test_names_of_repositories_are_told_to_invited_people_alone(shards, private, monkeypatch):  # noqa: F811
-    async with shards(rows=HERE) as it:
+    async with shards(rows=HERE) as app:
 
         async def is_private(_checks):
             return private
 
         monkeypatch.setattr("ghapp.github.checks.Checks.is_private", is_private)
-        await it.work_on("purple", 2)
-        await deploy(it)
-        await it.live()
-        await look(it)
-        text = only(it)["output"]["text"]
+        await app.work_on("purple", 2)
+        await deploy(app)
+        await app.live()
+        await look(app)
+        text = only(app)["output"]["text"]
     assert "purple, which is active, runs 2 jobs" in text
     assert ("acme/api" in text) is private

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from ghapp.health.leaks.leak import TERMINAL_SECONDS
+from ghapp.health.leaks.guards import TERMINAL_SECONDS
 from tests.stories.conftest import POOL
-from tests.stories.leaking import leaking
+from tests.stories.leak_story import leaking
 
 PODS = 500
 LEAKING_MINUTES = 12
@@ -79,9 +79,9 @@ class Fleet:
         self.claimed_until = {}
 
     async def live_a_minute(self, jobs):
-        it = self.at.it
-        it.sandbox.control.queue("acme", labels=[POOL], repository="api", count=jobs)
-        await it.pass_(60)
+        app = self.at.app
+        app.sandbox.control.queue("acme", labels=[POOL], repository="api", count=jobs)
+        await app.pass_(60)
         await self.at.receive_all()
         await self.care()
 
@@ -109,9 +109,9 @@ class Fleet:
 
     async def claim(self, name):
         """Renewed a minute before it would run out."""
-        if self.claimed_until.get(name, 0.0) <= self.at.it.clock() + 60:
+        if self.claimed_until.get(name, 0.0) <= self.at.app.clock() + 60:
             await self.at.claim(name, seconds=CLAIM_SECONDS)
-            self.claimed_until[name] = self.at.it.clock() + CLAIM_SECONDS
+            self.claimed_until[name] = self.at.app.clock() + CLAIM_SECONDS
 
     async def give_back(self, name):
         if self.claimed_until.pop(name, None):
@@ -119,7 +119,7 @@ class Fleet:
 
     async def leak(self, count, *, is_hanging):
         """Forget so many, in all ways: no controller speaks for them any more."""
-        runners, control = self.at.runners, self.at.it.sandbox.control
+        runners, control = self.at.runners, self.at.app.sandbox.control
         unregistered = [f"{POOL}-never-{len(self.forgotten.get('never registered', ())) + each}" for each in range(3)]
         for name in unregistered:
             self.at.make_pod(name, age_seconds=900)
@@ -147,13 +147,13 @@ class Fleet:
         self.forgotten.setdefault(way, set()).update(names)
         for name in names:
             if way not in KEPT:
-                self.leaks_from[name] = self.at.it.clock() + shielded_seconds
+                self.leaks_from[name] = self.at.app.clock() + shielded_seconds
             self.cared_for.discard(name)
             await self.give_back(name)
 
     def look(self):
         """Whoever was deleted since the last look must have been a leak by then."""
-        now = self.at.it.clock()
+        now = self.at.app.clock()
         for name in set(self.at.deletions()) - self.reaped_at.keys():
             assert now >= self.leaks_from.get(name, now + 1), f"{name} was at work, or waited for it"
             self.reaped_at[name] = now

@@ -8,10 +8,10 @@ from http.server import ThreadingHTTPServer
 
 import pytest
 
-from jobs.house import open_house
-from jobs.installations import discover_installations
+from jobs.context import open_context
+from jobs.deliveries.installations import discover_installations
 from tests.stories.conftest import POOL
-from tests.stories.leaking import LABEL, NAMESPACE, leaking
+from tests.stories.leak_story import LABEL, NAMESPACE, leaking
 
 GRACE_MINUTES = 5
 
@@ -44,13 +44,13 @@ async def four_leaks(at, alive=0):
 async def test_two_workers_at_once_do_nothing_twice(leaky):
     async with leaky(runners=40) as at:
         leaks = await four_leaks(at)
-        async with open_house(at.it.settings, at.it.clock) as opened:
-            other = replace(opened, cluster=at.it.house.cluster)
+        async with open_context(at.app.settings, at.app.clock) as opened:
+            other = replace(opened, cluster=at.app.context.cluster)
             for _ in range(GRACE_MINUTES + 3):
                 await at.tick()
                 both = await asyncio.gather(at.reap(), at.reap(other), return_exceptions=True)
                 assert not [each for each in both if isinstance(each, BaseException)]
-                await at.it.pass_(60)
+                await at.app.pass_(60)
         assert sorted(at.deletions()) == sorted(leaks)
         assert sorted(at.deletions("serviceaccounts")) == sorted(leaks)
         assert sorted(await at.told()) == sorted(leaks)
@@ -64,8 +64,8 @@ async def test_when_redis_is_emptied_between_ticks_the_grace_passes_anew(leaky, 
         leaks = await four_leaks(at)
         await at.tick()
         await at.minutes(after - 1)
-        await at.it.house.redis.flushdb()
-        await discover_installations(at.it.house)
+        await at.app.context.redis.flushdb()
+        await discover_installations(at.app.context)
         await at.claim("busy", seconds=36_000)
         at.end_containers(*leaks)
         await at.minutes(GRACE_MINUTES)
@@ -78,8 +78,8 @@ async def test_when_redis_is_emptied_the_names_of_runners_that_are_gone_are_forg
     async with leaky() as at:
         leaks = await four_leaks(at)
         await at.tick()
-        await at.it.house.redis.flushdb()
-        await discover_installations(at.it.house)
+        await at.app.context.redis.flushdb()
+        await discover_installations(at.app.context)
         await at.claim("busy", seconds=36_000)
         ticks = await at.minutes(20)
         assert at.deletions() == []
@@ -89,10 +89,10 @@ async def test_when_redis_is_emptied_the_names_of_runners_that_are_gone_are_forg
 async def test_while_github_is_away_its_shields_hold(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)
-        at.it.sandbox.control.fault(match="/orgs/", status=503)
+        at.app.sandbox.control.fault(match="/orgs/", status=503)
         await at.minutes(GRACE_MINUTES + 25)
         assert at.deletions() == []
-        at.it.sandbox.control.no_faults()
+        at.app.sandbox.control.no_faults()
         await at.minutes(1)
         assert set(at.deletions()) == leaks, "and no time was lost"
 
@@ -102,11 +102,11 @@ async def test_while_only_the_questions_about_single_runners_fail_nothing_is_rea
         await four_leaks(at)
         await at.tick()
         await at.minutes(GRACE_MINUTES - 1)
-        await at.it.pass_(60)
-        at.it.sandbox.control.fault(match="/actions/runners$", status=502)
+        await at.app.pass_(60)
+        at.app.sandbox.control.fault(match="/actions/runners$", status=502)
         await at.reap()
         assert at.deletions() == []
-        at.it.sandbox.control.no_faults()
+        at.app.sandbox.control.no_faults()
         await at.reap()
         assert len(at.deletions()) == 4
 
@@ -115,11 +115,11 @@ async def test_a_runner_that_github_shows_busy_is_kept_and_goes_when_its_contain
     async with leaky() as at:
         leaks = await four_leaks(at, alive=1)
         (kept,) = set(at.runners) - leaks
-        at.it.sandbox.control.busy("acme", ids=[at.runners[kept].id])
+        at.app.sandbox.control.busy("acme", ids=[at.runners[kept].id])
         ticks = await at.minutes(GRACE_MINUTES + 20)
         assert set(at.deletions()) == leaks
         assert ticks[-1].kept == {"Claimed": 1, "SessionOpen": 1}
-        at.it.sandbox.control.busy("acme", ids=[at.runners[kept].id], busy=False)
+        at.app.sandbox.control.busy("acme", ids=[at.runners[kept].id], busy=False)
         at.go_offline(kept)
         ticks = await at.minutes(GRACE_MINUTES + 20)
         assert set(at.deletions()) == leaks
@@ -134,31 +134,31 @@ async def test_a_runner_that_took_a_job_after_the_last_sweep_is_kept(leaky):
         leaks = await four_leaks(at)
         await at.tick()
         await at.minutes(GRACE_MINUTES - 1)
-        await at.it.pass_(60)
+        await at.app.pass_(60)
         kept = min(leaks)
         at.come_back(kept)
-        at.it.sandbox.control.busy("acme", ids=[at.runners[kept].id])
+        at.app.sandbox.control.busy("acme", ids=[at.runners[kept].id])
         await at.reap()  # and no delivery told of it
         assert set(at.deletions()) == leaks - {kept}
 
 
 async def test_a_job_whose_end_was_never_told_is_asked_about(leaky):
     async with leaky() as at:
-        at.it.listen()
+        at.app.listen()
         await at.tick()
-        (job_id,) = at.it.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        (job_id,) = at.app.sandbox.control.queue("acme", labels=[POOL], repository="api")
         await at.receive_all()
-        job = at.it.sandbox.world.orgs["acme"].fleet.jobs[job_id]
+        job = at.app.sandbox.world.orgs["acme"].fleet.jobs[job_id]
         at.make_pod(job.runner_name)
         at.make_pod("busy")
         await at.claim("busy", seconds=36_000)
         await at.minutes(1)
-        at.it.sandbox.control.finish("acme", job_id=job_id)  # and nobody hears of it
+        at.app.sandbox.control.finish("acme", job_id=job_id)  # and nobody hears of it
         await at.minutes(3 + GRACE_MINUTES)
         assert at.deletions() == []
         await at.minutes(2)
         assert at.deletions() == [job.runner_name]
-        assert await at.it.house.demand.all(at.it.installation) == []
+        assert await at.app.context.demand.all(at.app.installation) == []
 
 
 TROUBLES = {
@@ -230,9 +230,9 @@ async def test_a_claim_that_comes_back_just_before_the_deletion_spares_the_pod(l
 
 
 LAST_WORDS = {
-    "online": lambda at, name: at.it.sandbox.control.restore("acme", ids=[at.runners[name].id]),
+    "online": lambda at, name: at.app.sandbox.control.restore("acme", ids=[at.runners[name].id]),
     "offline": lambda at, name: at.come_back(name),
-    "no word": lambda at, _: at.it.sandbox.control.fault(match="/actions/runners$", status=503),
+    "no word": lambda at, _: at.app.sandbox.control.fault(match="/actions/runners$", status=503),
 }
 
 
@@ -256,8 +256,8 @@ async def test_github_is_asked_afresh_just_before_the_deletion(leaky, comes):
         assert set(at.deletions()) == leaks - {last}
         assert (await at.counted("spared"), tick.reaped, tick.trouble) == (1, len(leaks) - 1, "")
         at.cluster.pod = read
-        at.it.sandbox.control.no_faults()
-        if at.runners[last].id in at.it.sandbox.world.orgs["acme"].fleet.roster.registered:
+        at.app.sandbox.control.no_faults()
+        if at.runners[last].id in at.app.sandbox.world.orgs["acme"].fleet.roster.registered:
             await at.hang(last)
         await at.minutes(GRACE_MINUTES + 1)
         assert set(at.deletions()) == leaks
@@ -283,11 +283,11 @@ async def test_a_pod_whose_runner_turns_out_to_be_another_just_before_the_deleti
 
 async def test_a_process_that_hangs_online_after_its_job_goes_15_minutes_later_and_github_is_not_asked(leaky):
     async with leaky() as at:
-        at.it.listen()
+        at.app.listen()
         await at.tick()
-        (job_id,) = at.it.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        (job_id,) = at.app.sandbox.control.queue("acme", labels=[POOL], repository="api")
         await at.receive_all()
-        name = at.it.sandbox.world.orgs["acme"].fleet.jobs[job_id].runner_name
+        name = at.app.sandbox.world.orgs["acme"].fleet.jobs[job_id].runner_name
         at.make_pod(name)
         at.make_pod("busy")
         await at.claim("busy", seconds=36_000)
@@ -296,18 +296,18 @@ async def test_a_process_that_hangs_online_after_its_job_goes_15_minutes_later_a
         await at.receive_all()
         await at.minutes(14)
         assert (at.runners[name].online, at.deletions()) == (True, [])
-        await at.it.pass_(60)
-        before = at.it.account()["calls"]
+        await at.app.pass_(60)
+        before = at.app.account()["calls"]
         await at.reap()
         assert at.deletions() == [name]
-        assert at.it.account()["calls"] == before
+        assert at.app.account()["calls"] == before
 
 
 async def test_a_container_that_ended_is_no_runners_though_github_shows_it_online(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)
         at.come_back(*leaks)
-        at.it.sandbox.control.bring_online("acme")
+        at.app.sandbox.control.bring_online("acme")
         ended = min(leaks)
         at.end_container(ended)
         await at.tick()

@@ -5,36 +5,36 @@ from __future__ import annotations
 import msgspec
 
 from ghapp.github.deliveries import encode, parse
-from jobs.inbox import drain_inbox
-from jobs.sweep import sweep_installation
+from jobs.deliveries.inbox import drain_inbox
+from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 
 RUNNERS = 10
 TURNS = 12
 
 
-async def a_day_passes(it, day):
+async def a_day_passes(app, day):
     for turn in range(TURNS):
-        await it.pass_(86_400 / TURNS)
-        await the_fleet_turns_over(it, day * TURNS + turn)
-        await sweep_installation(it.house, it.installation)
+        await app.pass_(86_400 / TURNS)
+        await the_fleet_turns_over(app, day * TURNS + turn)
+        await sweep_installation(app.context, app.installation)
 
 
-async def the_fleet_turns_over(it, number):
+async def the_fleet_turns_over(app, number):
     """Every runner takes its one job, ends, and another comes; GitHub tells of it."""
-    registered = list(it.sandbox.world.orgs["acme"].fleet.roster.registered.values())
-    it.sandbox.control.lose("acme", ids=[each.id for each in registered])
-    it.sandbox.control.register("acme", pool=POOL, count=RUNNERS)
+    registered = list(app.sandbox.world.orgs["acme"].fleet.roster.registered.values())
+    app.sandbox.control.lose("acme", ids=[each.id for each in registered])
+    app.sandbox.control.register("acme", pool=POOL, count=RUNNERS)
     for each in registered:
         for status in ("in_progress", "completed"):
-            await deliver(it, f"{number}-{each.id}-{status}", status, each)
-    await drain_inbox(it.house)
+            await deliver(app, f"{number}-{each.id}-{status}", status, each)
+    await drain_inbox(app.context)
 
 
-async def deliver(it, guid, status, runner):
+async def deliver(app, guid, status, runner):
     body = {
         "action": status,
-        "installation": {"id": it.installation},
+        "installation": {"id": app.installation},
         "repository": {"full_name": "acme/api"},
         "workflow_job": {
             "id": runner.id,
@@ -45,7 +45,7 @@ async def deliver(it, guid, status, runner):
         },
     }
     facts = encode(parse("workflow_job", msgspec.json.encode(body), "application/json"))
-    await it.house.inbox.keep(guid, "workflow_job", facts)
+    await app.context.inbox.keep(guid, "workflow_job", facts)
 
 
 async def sizes(redis):
@@ -69,15 +69,15 @@ async def sizes(redis):
 
 
 async def test_after_two_days_nothing_grows_any_more(story):
-    async with story(runners=RUNNERS) as it:
-        await sweep_installation(it.house, it.installation)
+    async with story(runners=RUNNERS) as app:
+        await sweep_installation(app.context, app.installation)
         for day in range(3):
-            await a_day_passes(it, day)
-        settled = await sizes(it.house.redis)
+            await a_day_passes(app, day)
+        settled = await sizes(app.context.redis)
         for day in range(3, 7):
-            await a_day_passes(it, day)
-        week = await sizes(it.house.redis)
+            await a_day_passes(app, day)
+        week = await sizes(app.context.redis)
         assert settled.keys() == week.keys(), "no key for each day"
         grown = {key: (settled[key], size) for key, size in week.items() if size > 1.1 * settled[key] + 64}
         assert grown == {}
-        assert it.account()["wrongful_removals"] == []
+        assert app.account()["wrongful_removals"] == []

@@ -7,10 +7,10 @@ from importlib import import_module
 import pytest
 
 from ghapp.cluster import lease, transport
-from ghapp.store import claims
+from ghapp.store import locks
 from ghapp.store.connect import connect_sync
 from jobs import worker
-from tests.stories import hurried
+from tests.stories import fast_timings
 
 TAKEN_OVER_SECONDS = 20
 ENDED_SECONDS = 10
@@ -23,12 +23,12 @@ BEGUN_SECONDS = 2
 @pytest.fixture(params=["as always", "in a hurry"])
 def patience(request, monkeypatch):
     if request.param == "in a hurry":
-        for waits in hurried.WAITS.values():
+        for waits in fast_timings.WAITS.values():
             for module, changed in waits.items():
                 for name, seconds in changed.items():
                     monkeypatch.setattr(import_module(module), name, seconds)
-        assert claims.LEASE_SECONDS == hurried.CLAIM_SECONDS
-        assert transport.CALL_SECONDS == hurried.CALL_SECONDS
+        assert locks.LEASE_SECONDS == fast_timings.CLAIM_SECONDS
+        assert transport.CALL_SECONDS == fast_timings.CALL_SECONDS
     return request.param
 
 
@@ -51,8 +51,8 @@ def test_a_job_that_lives_is_not_taken_for_dead():
 
 @pytest.mark.usefixtures("patience")
 def test_whoever_takes_over_finds_the_claim_of_the_dead_run_out_or_outlasts_it():
-    assert claims.LEASE_SECONDS < worker.HEARTBEAT_SECONDS
-    assert claims.LEASE_SECONDS < claims.OUTLIVING_SECONDS
+    assert locks.LEASE_SECONDS < worker.HEARTBEAT_SECONDS
+    assert locks.LEASE_SECONDS < locks.OUTLIVING_SECONDS
 
 
 @pytest.mark.usefixtures("patience")
@@ -75,17 +75,17 @@ def test_a_watch_that_is_asked_to_end_gives_the_lease_back_or_gives_up_before_it
 def test_stories_wait_for_less_and_never_for_more():
     real = {
         (module, name): getattr(import_module(module), name)
-        for waits in hurried.WAITS.values()
+        for waits in fast_timings.WAITS.values()
         for module, changed in waits.items()
         for name in changed
     }
-    short = {(m, name): each for w in hurried.WAITS.values() for m, c in w.items() for name, each in c.items()}
+    short = {(m, name): each for w in fast_timings.WAITS.values() for m, c in w.items() for name, each in c.items()}
     assert {where: each for where, each in short.items() if not 0 < each < real[where]} == {}
 
 
-@pytest.mark.parametrize("role", hurried.DEFAULTS)
+@pytest.mark.parametrize("role", fast_timings.DEFAULTS)
 def test_a_class_takes_one_wait_when_it_is_not_told_and_that_is_what_is_shortened(role):
-    module, name, seconds = hurried.DEFAULTS[role]
+    module, name, seconds = fast_timings.DEFAULTS[role]
     taken = getattr(import_module(module), name).__init__.__defaults__
-    assert taken in ((claims.LEASE_SECONDS,), (transport.CALL_SECONDS,))
+    assert taken in ((locks.LEASE_SECONDS,), (transport.CALL_SECONDS,))
     assert seconds < taken[0]

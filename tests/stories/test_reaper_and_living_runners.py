@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.github.tenant import Tenant
-from ghapp.health.fuse import Fuse, Position
+from ghapp.github.installation_client import InstallationClient
+from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks
-from jobs.sweep import sweep_installation
+from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
-from tests.stories.leaking import NAMESPACE, NO_FUSE, leaking
+from tests.stories.leak_story import NAMESPACE, NO_FUSE, leaking
 
 GRACE_MINUTES = 5
 WINDOW_MINUTES = 10
@@ -30,13 +30,13 @@ def leaky(story, tmp_path):
 @pytest.fixture
 def asked(monkeypatch):
     """The names that GitHub was asked for, one by one."""
-    names, look_up = [], Tenant.runners_named
+    names, look_up = [], InstallationClient.runners_named
 
     async def looked_up(self, name):
         names.append(name)
         return await look_up(self, name)
 
-    monkeypatch.setattr(Tenant, "runners_named", looked_up)
+    monkeypatch.setattr(InstallationClient, "runners_named", looked_up)
     return names
 
 
@@ -56,7 +56,7 @@ async def test_32_idle_runners_that_a_partition_takes_offline_for_three_minutes_
         ticks = await at.minutes(3)
         assert ticks[-1].kept == {"Registered": 32}
         assert asked == [], "what GitHub's list shows needs no question"
-        at.it.sandbox.control.bring_online("acme", ids=[each.id for each in at.runners.values()])
+        at.app.sandbox.control.bring_online("acme", ids=[each.id for each in at.runners.values()])
         ticks = await at.minutes(2)
         assert ticks[-1].kept == {"SessionOpen": 32}
         assert at.deletions() == at.deletions("serviceaccounts") == []
@@ -84,7 +84,7 @@ async def test_where_its_pool_replaces_offline_runners_a_pod_goes_when_that_time
         assert at.deletions() == []
         await at.minutes(1)
         assert at.deletions() == [first]
-        (data,) = await at.it.told("pod.orphaned")
+        (data,) = await at.app.told("pod.orphaned")
         assert data["evidence"][-1]["said"].startswith("GitHub shows its runner offline, for longer than")
         assert other in at.pods()
 
@@ -96,19 +96,19 @@ async def test_runners_that_update_themselves_and_are_offline_for_90_seconds_los
         at.go_offline()
         for name in at.runners if restart else ():
             at.api.control.container_ends(NAMESPACE, name, exit_code=3, restart=True)
-        await at.it.pass_(30)
+        await at.app.pass_(30)
         await at.tick()
         for name in at.runners if restart else ():
             at.api.control.container_starts(NAMESPACE, name)
         await at.minutes(1)
-        at.it.sandbox.control.bring_online("acme", ids=[each.id for each in at.runners.values()])
+        at.app.sandbox.control.bring_online("acme", ids=[each.id for each in at.runners.values()])
         await at.minutes(GRACE_MINUTES + 2)
         assert at.deletions() == []
 
 
 async def test_a_pod_whose_runner_is_registered_under_another_name_is_kept_and_named_to_people(leaky):
     async with leaky(runners=4) as at:
-        at.it.sandbox.control.busy("acme", ids=[each.id for each in at.runners.values()])
+        at.app.sandbox.control.busy("acme", ids=[each.id for each in at.runners.values()])
         pods = [f"build-{number}" for number in range(4)]
         for name in pods:
             at.make_pod(name, age_seconds=3600)
@@ -124,7 +124,7 @@ async def test_a_runner_that_takes_another_name_when_its_container_is_started_ag
         (name,) = at.runners
         at.api.control.container_ends(NAMESPACE, name, exit_code=0, restart=True)
         await at.hang(name)  # the old registration is gone, its job is over; the new one is called otherwise
-        at.it.clock.pass_(5)
+        at.app.clock.pass_(5)
         at.api.control.container_starts(NAMESPACE, name)
         ticks = await at.minutes(40)
         assert (at.deletions(), ticks[-1].kept) == ([], {"Unnamed": 1})
@@ -135,7 +135,7 @@ async def test_a_pod_that_is_not_started_for_ten_minutes_is_kept_and_named_with_
     async with leaky(runners=2) as at:
         for name in at.runners:
             at.make_pod(name, running=False, node=node, age_seconds=0)
-        created_at = at.it.clock()
+        created_at = at.app.clock()
         at.go_offline()
         ticks = await at.minutes(WINDOW_MINUTES)
         assert at.deletions() == []
@@ -147,9 +147,9 @@ async def test_a_registration_that_is_gone_while_its_job_may_run_takes_no_pod(le
     async with leaky(runners=12) as at:
         await unclaimed_fleet(at)
         first = min(at.runners)
-        at.it.sandbox.control.busy("acme", ids=[at.runners[first].id])
+        at.app.sandbox.control.busy("acme", ids=[at.runners[first].id])
         await at.minutes(1)
-        at.it.sandbox.control.lose("acme", ids=[at.runners[first].id])
+        at.app.sandbox.control.lose("acme", ids=[at.runners[first].id])
         ticks = await at.minutes(30)
         assert at.deletions() == []
         assert ticks[-1].kept == {"SessionOpen": 11, "BusyWhenLastSeen": 1}
@@ -168,7 +168,7 @@ WRONG_ANSWERS = {
 async def test_while_github_gives_no_true_answer_no_living_runner_loses_its_pod(leaky, wrong, runners):
     async with leaky(runners=runners) as at:
         await unclaimed_fleet(at)
-        wrong(at.it.sandbox.control)
+        wrong(at.app.sandbox.control)
         await at.minutes(30)
         assert at.deletions() == []
 
@@ -176,8 +176,8 @@ async def test_while_github_gives_no_true_answer_no_living_runner_loses_its_pod(
 async def test_an_empty_list_that_is_believed_at_last_takes_no_pod_though_every_look_up_agrees(leaky):
     async with leaky(runners=2) as at:
         await unclaimed_fleet(at)
-        everybody = list(at.it.sandbox.world.orgs["acme"].fleet.roster.registered)
-        at.it.sandbox.control.unlist("acme", ids=everybody, everywhere=True)
+        everybody = list(at.app.sandbox.world.orgs["acme"].fleet.roster.registered)
+        at.app.sandbox.control.unlist("acme", ids=everybody, everywhere=True)
         ticks = await at.minutes(30)
         assert (at.deletions(), ticks[-1].kept) == ([], {"ListEmpty": 2})
 
@@ -230,7 +230,7 @@ class TestAMassLeak:
                 await self.leak(at, runners)
                 await at.minutes(GRACE_MINUTES + 4)
                 assert len(at.deletions()) == reaped
-                await at.it.house.redis.flushdb()
+                await at.app.context.redis.flushdb()
 
     @pytest.mark.parametrize("position", [Position.PROVING, Position.STOPPED])
     @pytest.mark.parametrize(
@@ -241,12 +241,12 @@ class TestAMassLeak:
     async def test_while_a_fuse_is_not_closed_nothing_of_its_pool_goes(self, leaky, pool, reaped, position):
         async with leaky(runners=12) as at:
             leaks = await self.leak(at, 2)
-            fuse = Fuse(position, at.it.clock(), 3, 3)
+            fuse = Fuse(position, at.app.clock(), 3, 3)
             for _ in range(GRACE_MINUTES + 2):
-                await at.it.pass_(60)
-                await sweep_installation(at.it.house, at.it.installation)
-                now = (await at.it.house.fuses.all(at.it.installation)).get(pool)
-                await at.it.house.fuses.save(at.it.installation, pool, now, fuse)
+                await at.app.pass_(60)
+                await sweep_installation(at.app.context, at.app.installation)
+                now = (await at.app.context.fuses.all(at.app.installation)).get(pool)
+                await at.app.context.fuses.save(at.app.installation, pool, now, fuse)
                 tick = await at.reap()
             assert set(at.deletions()) == (leaks if reaped else set())
             assert tick.kept.get("FuseNotClosed", 0) == (0 if reaped else 2)
@@ -255,5 +255,5 @@ class TestAMassLeak:
         async with leaky(runners=12) as at:
             await self.leak(at, 2)
             await at.minutes(GRACE_MINUTES + 1)
-            counted = await Leaks(at.it.house.redis).reaped_by_pool(at.it.installation, at.it.clock() - 600)
+            counted = await Leaks(at.app.context.redis).reaped_by_pool(at.app.installation, at.app.clock() - 600)
             assert counted == {"in-cluster": 2}

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from ghapp.embedded import embedded_redis
+from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
@@ -29,7 +29,7 @@ def free_port():
 
 
 @contextmanager
-def house(tmp_path):
+def context(tmp_path):
     """Web, worker and clock as processes; a Redis that the test can stop; an org of twelve."""
     org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=12),))
     policy = tmp_path / "ghapp.toml"
@@ -82,7 +82,7 @@ def answers(client, path="/livez", **kwargs):
 
 @pytest.mark.xdist_group("redis-away")
 def test_while_redis_is_away_nothing_is_accepted_that_cannot_be_kept_and_reads_say_how_old_they_are(tmp_path):
-    with house(tmp_path) as (client, redis, url, roles):
+    with context(tmp_path) as (client, redis, url, roles):
         bearer = token(url)
         assert wait_for(lambda: answers(client)), roles[0].log
 
@@ -113,14 +113,14 @@ def test_while_redis_is_away_nothing_is_accepted_that_cannot_be_kept_and_reads_s
         assert deliver(client, "b").status_code == 202
         fresh = lambda: client.get(health, headers=bearer).json()["age_seconds"] < 3  # noqa: E731
         assert wait_for(fresh), "sweeps go on by themselves:\n" + roles[1].log + roles[2].log
-        desk = connect_sync(url)
-        assert wait_for(lambda: desk.xlen("ghapp:inbox") == 0), "and so do drains"
+        queue_redis = connect_sync(url)
+        assert wait_for(lambda: queue_redis.xlen("ghapp:inbox") == 0), "and so do drains"
         assert all(role.process.poll() is None for role in roles), "nobody gave up"
 
 
 @pytest.mark.xdist_group("redis-away")
 def test_asked_to_end_every_role_does_within_ten_seconds_and_says_that_it_is_well(tmp_path):
-    with house(tmp_path) as (client, _, url, roles):
+    with context(tmp_path) as (client, _, url, roles):
         bearer = token(url)
         assert wait_for(lambda: answers(client)), roles[0].log
         assert wait_for(lambda: "swept" in roles[1].log), roles[1].log
@@ -134,7 +134,7 @@ def test_asked_to_end_every_role_does_within_ten_seconds_and_says_that_it_is_wel
 
 @pytest.mark.xdist_group("redis-away")
 def test_a_web_role_that_is_killed_in_the_midst_of_a_burst_has_kept_all_that_it_accepted(tmp_path):
-    with house(tmp_path) as (client, _, url, roles):
+    with context(tmp_path) as (client, _, url, roles):
         assert wait_for(lambda: answers(client)), roles[0].log
         roles[1].kill_all()  # nobody drains, so that what is kept can be counted
         accepted = []
@@ -154,7 +154,7 @@ def test_a_web_role_that_is_killed_in_the_midst_of_a_burst_has_kept_all_that_it_
         roles[0].kill_all()
         for thread in threads:
             thread.join()
-        desk = connect_sync(url)
-        kept = {row[b"g"].decode() for _, row in desk.xrange("ghapp:inbox")}
+        queue_redis = connect_sync(url)
+        kept = {row[b"g"].decode() for _, row in queue_redis.xrange("ghapp:inbox")}
         assert len(accepted) < 8 * 200, "it was killed in the midst"
         assert set(accepted) <= kept

@@ -13,10 +13,10 @@ import pytest
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.browsing import Browser
-from tests.running import running
 from tests.stories.processes import PATIENCE_SECONDS
 from tests.stories.test_up import free_port, wait_for
+from tests.support.browser import Browser
+from tests.support.running import running
 
 RUNNERS = 12
 
@@ -48,49 +48,49 @@ def deliver(base, secret):
 @pytest.mark.xdist_group("up")
 def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_path):
     port = free_port()
-    with running(github, tmp_path, port) as it, httpx.Client(timeout=PATIENCE_SECONDS) as client:
-        assert f"{it.base}/setup\n" in it.said()
-        (web,) = it.processes("web")
-        assert it.processes("worker") == it.processes("clock") == []
-        early = deliver(it.base, "anything")
+    with running(github, tmp_path, port) as app, httpx.Client(timeout=PATIENCE_SECONDS) as client:
+        assert f"{app.base}/setup\n" in app.said()
+        (web,) = app.processes("web")
+        assert app.processes("worker") == app.processes("clock") == []
+        early = deliver(app.base, "anything")
         assert (early.status_code, early.headers["retry-after"]) == (503, "10")
 
         browser = Browser(client)
-        browser.open(f"{it.base}/setup")
+        browser.open(f"{app.base}/setup")
         browser.press("Create the App", organization="acme")
         assert browser.url.path == "/organizations/acme/settings/apps/new"
         browser.press("Create GitHub App for acme")
-        assert (str(browser.url), browser.answer.status_code) == (f"{it.base}/setup", 200)
+        assert (str(browser.url), browser.answer.status_code) == (f"{app.base}/setup", 200)
 
-        kept = it.state / "app.json"
+        kept = app.state / "app.json"
         assert kept.stat().st_mode & 0o777 == 0o600
         app = json.loads(kept.read_text())
-        assert deliver(it.base, app["webhook_secret"]).status_code == 202, "at once"
+        assert deliver(app.base, app["webhook_secret"]).status_code == 202, "at once"
         browser.click("Install the App")
         browser.press("Install on acme")
         assert browser.url.path == "/setup/installed"
-        assert wait_for(lambda: swept(it.base) == RUNNERS, 40), it.log()[-3000:]
-        assert it.processes("web") == [web], "without a restart"
-        assert [len(it.processes(role)) for role in ("worker", "clock")] == [2, 1]
+        assert wait_for(lambda: swept(app.base) == RUNNERS, 40), app.log()[-3000:]
+        assert app.processes("web") == [web], "without a restart"
+        assert [len(app.processes(role)) for role in ("worker", "clock")] == [2, 1]
 
-        assert client.post(f"{it.base}/setup", data={"organization": "acme"}).status_code == 409
+        assert client.post(f"{app.base}/setup", data={"organization": "acme"}).status_code == 409
         assert len(github.world.registry.apps) == 1
-        told = it.said() + it.log() + browser.text + browser.open(f"{it.base}/setup").text
+        told = app.said() + app.log() + browser.text + browser.open(f"{app.base}/setup").text
         assert not [name for name in ("client_secret", "webhook_secret", "pem") if app[name] in told]
 
-    with running(github, tmp_path, port, end_by=signal.SIGTERM) as it:
-        assert wait_for(lambda: it.processes("clock"), 20), it.said()
-        assert "/setup" not in it.said()
-        assert deliver(it.base, app["webhook_secret"]).status_code == 202
+    with running(github, tmp_path, port, end_by=signal.SIGTERM) as app:
+        assert wait_for(lambda: app.processes("clock"), 20), app.said()
+        assert "/setup" not in app.said()
+        assert deliver(app.base, app["webhook_secret"]).status_code == 202
 
 
 @pytest.mark.xdist_group("up")
 def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_path):
     with (
-        running(github, tmp_path, free_port()) as it,
+        running(github, tmp_path, free_port()) as app,
         httpx.Client(timeout=PATIENCE_SECONDS, headers={"x-forwarded-for": "192.0.2.1"}) as client,
     ):
-        (link, key) = re.search(r"(http\S+)\?key=(\S+)", it.said()).groups()
+        (link, key) = re.search(r"(http\S+)\?key=(\S+)", app.said()).groups()
         browser = Browser(client)
         assert browser.open(link).status_code == 403
         assert browser.press("Go on", key="guessed").status_code == 403
@@ -100,5 +100,5 @@ def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_pa
         assert browser.url.path == "/settings/apps/new", "of the person's own account"
         browser.press("Create GitHub App")
         assert str(browser.url) == link
-        assert (it.state / "app.json").exists()
-        assert key not in it.log()
+        assert (app.state / "app.json").exists()
+        assert key not in app.log()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from ghapp.health.verdict import State
+from ghapp.health.runner.verdict import State
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect
@@ -17,15 +17,15 @@ from ghapp.store.installations import Installations
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
-from jobs.confirm import confirm_installation
-from jobs.inbox import drain_inbox
-from jobs.installations import discover_installations
-from jobs.reap import reap_installation
-from jobs.sweep import sweep_installation
-from tests import commands
+from jobs.deliveries.inbox import drain_inbox
+from jobs.deliveries.installations import discover_installations
+from jobs.leaks.reap import reap_installation
+from jobs.runners.confirm import confirm_installation
+from jobs.runners.sweep import sweep_installation
 from tests.store.rows import samples
 from tests.stories.conftest import POOL
 from tests.stories.test_deliveries import deliver
+from tests.support import commands
 
 READS = [
     ("GET", "/v1/orgs/acme/runners"),
@@ -44,26 +44,26 @@ async def never(*_, **__):
     return None
 
 
-async def filled(it):
+async def filled(app):
     """A fleet with something of each kind, all of it unreadable but its installation and a token; a runner of it."""
-    await samples.write(it.house.redis)
-    for each in await it.house.redis.keys(f"ghapp:{samples.ORG}:*"):  # what the samples know is acme's
-        await it.house.redis.rename(each, each.replace(b"ghapp:7:", f"ghapp:{it.installation}:".encode()))
-    await it.house.redis.hdel(keys.INSTALLATIONS, str(samples.ORG))
-    await it.house.redis.delete(keys.pages(it.installation), keys.credential(it.installation))
-    await sweep_installation(it.house, it.installation)
-    known = await it.house.runners.all(it.installation)
-    await Fuses(it.house.redis).pause(it.installation, POOL, Pause("ann", "maintenance", it.clock()))
-    await samples.spoil(it.house.redis, b"garbage")
-    await discover_installations(it.house)
+    await samples.write(app.context.redis)
+    for each in await app.context.redis.keys(f"ghapp:{samples.ORG}:*"):  # what the samples know is acme's
+        await app.context.redis.rename(each, each.replace(b"ghapp:7:", f"ghapp:{app.installation}:".encode()))
+    await app.context.redis.hdel(keys.INSTALLATIONS, str(samples.ORG))
+    await app.context.redis.delete(keys.pages(app.installation), keys.credential(app.installation))
+    await sweep_installation(app.context, app.installation)
+    known = await app.context.runners.all(app.installation)
+    await Fuses(app.context.redis).pause(app.installation, POOL, Pause("ann", "maintenance", app.clock()))
+    await samples.spoil(app.context.redis, b"garbage")
+    await discover_installations(app.context)
     return max(known.values())
 
 
 async def test_no_page_answers_500(story):
-    async with story() as it:
-        runner = await filled(it)
-        secret, _ = await Tokens(it.house.redis).create("t", ("acme",), ("read",), it.clock())
-        application = build(Settings.read(it.environ), connect(it.environ["GHAPP_REDIS_URL"]), never, it.clock)
+    async with story() as app:
+        runner = await filled(app)
+        secret, _ = await Tokens(app.context.redis).create("t", ("acme",), ("read",), app.clock())
+        application = build(Settings.read(app.environ), connect(app.environ["GHAPP_REDIS_URL"]), never, app.clock)
         headers = {"authorization": f"Bearer {secret}"}
         transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url="http://ghapp", headers=headers) as http:
@@ -86,28 +86,28 @@ async def test_no_page_answers_500(story):
     ids=lambda words: words[0],
 )
 async def test_no_command_ends_in_a_traceback(story, words):
-    async with story() as it:
-        runner = await filled(it)
-        environ: Mapping[str, str] = it.environ
+    async with story() as app:
+        runner = await filled(app)
+        environ: Mapping[str, str] = app.environ
         said = [word.format(name=runner.name) for word in words]
         done = await asyncio.to_thread(commands.ghapp, *said, **environ)
         assert "Traceback" not in done.stdout + done.stderr
 
 
 async def test_the_jobs_go_on_and_the_next_sweep_knows_the_fleet_again(story):
-    async with story() as it:
-        runner = await filled(it)
-        await deliver(it, "1", "in_progress", runner)
-        assert await drain_inbox(it.house) == 2, "the sample's and this one"
-        assert await it.house.inbox.dead_letters() == 0
-        await it.pass_(60)
-        swept = await sweep_installation(it.house, it.installation)
+    async with story() as app:
+        runner = await filled(app)
+        await deliver(app, "1", "in_progress", runner)
+        assert await drain_inbox(app.context) == 2, "the sample's and this one"
+        assert await app.context.inbox.dead_letters() == 0
+        await app.pass_(60)
+        swept = await sweep_installation(app.context, app.installation)
         assert swept is not None
-        assert await confirm_installation(it.house, it.installation) == 0
-        await reap_installation(it.house, it.installation)
-        assert await it.states() == {State.HEALTHY: 12}
-        standing = await Quarantine(it.house.redis).standing()
-        assert keys.runners(it.installation) not in {each.key for each in standing}, "all were written anew"
-        assert len(await Installations(it.house.redis).all()) == 1
-        assert it.account()["wrongful_removals"] == []
-        assert it.account()["replacements"]["asked"] == 0
+        assert await confirm_installation(app.context, app.installation) == 0
+        await reap_installation(app.context, app.installation)
+        assert await app.states() == {State.HEALTHY: 12}
+        standing = await Quarantine(app.context.redis).standing()
+        assert keys.runners(app.installation) not in {each.key for each in standing}, "all were written anew"
+        assert len(await Installations(app.context.redis).all()) == 1
+        assert app.account()["wrongful_removals"] == []
+        assert app.account()["replacements"]["asked"] == 0

@@ -14,9 +14,9 @@ from rq import Queue
 from rq.registry import FailedJobRegistry
 from rq.serializers import JSONSerializer
 
-from ghapp import work
-from ghapp.health.evidence import Evidence
-from ghapp.health.verdict import Limits, State, judge
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.verdict import Limits, State, judge
+from ghapp.queue import jobs
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys
@@ -24,7 +24,7 @@ from ghapp.store.connect import connect, connect_sync
 from ghapp.store.inbox import Inbox
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.runners import Runners
-from tests.stories.processes import NEXT, PATIENT, Role, environment, installed_a_minute_ago, wait_for
+from tests.stories.processes import NEXT_VERSION, NORMAL_TIMINGS, Role, environment, installed_a_minute_ago, wait_for
 from tests.stories.test_many_processes import free_port, replaced
 
 LOST_AT_ONCE = 2
@@ -63,8 +63,8 @@ def lose_and_heal(sandbox, started):
     return lost
 
 
-def rows_of_the_next_version(desk, installation):
-    rows = desk.hgetall(keys.runners(installation)).values()
+def rows_of_the_next_version(queue_redis, installation):
+    rows = queue_redis.hgetall(keys.runners(installation)).values()
     return sum(len(msgspec.msgpack.decode(row)) > len(Evidence._fields) for row in rows)
 
 
@@ -96,7 +96,7 @@ async def found(redis_url, installation):
 @pytest.mark.xdist_group("many-processes")
 def test_rolling_forth_and_back_under_load_loses_nothing(redis_url, redis, tmp_path):
     config = SandboxConfig(orgs=(OrgConfig(pools=(IDLE, AT_WORK)),), pace=PACE)
-    with SandboxServer(config) as sandbox, ExitStack() as stack, connect_sync(redis_url) as desk:
+    with SandboxServer(config) as sandbox, ExitStack() as stack, connect_sync(redis_url) as queue_redis:
         policy = tmp_path / "ghapp.toml"
         policy.write_text(
             f"""
@@ -122,27 +122,27 @@ def test_rolling_forth_and_back_under_load_loses_nothing(redis_url, redis, tmp_p
         environ, installation = environment(sandbox, redis_url, policy), sandbox.installation_id()
         asyncio.run(installed_a_minute_ago(environ))
         present = ExitStack()
-        before = present.enter_context(roles(environ, sandbox, tmp_path, PATIENT))
+        before = present.enter_context(roles(environ, sandbox, tmp_path, NORMAL_TIMINGS))
         with present:
-            assert wait_for(lambda: desk.hlen(keys.runners(installation)) >= IDLE.size), before[2].log
+            assert wait_for(lambda: queue_redis.hlen(keys.runners(installation)) >= IDLE.size), before[2].log
             lost = lose_and_heal(sandbox, before)
             following = ExitStack()
-            beside = following.enter_context(roles(environ, sandbox, tmp_path, NEXT))
+            beside = following.enter_context(roles(environ, sandbox, tmp_path, NEXT_VERSION))
             stack.enter_context(following)
-            assert wait_for(lambda: rows_of_the_next_version(desk, installation) > 0), beside[2].log
+            assert wait_for(lambda: rows_of_the_next_version(queue_redis, installation) > 0), beside[2].log
             lost += lose_and_heal(sandbox, [*before, *beside])
         lost += lose_and_heal(sandbox, beside)  # alone: rolled forth
-        after = stack.enter_context(roles(environ, sandbox, tmp_path, PATIENT))
+        after = stack.enter_context(roles(environ, sandbox, tmp_path, NORMAL_TIMINGS))
         following.close()  # and back
         lost += lose_and_heal(sandbox, after)
-        left = rows_of_the_next_version(desk, installation)
+        left = rows_of_the_next_version(queue_redis, installation)
         sandbox.control.quiet()
-        assert wait_for(lambda: desk.xlen(keys.INBOX) == 0)
+        assert wait_for(lambda: queue_redis.xlen(keys.INBOX) == 0)
         assert wait_for(lambda: successors_are_online(redis_url, installation, lost)), after[2].log
         account, asked = sandbox.control.account(), replaced(sandbox)
         states, records, given_up, aside = asyncio.run(found(redis_url, installation))
-        for name in work.QUEUES:
-            queue = Queue(name, connection=desk, serializer=JSONSerializer)
+        for name in jobs.QUEUES:
+            queue = Queue(name, connection=queue_redis, serializer=JSONSerializer)
             assert FailedJobRegistry(queue=queue).get_job_ids() == [], name
     assert left > 0, "the present version went on with rows of the next one"
     assert (given_up, aside) == ([], [])

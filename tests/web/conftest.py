@@ -10,16 +10,16 @@ import pytest
 from redis.exceptions import ConnectionError as RedisAway
 from starlette.routing import compile_path
 
-from ghapp.health.evidence import Registration, Survey
 from ghapp.health.installation import Installation
-from ghapp.health.seen import absence_confirmed, get_missed, registration_seen, unlisted
+from ghapp.health.runner.evidence import Registration, Survey
+from ghapp.health.runner.observations import absence_confirmed, get_missed, registration_seen, unlisted
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
-from ghapp.web.openapi import description
-from tests.keys import private_key
+from ghapp.web.openapi.description import description
+from tests.support.keys import private_key
 
 NOW = 1_800_000_000.0
 INSTALLATION = 7

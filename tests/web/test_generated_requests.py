@@ -22,10 +22,10 @@ from ghapp.health.installation import Installation
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from ghapp.store.tokens import SCOPES, Tokens
-from ghapp.web.openapi import description
-from tests.keys import private_key
-from tests.running import wait_for
+from ghapp.web.openapi.description import description
 from tests.stories.processes import Role
+from tests.support.keys import private_key
+from tests.support.running import wait_for
 
 ANSWER_SECONDS = 5.0
 """No answer may take as long."""
@@ -34,7 +34,7 @@ MOST_BYTES = 120 * 1024 * 1024
 """Of the role, after thousands of requests; fresh it has some 60 MiB."""
 
 STREAM = "/v1/orgs/{org}/events"
-"""It never ends; tests/web/test_events.py reads it."""
+"""It never ends; tests/web/api/test_events.py reads it."""
 
 CHECKS = [
     not_a_server_error,

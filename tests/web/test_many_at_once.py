@@ -11,7 +11,7 @@ from ghapp.store import connect as connections
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
-from ghapp.web.status import ORGS_AT_ONCE
+from ghapp.web.api.status import ORGS_AT_ONCE
 from tests.web.conftest import INSTALLATION, NOW, Away, healthy
 
 HEALTH = "/v1/orgs/acme/runners/health"

@@ -13,7 +13,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.cluster.pod import Owner as OwnerValue
+from ghapp.health.pods.pod import Owner as OwnerValue
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -22,7 +22,7 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Word = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Owner(msgspec.Struct):
+class OwnerReference(msgspec.Struct):
     """An ownerReference."""
 
     kind: str = ""
@@ -48,7 +48,7 @@ class Meta(msgspec.Struct, rename="camel"):
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: Annotations | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[OwnerReference] | None = None
     finalizers: list[str] | None = None
 
     @property
@@ -81,7 +81,7 @@ class Items(msgspec.Struct, Generic[T]):
     items: list[T] | None
 
 
-class Page(NamedTuple, Generic[V]):
+class ObjectPage(NamedTuple, Generic[V]):
     """A part of a list, and the token by which the next one is had; empty when that was all."""
 
     items: list[V]
@@ -128,13 +128,13 @@ def bookmarked(body: bytes | msgspec.Raw) -> str:
     return read(_bookmark, body).metadata.resource_version
 
 
-def page(decoder: msgspec.json.Decoder[Items[T]], body: bytes, value: Callable[[T], V]) -> Page[V]:
+def page(decoder: msgspec.json.Decoder[Items[T]], body: bytes, value: Callable[[T], V]) -> ObjectPage[V]:
     """A part of a list, as values."""
     found = read(decoder, body)
     version = found.metadata.resource_version
     if version in ("", "0"):  # to a watch these say: from wherever you like
         raise ClusterUnavailableError("the cluster's list has no resourceVersion")
-    return Page([value(each) for each in found.items or ()], version, found.metadata.next or "")
+    return ObjectPage([value(each) for each in found.items or ()], version, found.metadata.next or "")
 
 
 def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from ghapp.cluster.wire import envelope
-from ghapp.cluster.wire.envelope import Items, Meta, Page
-from ghapp.health.cluster.pod import EphemeralRunner
+from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage
+from ghapp.health.pods.pod import EphemeralRunner
 
 SCALE_SET = "actions.github.com/scale-set-name"
 ORGANIZATION = "actions.github.com/organization"
@@ -54,7 +54,7 @@ def ephemeral_runner(body: bytes | msgspec.Raw, read_at: float | None = None) ->
     return _value(envelope.read(_runner, body), read_at)
 
 
-def ephemeral_runners(body: bytes, read_at: float | None = None) -> Page[EphemeralRunner]:
+def ephemeral_runners(body: bytes, read_at: float | None = None) -> ObjectPage[EphemeralRunner]:
     """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners`, a part of it."""
     return envelope.page(_runners, body, partial(_value, read_at=read_at))
 

@@ -10,8 +10,8 @@ from functools import partial
 import msgspec
 
 from ghapp.cluster.wire import envelope
-from ghapp.cluster.wire.envelope import Items, Meta, Moment, Page
-from ghapp.health.cluster.pod import Container, Ended, Pod, runner_container
+from ghapp.cluster.wire.envelope import Items, Meta, Moment, ObjectPage
+from ghapp.health.pods.pod import Container, Ended, Pod, runner_container
 
 
 class _Named(msgspec.Struct):
@@ -86,7 +86,7 @@ def pod(body: bytes | msgspec.Raw, read_at: float | None = None) -> Pod:
     return _value(envelope.read(_pod, body), read_at)
 
 
-def pods(body: bytes, read_at: float | None = None) -> Page[Pod]:
+def pods(body: bytes, read_at: float | None = None) -> ObjectPage[Pod]:
     """`GET /api/v1/namespaces/{namespace}/pods`, a part of it."""
     return envelope.page(_pods, body, partial(_value, read_at=read_at))
 

@@ -23,7 +23,7 @@ class Cause(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Stand(StrEnum):
+class OwnReason(StrEnum):
     """Reasons of ours, where the kubelet has no word, or one that misleads."""
 
     SILENT = "CompletedSilently"
@@ -82,11 +82,11 @@ _CONFLICT = (
     " so that no pod starts again with a spent JIT configuration."
 )
 _BY_REASON: dict[str, str] = {
-    Stand.SILENT: "It exited with 0 and said nothing of a job, so it is taken for clean and may not have been: "
+    OwnReason.SILENT: "It exited with 0 and said nothing of a job, so it is taken for clean and may not have been: "
     + _MIRROR,
-    Stand.JOB_UNFINISHED: "It exited with 0 while a job was running, for the listener ended before the job did: "
+    OwnReason.JOB_UNFINISHED: "It exited with 0 while a job was running, for the listener ended before the job did: "
     + _MIRROR,
-    Stand.DELETED: "Its pod was deleted before anybody saw the runner end: find who deleted it, give"
+    OwnReason.DELETED: "Its pod was deleted before anybody saw the runner end: find who deleted it, give"
     " `terminationGracePeriodSeconds` the length of the longest job, and never force a deletion.",
     "SessionConflict": _CONFLICT,
     "EvictionByEvictionAPI": _DRAINED,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ghapp.health.cluster.deletable import CLOCK_SLACK_SECONDS
-from ghapp.health.cluster.deletion import Deletion
-from ghapp.health.cluster.pod import Pod
+from ghapp.health.pods.deletion_guards import CLOCK_SLACK_SECONDS
+from ghapp.health.pods.pod import Pod
+from ghapp.health.runner.deletion_progress import Deletion
 
 
 def is_own_replacement(pod: Pod, deletion: Deletion | None) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ghapp.health.cluster.pod import Pod
-from ghapp.health.document import timestamp
-from ghapp.health.leaks.heard import Heard
-from ghapp.health.leaks.leak import TERMINAL_SECONDS
+from ghapp.health.leaks.guards import TERMINAL_SECONDS
+from ghapp.health.leaks.runner_activity import RunnerActivity
+from ghapp.health.pods.pod import Pod
+from ghapp.report.health_document import timestamp
 
 Said = tuple[float, str, str]
 """When (epoch seconds), by whom (`pod`, `claim`, `delivery`, `list`), and what."""
@@ -36,7 +36,7 @@ class Orphan(NamedTuple):
     evidence: tuple[Said, ...] = ()
 
 
-def orphan(pod: Pod, runner_name: str, pool: str, runner: Heard, since: float, now: float) -> Orphan:
+def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since: float, now: float) -> Orphan:
     """What is about to be deleted, and why.
 
     Args:
@@ -75,7 +75,7 @@ def document(org: str, found: Orphan) -> dict[str, Any]:
     }
 
 
-def _githubs_word(runner: Heard, now: float) -> str:
+def _githubs_word(runner: RunnerActivity, now: float) -> str:
     if runner.has_session is None:
         word = "GitHub gave no word on its runner"
     elif not runner.has_session and not runner.registered:

@@ -25,30 +25,30 @@ Where it knowingly differs:
 - ClusterRoles are not aggregated, and groups have no rules but those that everybody has.
 """
 
-from ghapp.sandbox.cluster.calls import Call
+from ghapp.sandbox.cluster.calls import ClusterCall
 from ghapp.sandbox.cluster.cluster import ADMIN
 from ghapp.sandbox.cluster.control import ClusterControl
-from ghapp.sandbox.cluster.cuts import Ending
-from ghapp.sandbox.cluster.faults import Trouble
+from ghapp.sandbox.cluster.faults import ClusterFault
 from ghapp.sandbox.cluster.manifests import rules_of, users_of
 from ghapp.sandbox.cluster.objects import Obj
-from ghapp.sandbox.cluster.rbac import ANYTHING, Rule
+from ghapp.sandbox.cluster.rbac import ANYTHING, RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
-from ghapp.sandbox.cluster.shapes import FINALIZER, REGISTRATION_FINALIZER, Job
+from ghapp.sandbox.cluster.shapes import FINALIZER, REGISTRATION_FINALIZER, AssignedJob
+from ghapp.sandbox.cluster.watch_cuts import Ending
 
 __all__ = [
     "ADMIN",
     "ANYTHING",
     "FINALIZER",
     "REGISTRATION_FINALIZER",
-    "Call",
+    "AssignedJob",
+    "ClusterCall",
     "ClusterControl",
+    "ClusterFault",
     "ClusterServer",
     "Ending",
-    "Job",
     "Obj",
-    "Rule",
-    "Trouble",
+    "RbacRule",
     "rules_of",
     "users_of",
 ]

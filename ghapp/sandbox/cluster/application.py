@@ -19,10 +19,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ghapp.sandbox.cluster import discovery, rbac, requests, resources, watch, watch_options
 from ghapp.sandbox.cluster.calls import NO_ANSWER
-from ghapp.sandbox.cluster.cluster import Cluster
+from ghapp.sandbox.cluster.cluster import SimulatedCluster
 from ghapp.sandbox.cluster.rbac import User
-from ghapp.sandbox.cluster.requests import Asked
-from ghapp.sandbox.cluster.status import Refusal, method_not_allowed, unauthorized, unknown_resource
+from ghapp.sandbox.cluster.requests import ParsedRequest
+from ghapp.sandbox.cluster.status import StatusError, method_not_allowed, unauthorized, unknown_resource
 from ghapp.sandbox.cluster.store import VersionForgotten
 from ghapp.sandbox.cluster.watch import Watch
 
@@ -32,7 +32,9 @@ PAGE_NOT_FOUND = b"404 page not found\n"
 _BEARER = "bearer "
 
 
-def application(cluster: Cluster, lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]]) -> Starlette:
+def application(
+    cluster: SimulatedCluster, lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]]
+) -> Starlette:
     """Everything, on a cluster."""
     return Starlette(routes=[Route("/{path:path}", ApiServer(cluster))], lifespan=lifespan)
 
@@ -40,7 +42,7 @@ def application(cluster: Cluster, lifespan: Callable[[Starlette], AbstractAsyncC
 class ApiServer:
     """Answers each request, as an ASGI application: watches need more than a response."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,7 +52,7 @@ class ApiServer:
         asked = requests.read(request.method, request.url.path, query)
         try:
             user = self._user(request)
-        except Refusal as refusal:
+        except StatusError as refusal:
             await _refused(refusal)(scope, receive, send)
             return
         sender = _Sender(send, self._cluster.clock)
@@ -71,7 +73,7 @@ class ApiServer:
                 self._cluster.calls.note(user.name, asked, NO_ANSWER)
 
     async def _answer(
-        self, request: Request, user: User, asked: Asked | None, query: dict[str, str], send: Send
+        self, request: Request, user: User, asked: ParsedRequest | None, query: dict[str, str], send: Send
     ) -> None:
         scope, receive = request.scope, request.receive
         try:
@@ -83,7 +85,7 @@ class ApiServer:
                 return
             else:
                 response = await self._of_resource(request, user, asked, query)
-        except Refusal as refusal:
+        except StatusError as refusal:
             plain = self._cluster.plain_not_found and refusal.message == unknown_resource().message
             response = Response(PAGE_NOT_FOUND, 404, media_type=TEXT) if plain else _refused(refusal)
         await response(scope, receive, send)
@@ -98,7 +100,7 @@ class ApiServer:
             raise unauthorized()
         return user
 
-    async def _of_resource(self, request: Request, user: User, asked: Asked, query: dict[str, str]) -> Response:
+    async def _of_resource(self, request: Request, user: User, asked: ParsedRequest, query: dict[str, str]) -> Response:
         rbac.check(user, asked)
         media_type = request.headers.get("content-type", "").partition(";")[0].strip()
         said = resources.Said(query, await request.body(), media_type)
@@ -120,7 +122,9 @@ class ApiServer:
             raise unknown_resource()
         return Response(msgspec.json.encode(found), 200, _headers(), JSON)
 
-    async def _watch(self, asked: Asked, query: dict[str, str], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _watch(
+        self, asked: ParsedRequest, query: dict[str, str], scope: Scope, receive: Receive, send: Send
+    ) -> None:
         cluster = self._cluster
         with cluster.lock:
             cluster.settle()
@@ -165,7 +169,7 @@ def _expired(status: dict[str, Any], *, by_http: bool) -> Response:
     return Response(watch.error_line(status), 200, _headers(), JSON)
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: StatusError) -> Response:
     body = msgspec.json.encode(refusal.document())
     return Response(body, refusal.code, _headers() | refusal.headers, JSON)
 

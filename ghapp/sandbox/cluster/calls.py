@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-from ghapp.sandbox.cluster.requests import Asked
+from ghapp.sandbox.cluster.requests import ParsedRequest
 
 NO_ANSWER = 0
 
 
-class Call(NamedTuple):
+class ClusterCall(NamedTuple):
     """One request for a resource.
 
     Attributes:
@@ -30,20 +30,22 @@ class Call(NamedTuple):
     code: int
 
 
-class Calls:
+class ClusterCalls:
     """All of them, in the order in which they were answered."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: list[Call] = []
+        self._calls: list[ClusterCall] = []
 
-    def note(self, user: str, asked: Asked, code: int) -> None:
+    def note(self, user: str, asked: ParsedRequest, code: int) -> None:
         """One more."""
-        call = Call(user, asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name, code)
+        call = ClusterCall(
+            user, asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name, code
+        )
         with self._lock:
             self._calls.append(call)
 
-    def all(self) -> list[Call]:
+    def all(self) -> list[ClusterCall]:
         """A copy."""
         with self._lock:
             return list(self._calls)

@@ -7,23 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ghapp.sandbox.cluster.calls import Calls
-from ghapp.sandbox.cluster.cuts import Cuts
-from ghapp.sandbox.cluster.faults import Troubles
+from ghapp.sandbox.cluster.calls import ClusterCalls
+from ghapp.sandbox.cluster.faults import ClusterFaults
 from ghapp.sandbox.cluster.garbage import collect
-from ghapp.sandbox.cluster.kinds import KINDS, NAMESPACES, SERVICE_ACCOUNTS, Kind
+from ghapp.sandbox.cluster.kinds import KINDS, NAMESPACES, SERVICE_ACCOUNTS, ObjectKind
 from ghapp.sandbox.cluster.kubelet import Kubelet
 from ghapp.sandbox.cluster.logs import Logs
 from ghapp.sandbox.cluster.metadata import stamp
 from ghapp.sandbox.cluster.objects import Key, Obj
-from ghapp.sandbox.cluster.rbac import ANONYMOUS, ANYTHING, Rule, User
+from ghapp.sandbox.cluster.rbac import ANONYMOUS, ANYTHING, RbacRule, User
 from ghapp.sandbox.cluster.store import Store
 from ghapp.sandbox.cluster.watch import Watch
+from ghapp.sandbox.cluster.watch_cuts import Cuts
 
 ADMIN = "admin"
 
 
-class Cluster:
+class SimulatedCluster:
     """Everything.
 
     Attributes:
@@ -40,11 +40,11 @@ class Cluster:
         self.store = Store()
         self.logs = Logs()
         self.kubelet = Kubelet(self.store, self.logs)
-        self.calls = Calls()
+        self.calls = ClusterCalls()
         self.cuts = Cuts()
-        self.troubles = Troubles(clock)
+        self.troubles = ClusterFaults(clock)
         self.watches: set[Watch] = set()
-        self.installed: set[Kind] = set(KINDS)
+        self.installed: set[ObjectKind] = set(KINDS)
         self.users: dict[str, User] = {}
         self.collects_garbage = True
         self.expires_by_http = False
@@ -55,7 +55,7 @@ class Cluster:
         for name in ("default", "kube-system"):
             self.namespace(name)
 
-    def user(self, name: str, rules: Sequence[Rule]) -> User:
+    def user(self, name: str, rules: Sequence[RbacRule]) -> User:
         """Adds a user, or gives one other rules; its token stays."""
         with self.lock:
             user = self.users.setdefault(name, User(name, token=secrets.token_urlsafe(24)))

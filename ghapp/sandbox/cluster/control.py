@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ghapp.sandbox.cluster.levers.access import AccessLevers
-from ghapp.sandbox.cluster.levers.pods import PodLevers
-from ghapp.sandbox.cluster.levers.troubles import TroubleLevers
+from ghapp.sandbox.cluster.controls.access import AccessLevers
+from ghapp.sandbox.cluster.controls.faults import TroubleLevers
+from ghapp.sandbox.cluster.controls.pods import PodLevers
 
 
 class ClusterControl(PodLevers, AccessLevers, TroubleLevers):

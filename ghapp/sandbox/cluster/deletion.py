@@ -12,7 +12,7 @@ import msgspec
 
 from ghapp.sandbox.cluster.kinds import PODS
 from ghapp.sandbox.cluster.objects import Obj, Stored, copied, digged, epoch_of, timestamp
-from ghapp.sandbox.cluster.status import Cause, bad_request, conflict, invalid_as
+from ghapp.sandbox.cluster.status import StatusCause, bad_request, conflict, invalid_as
 from ghapp.sandbox.cluster.store import Store
 
 DEFAULT_GRACE_SECONDS = 30
@@ -31,7 +31,7 @@ class DeleteOptions(NamedTuple):
     dry_run: bool = False
 
 
-class Outcome(NamedTuple):
+class DeletionOutcome(NamedTuple):
     """What became of it: `gone`, or marked and still there."""
 
     stored: Stored
@@ -58,7 +58,7 @@ def read_options(body: bytes, query: dict[str, str]) -> DeleteOptions:
     policy = said.get("propagationPolicy")
     if policy is not None and policy not in POLICIES:
         why = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
-        causes = [Cause("FieldValueNotSupported", why, "propagationPolicy")]
+        causes = [StatusCause("FieldValueNotSupported", why, "propagationPolicy")]
         raise invalid_as("DeleteOptions", "meta.k8s.io", "", causes)
     grace = said.get("gracePeriodSeconds")
     if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
@@ -74,7 +74,7 @@ def read_options(body: bytes, query: dict[str, str]) -> DeleteOptions:
     )
 
 
-def delete(store: Store, stored: Stored, wanted: DeleteOptions, now: float) -> Outcome:
+def delete(store: Store, stored: Stored, wanted: DeleteOptions, now: float) -> DeletionOutcome:
     """Deletes an object, or marks it; Refusal (409) when a precondition does not hold."""
     _check_preconditions(stored, wanted)
     value = copied(stored.value)
@@ -82,7 +82,7 @@ def delete(store: Store, stored: Stored, wanted: DeleteOptions, now: float) -> O
     going = meta.get("deletionTimestamp")
     if stored.kind.graceful and going and meta.get("deletionGracePeriodSeconds"):
         if wanted.grace_seconds is None or wanted.grace_seconds >= meta["deletionGracePeriodSeconds"]:
-            return Outcome(stored, gone=False)
+            return DeletionOutcome(stored, gone=False)
         asked_at = epoch_of(going) - meta["deletionGracePeriodSeconds"]
         _mark(value, asked_at, wanted.grace_seconds)
     elif stored.kind.graceful and not going:
@@ -92,13 +92,13 @@ def delete(store: Store, stored: Stored, wanted: DeleteOptions, now: float) -> O
     if meta.get("finalizers") and not meta.get("deletionTimestamp"):
         _mark(value, now, 0)
     if wanted.dry_run:
-        return Outcome(Stored(stored.kind, value, stored.version), gone=not _stays(value))
+        return DeletionOutcome(Stored(stored.kind, value, stored.version), gone=not _stays(value))
     if _stays(value):
-        return Outcome(store.put(stored.kind, value), gone=False)
+        return DeletionOutcome(store.put(stored.kind, value), gone=False)
     if stored.kind.graceful:
         # What can be deleted gracefully is marked even when nothing waits for it: a watch sees that first.
         store.put(stored.kind, value)
-    return Outcome(store.remove(stored.kind, stored.key), gone=True)
+    return DeletionOutcome(store.remove(stored.kind, stored.key), gone=True)
 
 
 def is_done(value: Obj) -> bool:

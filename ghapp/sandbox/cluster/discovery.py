@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ghapp.sandbox.cluster.kinds import Kind
+from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.objects import Obj
 from ghapp.sandbox.cluster.reviews import GROUP, KIND, PLURAL
 
@@ -26,7 +26,7 @@ VERSION: Obj = {
 _VERBS = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
 
 
-def document(path: str, kinds: Collection[Kind]) -> Obj | None:
+def document(path: str, kinds: Collection[ObjectKind]) -> Obj | None:
     """What is at a path of discovery; None when there is nothing."""
     parts = [part for part in path.split("/") if part]
     if parts == ["api"]:
@@ -50,7 +50,7 @@ def _group(group: str, version: str) -> Obj:
     return {"name": group, "versions": [offered], "preferredVersion": offered}
 
 
-def _resources(group: str, version: str, kinds: Collection[Kind]) -> Obj:
+def _resources(group: str, version: str, kinds: Collection[ObjectKind]) -> Obj:
     listed: list[Obj] = []
     for kind in sorted((kind for kind in kinds if (kind.group, kind.version) == (group, version)), key=_plural):
         told: Obj = {"singularName": kind.kind.lower(), "namespaced": kind.namespaced, "kind": kind.kind}
@@ -64,5 +64,5 @@ def _resources(group: str, version: str, kinds: Collection[Kind]) -> Obj:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": named, "resources": listed}
 
 
-def _plural(kind: Kind) -> str:
+def _plural(kind: ObjectKind) -> str:
     return kind.plural

@@ -11,8 +11,8 @@ from typing import Protocol, Self
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ghapp.sandbox.cluster.requests import Asked
-from ghapp.sandbox.cluster.status import Refusal, unauthorized
+from ghapp.sandbox.cluster.requests import ParsedRequest
+from ghapp.sandbox.cluster.status import StatusError, unauthorized
 from ghapp.sandbox.faults.requests import AnswerInstead
 from ghapp.sandbox.wire import break_connection
 
@@ -30,7 +30,7 @@ _SAID = {
 }
 
 
-class Effect(Protocol):
+class ClusterFaultEffect(Protocol):
     """What becomes of a request; `onward` would answer it."""
 
     async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,7 +53,7 @@ class AnswerLost:
 
 
 @dataclass(slots=True)
-class Trouble:
+class ClusterFault:
     """An effect on requests; empty conditions mean any. As a context manager it is over at the end.
 
     Attributes:
@@ -62,7 +62,7 @@ class Trouble:
         struck: how many it has.
     """
 
-    effect: Effect
+    effect: ClusterFaultEffect
     verbs: Collection[str] = ()
     resources: Collection[str] = ()
     users: Collection[str] = ()
@@ -76,7 +76,7 @@ class Trouble:
         """It is over, from any thread."""
         self._over.set()
 
-    def strikes(self, user: str, asked: Asked | None, now: float) -> bool:
+    def strikes(self, user: str, asked: ParsedRequest | None, now: float) -> bool:
         """Whether it befalls this request, and counts it."""
         meant = (
             not self._over.is_set()
@@ -96,7 +96,7 @@ class Trouble:
     ) -> None:
         self.end()
 
-    def _means(self, asked: Asked | None) -> bool:
+    def _means(self, asked: ParsedRequest | None) -> bool:
         if asked is None:
             return not (self.verbs or self.resources or self.names)
         return (
@@ -106,7 +106,7 @@ class Trouble:
         )
 
 
-class Troubles:
+class ClusterFaults:
     """Everything that is wrong now.
 
     Attributes:
@@ -116,9 +116,9 @@ class Troubles:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.delay_seconds = 0.0
         self._clock = clock
-        self._troubles: list[Trouble] = []
+        self._troubles: list[ClusterFault] = []
 
-    def begin(self, trouble: Trouble) -> Trouble:
+    def begin(self, trouble: ClusterFault) -> ClusterFault:
         """Lets it work, from any thread."""
         self._troubles.append(trouble)
         return trouble
@@ -130,7 +130,7 @@ class Troubles:
         self._troubles = []
         self.delay_seconds = 0.0
 
-    def befalling(self, user: str, asked: Asked | None) -> Effect | None:
+    def befalling(self, user: str, asked: ParsedRequest | None) -> ClusterFaultEffect | None:
         """What becomes of this request; the trouble that began first goes first."""
         now = self._clock()
         return next((trouble.effect for trouble in self._troubles if trouble.strikes(user, asked, now)), None)
@@ -144,7 +144,7 @@ def status(code: int, *, retry_after: int = 1) -> AnswerInstead:
         return AnswerInstead(code, msgspec.json.encode(unauthorized().document()), {}, JSON)
     reason, message = _SAID.get(code, ("", "the sandbox says so"))
     details = {"retryAfterSeconds": retry_after} if code in (503, 504) else {}
-    document = Refusal(code, reason, message, details).document()
+    document = StatusError(code, reason, message, details).document()
     return AnswerInstead(code, msgspec.json.encode(document), {}, JSON)
 
 

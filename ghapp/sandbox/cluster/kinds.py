@@ -25,7 +25,7 @@ POD_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class ObjectKind:
     """A resource, and what is particular to it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Kind:
         return f"{self.kind}List"
 
 
-PODS = Kind(
+PODS = ObjectKind(
     "",
     "v1",
     "pods",
@@ -84,8 +84,10 @@ PODS = Kind(
     graceful=True,
     counts_generations=True,
 )
-SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", unconditional_update=True, returns_deleted=True)
-NAMESPACES = Kind(
+SERVICE_ACCOUNTS = ObjectKind(
+    "", "v1", "serviceaccounts", "ServiceAccount", unconditional_update=True, returns_deleted=True
+)
+NAMESPACES = ObjectKind(
     "",
     "v1",
     "namespaces",
@@ -95,8 +97,8 @@ NAMESPACES = Kind(
     fields=MappingProxyType({"metadata.name": ("metadata", "name"), "status.phase": ("status", "phase")}),
     unconditional_update=True,
 )
-LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True)
-EPHEMERAL_RUNNERS = Kind(
+LEASES = ObjectKind("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True)
+EPHEMERAL_RUNNERS = ObjectKind(
     "actions.github.com",
     "v1alpha1",
     "ephemeralrunners",
@@ -105,7 +107,7 @@ EPHEMERAL_RUNNERS = Kind(
     has_status=True,
     counts_generations=True,
 )
-EPHEMERAL_RUNNER_SETS = Kind(
+EPHEMERAL_RUNNER_SETS = ObjectKind(
     "actions.github.com",
     "v1alpha1",
     "ephemeralrunnersets",
@@ -119,7 +121,7 @@ KINDS = (PODS, SERVICE_ACCOUNTS, NAMESPACES, LEASES, EPHEMERAL_RUNNERS, EPHEMERA
 """All that are stored."""
 
 
-def find(group: str, version: str, plural: str) -> Kind | None:
+def find(group: str, version: str, plural: str) -> ObjectKind | None:
     """The resource at that place, installed or not."""
     for kind in KINDS:
         if (kind.group, kind.version, kind.plural) == (group, version, plural):
@@ -127,7 +129,7 @@ def find(group: str, version: str, plural: str) -> Kind | None:
     return None
 
 
-def called(name: str) -> Kind:
+def called(name: str) -> ObjectKind:
     """A resource by its plural, as levers name it; LookupError for none."""
     for kind in KINDS:
         if name in (kind.plural, kind.qualified):

@@ -14,17 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from ghapp.sandbox.cluster.kinds import Kind
+from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.objects import IN_ORDER, Key, Obj, Stored
 from ghapp.sandbox.cluster.selectors import Selector
-from ghapp.sandbox.cluster.status import (
-    Cause,
-    Refusal,
-    bad_request,
-    expired,
-    invalid_as,
-    too_large_version,
-)
+from ghapp.sandbox.cluster.status import StatusCause, StatusError, bad_request, expired, invalid_as, too_large_version
 from ghapp.sandbox.cluster.store import Store, VersionForgotten
 
 CONTINUE_FORMAT = "meta.k8s.io/v1"
@@ -40,7 +33,7 @@ CONTINUE_TOO_OLD = (
 )
 
 
-class Options(NamedTuple):
+class ListOptions(NamedTuple):
     """What a request says of the list it wants."""
 
     limit: int = 0
@@ -56,9 +49,9 @@ class _Start(NamedTuple):
     after: str | None
 
 
-def options(query: Mapping[str, str]) -> Options:
+def options(query: Mapping[str, str]) -> ListOptions:
     """Reads them; Refusal when they cannot be or contradict each other."""
-    found = Options(
+    found = ListOptions(
         number(query.get("limit", ""), "limit"),
         query.get("continue", ""),
         query.get("resourceVersion", ""),
@@ -66,7 +59,7 @@ def options(query: Mapping[str, str]) -> Options:
     )
     if query.get("sendInitialEvents"):
         why = "Forbidden: sendInitialEvents is forbidden for list"
-        causes = [Cause("FieldValueForbidden", why, "sendInitialEvents")]
+        causes = [StatusCause("FieldValueForbidden", why, "sendInitialEvents")]
         raise invalid_as("ListOptions", "meta.k8s.io", "", causes)
     if found.match:
         _check_match(found)
@@ -90,10 +83,10 @@ def version_number(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
     why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-    raise Refusal(500, "", why)
+    raise StatusError(500, "", why)
 
 
-def page(store: Store, kind: Kind, selector: Selector, wanted: Options) -> bytes:
+def page(store: Store, kind: ObjectKind, selector: Selector, wanted: ListOptions) -> bytes:
     """The list, as JSON."""
     start = _start(store, wanted)
     objects = _objects(store, kind, start, wanted)
@@ -118,13 +111,13 @@ def page(store: Store, kind: Kind, selector: Selector, wanted: Options) -> bytes
     return document(kind, meta, found)
 
 
-def document(kind: Kind, meta: Obj, found: list[Stored]) -> bytes:
+def document(kind: ObjectKind, meta: Obj, found: list[Stored]) -> bytes:
     """A list object of these."""
     head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta})
     return head[:-1] + b',"items":[' + b",".join([stored.item for stored in found]) + b"]}"
 
 
-def _start(store: Store, wanted: Options) -> _Start:
+def _start(store: Store, wanted: ListOptions) -> _Start:
     if wanted.continuation:
         start = _read_token(wanted.continuation)
         return start._replace(version=store.version) if start.version == ANY_VERSION else start
@@ -137,7 +130,7 @@ def _start(store: Store, wanted: Options) -> _Start:
     return _Start(asked if exact else store.version, None)
 
 
-def _objects(store: Store, kind: Kind, start: _Start, wanted: Options) -> Mapping[Key, Stored]:
+def _objects(store: Store, kind: ObjectKind, start: _Start, wanted: ListOptions) -> Mapping[Key, Stored]:
     if start.version == store.version:
         return store.all(kind)
     try:
@@ -166,7 +159,7 @@ def _read_token(token: str) -> _Start:
     return start
 
 
-def _check_match(wanted: Options) -> None:
+def _check_match(wanted: ListOptions) -> None:
     """`resourceVersionMatch` only with what it can go with."""
     if not wanted.version:
         why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
@@ -175,12 +168,15 @@ def _check_match(wanted: Options) -> None:
     elif wanted.match not in ("Exact", "NotOlderThan"):
         message = f'Unsupported value: "{wanted.match}": supported values: "", "Exact", "NotOlderThan"'
         raise invalid_as(
-            "ListOptions", "meta.k8s.io", "", [Cause("FieldValueNotSupported", message, "resourceVersionMatch")]
+            "ListOptions", "meta.k8s.io", "", [StatusCause("FieldValueNotSupported", message, "resourceVersionMatch")]
         )
     elif wanted.match == "Exact" and wanted.version == "0":
         why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
     else:
         return
     raise invalid_as(
-        "ListOptions", "meta.k8s.io", "", [Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch")]
+        "ListOptions",
+        "meta.k8s.io",
+        "",
+        [StatusCause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch")],
     )

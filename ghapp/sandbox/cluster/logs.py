@@ -8,10 +8,10 @@ from typing import NamedTuple
 from ghapp.sandbox.cluster.lists import number
 from ghapp.sandbox.cluster.objects import Obj, epoch_of, timestamp_nano
 from ghapp.sandbox.cluster.requests import is_true
-from ghapp.sandbox.cluster.status import Refusal, bad_request
+from ghapp.sandbox.cluster.status import StatusError, bad_request
 
 
-class Line(NamedTuple):
+class ContainerLogLine(NamedTuple):
     """One, and when it was written (epoch seconds)."""
 
     at: float
@@ -22,15 +22,15 @@ class Logs:
     """The logs of all containers, by pod uid: a pod's log goes with it."""
 
     def __init__(self) -> None:
-        self._now: dict[tuple[str, str], list[Line]] = {}
-        self._previous: dict[tuple[str, str], list[Line]] = {}
+        self._now: dict[tuple[str, str], list[ContainerLogLine]] = {}
+        self._previous: dict[tuple[str, str], list[ContainerLogLine]] = {}
         self._lost: set[str] = set()
 
-    def write(self, uid: str, container: str, lines: Iterable[Line]) -> None:
+    def write(self, uid: str, container: str, lines: Iterable[ContainerLogLine]) -> None:
         """More of it."""
         self._now.setdefault((uid, container), []).extend(lines)
 
-    def rewrite(self, uid: str, container: str, lines: Iterable[Line], *, previous: bool = False) -> None:
+    def rewrite(self, uid: str, container: str, lines: Iterable[ContainerLogLine], *, previous: bool = False) -> None:
         """This and nothing else."""
         (self._previous if previous else self._now)[uid, container] = list(lines)
 
@@ -50,7 +50,7 @@ class Logs:
         if node in self._lost:
             where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
             why = f'Get "https://{node}:10250/containerLogs/{where}": dial tcp: i/o timeout'
-            raise Refusal(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
+            raise StatusError(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
         _check_started(pod, container, previous=previous)
         kept = self._previous if previous else self._now
         lines = kept.get((pod["metadata"]["uid"], container), [])
@@ -86,7 +86,7 @@ def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
 
 
-def _cut(lines: list[Line], query: Mapping[str, str], now: float) -> str:
+def _cut(lines: list[ContainerLogLine], query: Mapping[str, str], now: float) -> str:
     if query.get("sinceSeconds"):
         since = now - number(query["sinceSeconds"], "sinceSeconds")
         lines = [line for line in lines if line.at >= since]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ghapp.sandbox.cluster.objects import Obj
-from ghapp.sandbox.cluster.rbac import Rule
+from ghapp.sandbox.cluster.rbac import RbacRule
 
 _ROLES = ("Role", "ClusterRole")
 _BINDINGS = ("RoleBinding", "ClusterRoleBinding")
 
 
-def users_of(documents: Iterable[Obj]) -> dict[str, list[Rule]]:
+def users_of(documents: Iterable[Obj]) -> dict[str, list[RbacRule]]:
     """The rules of each user who is bound; ValueError when a binding names a role that is not there."""
     found = [document for document in documents if document]
     roles = {_name_of(role): role for role in found if role.get("kind") in _ROLES}
-    users: dict[str, list[Rule]] = {}
+    users: dict[str, list[RbacRule]] = {}
     for binding in found:
         if binding.get("kind") not in _BINDINGS:
             continue
@@ -32,11 +32,11 @@ def users_of(documents: Iterable[Obj]) -> dict[str, list[Rule]]:
     return users
 
 
-def rules_of(role: Obj, namespace: str | None, why: str = "") -> list[Rule]:
+def rules_of(role: Obj, namespace: str | None, why: str = "") -> list[RbacRule]:
     """The rules of one Role or ClusterRole, as bound in a namespace; None is everywhere."""
     where = None if namespace is None else (namespace,)
     return [
-        Rule(
+        RbacRule(
             tuple(rule.get("verbs") or ()),
             tuple(rule.get("apiGroups") or ()),
             tuple(rule.get("resources") or ()),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ghapp.sandbox.cluster.kinds import Kind
+from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.objects import Obj, generated_name, new_uid, timestamp
-from ghapp.sandbox.cluster.status import Cause, Refusal, bad_request, invalid, invalid_as
+from ghapp.sandbox.cluster.status import StatusCause, StatusError, bad_request, invalid, invalid_as
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -29,7 +29,7 @@ KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSec
 """What an update takes from what is there, whatever it says itself; what it says wrongly of the first is refused."""
 
 
-def check_shape(kind: Kind, value: object, namespace: str) -> Obj:
+def check_shape(kind: ObjectKind, value: object, namespace: str) -> Obj:
     """An object of this kind and for this namespace; Refusal (400) when it is something else."""
     if not isinstance(value, dict) or not isinstance(value.get("metadata", {}), dict):
         raise bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled as a {kind.kind}: not an object")
@@ -52,7 +52,7 @@ def check_shape(kind: Kind, value: object, namespace: str) -> Obj:
     return {"kind": kind.kind, "apiVersion": kind.api_version, **rest}
 
 
-def stamp(kind: Kind, value: Obj, now: float) -> None:
+def stamp(kind: ObjectKind, value: Obj, now: float) -> None:
     """What a new object gets."""
     meta = value["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
@@ -65,30 +65,32 @@ def stamp(kind: Kind, value: Obj, now: float) -> None:
         meta["generation"] = 1
 
 
-def check(kind: Kind, value: Obj) -> None:
+def check(kind: ObjectKind, value: Obj) -> None:
     """Refusal (422) when the metadata breaks rules."""
     meta = value["metadata"]
     name = meta.get("name") or ""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if not name:
-        causes.append(Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name"))
+        causes.append(
+            StatusCause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
+        )
     elif not isinstance(name, str) or len(name) > NAME_LENGTH or not _NAME.fullmatch(name):
-        causes.append(Cause("FieldValueInvalid", f'Invalid value: "{name}": {_NAME_RULE}', "metadata.name"))
+        causes.append(StatusCause("FieldValueInvalid", f'Invalid value: "{name}": {_NAME_RULE}', "metadata.name"))
     causes += _labels(meta.get("labels") or {})
     for at, owner in enumerate(meta.get("ownerReferences") or ()):
         for part in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(part):
                 where = f"metadata.ownerReferences[{at}].{part}"
-                causes.append(Cause("FieldValueInvalid", 'Invalid value: "": must not be empty', where))
+                causes.append(StatusCause("FieldValueInvalid", 'Invalid value: "": must not be empty', where))
     if causes:
         raise invalid(kind, name, causes)
 
 
-def check_update(kind: Kind, before: Obj, value: Obj) -> None:
+def check_update(kind: ObjectKind, before: Obj, value: Obj) -> None:
     """Refusal (422) when an update changes what may not change, or adds finalizers to what is going."""
     old, new = before["metadata"], value["metadata"]
     causes = [
-        Cause("FieldValueInvalid", f'Invalid value: "{new.get(name)}": field is immutable', f"metadata.{name}")
+        StatusCause("FieldValueInvalid", f'Invalid value: "{new.get(name)}": field is immutable', f"metadata.{name}")
         for name in ("name", "namespace", "uid")
         if new.get(name) and new.get(name) != old.get(name)
     ]
@@ -100,24 +102,26 @@ def check_update(kind: Kind, before: Obj, value: Obj) -> None:
                 "Forbidden: no new finalizers can be added if the object is being deleted,"
                 f" found new finalizers []string{{{listed}}}"
             )
-            causes.append(Cause("FieldValueForbidden", why, "metadata.finalizers"))
+            causes.append(StatusCause("FieldValueForbidden", why, "metadata.finalizers"))
     if causes:
         raise invalid(kind, old["name"], causes)
 
 
-def refuse_version(kind: Kind, name: str) -> Refusal:
+def refuse_version(kind: ObjectKind, name: str) -> StatusError:
     """An update that must say from which version it was made, and doesn't."""
     why = "Invalid value: 0x0: must be specified for an update"
     # Here the real one says the resource where it otherwise says the kind.
-    return invalid_as(kind.plural, kind.group, name, [Cause("FieldValueInvalid", why, "metadata.resourceVersion")])
+    return invalid_as(
+        kind.plural, kind.group, name, [StatusCause("FieldValueInvalid", why, "metadata.resourceVersion")]
+    )
 
 
-def _labels(labels: object) -> list[Cause]:
+def _labels(labels: object) -> list[StatusCause]:
     if not isinstance(labels, dict):
         raise bad_request(
             "json: cannot unmarshal into Go struct field ObjectMeta.metadata.labels of type map[string]string"
         )
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     for key, value in labels.items():
         if not isinstance(value, str):
             raise bad_request(
@@ -125,12 +129,14 @@ def _labels(labels: object) -> list[Cause]:
                 " ObjectMeta.metadata.labels of type string"
             )
         if not _LABEL_KEY.fullmatch(key) or len(key.rpartition("/")[2]) > LABEL_LENGTH:
-            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{key}": not a label', "metadata.labels"))
+            causes.append(StatusCause("FieldValueInvalid", f'Invalid value: "{key}": not a label', "metadata.labels"))
         if not _LABEL_VALUE.fullmatch(value):
-            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{value}": {_LABEL_RULE}', "metadata.labels"))
+            causes.append(
+                StatusCause("FieldValueInvalid", f'Invalid value: "{value}": {_LABEL_RULE}', "metadata.labels")
+            )
         elif len(value) > LABEL_LENGTH:
             why = f'Invalid value: "{value}": must be no more than {LABEL_LENGTH} bytes'
-            causes.append(Cause("FieldValueInvalid", why, "metadata.labels"))
+            causes.append(StatusCause("FieldValueInvalid", why, "metadata.labels"))
     return causes
 
 

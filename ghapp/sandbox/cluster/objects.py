@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ghapp.sandbox.cluster.kinds import Kind
+from ghapp.sandbox.cluster.kinds import ObjectKind
 
 Obj = dict[str, Any]
 Json = TypeVar("Json")
@@ -46,7 +46,7 @@ class Stored:
 
     __slots__ = ("_encoded", "_item", "kind", "value", "version")
 
-    def __init__(self, kind: Kind, value: Obj, version: int) -> None:
+    def __init__(self, kind: ObjectKind, value: Obj, version: int) -> None:
         self.kind = kind
         self.value = value
         self.version = version

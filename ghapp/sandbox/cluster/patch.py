@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ghapp.sandbox.cluster.objects import Obj, copied
-from ghapp.sandbox.cluster.status import Refusal, bad_request, unprocessable
+from ghapp.sandbox.cluster.status import StatusError, bad_request, unprocessable
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
@@ -30,7 +30,7 @@ def applied(value: Obj, patch: Any, media_type: str) -> Obj:
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     if len(patch) > MOST_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}"
-        raise Refusal(413, "RequestEntityTooLarge", message)
+        raise StatusError(413, "RequestEntityTooLarge", message)
     changed = copied(value)
     try:
         for operation in patch:

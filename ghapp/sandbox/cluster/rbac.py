@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from ghapp.sandbox.cluster.requests import Asked
+from ghapp.sandbox.cluster.requests import ParsedRequest
 from ghapp.sandbox.cluster.status import forbidden, forbidden_path
 
 ANONYMOUS = "system:anonymous"
@@ -19,7 +19,7 @@ SELF_REVIEWS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RbacRule:
     """What is allowed; `*` in the first three is anything.
 
     Attributes:
@@ -38,7 +38,7 @@ class Rule:
     paths: Collection[str] = ()
     why: str = ""
 
-    def allows(self, asked: Asked) -> bool:
+    def allows(self, asked: ParsedRequest) -> bool:
         """Whether it allows this."""
         return (
             _within(asked.verb, self.verbs)
@@ -54,12 +54,12 @@ class Rule:
             return False
         return any(path == said or (said.endswith("*") and path.startswith(said[:-1])) for said in self.paths)
 
-    def _covers(self, asked: Asked) -> bool:
+    def _covers(self, asked: ParsedRequest) -> bool:
         everywhere = f"*/{asked.subresource}" if asked.subresource else "*"
         return any(said in (asked.full_resource, everywhere, "*") for said in self.resources)
 
 
-ANYTHING = Rule(("*",), ("*",), ("*",), paths=("*",))
+ANYTHING = RbacRule(("*",), ("*",), ("*",), paths=("*",))
 
 
 @dataclass(slots=True)
@@ -67,16 +67,16 @@ class User:
     """A user, and the token by which it is known; None when it has none that is good."""
 
     name: str
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RbacRule, ...] = ()
     token: str | None = None
     groups: tuple[str, ...] = field(default=("system:authenticated",))
 
-    def rule_for(self, asked: Asked) -> Rule | None:
+    def rule_for(self, asked: ParsedRequest) -> RbacRule | None:
         """The rule that allows this; None when none does."""
         return next((rule for rule in self.rules if rule.allows(asked)), None)
 
 
-def check(user: User, asked: Asked) -> None:
+def check(user: User, asked: ParsedRequest) -> None:
     """Refusal (403) in the real one's words, when the user may not."""
     if user.rule_for(asked) is None and not _is_own_review(user, asked):
         where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
@@ -98,7 +98,7 @@ def check_path(user: User, verb: str, path: str) -> None:
         raise forbidden_path(f'User "{user.name}" cannot {verb} path "{path}"')
 
 
-def _is_own_review(user: User, asked: Asked) -> bool:
+def _is_own_review(user: User, asked: ParsedRequest) -> bool:
     """Everybody who is known may ask what they may do, and who they are."""
     known = user.name != ANONYMOUS
     return known and asked.verb == "create" and (asked.group, asked.resource) in SELF_REVIEWS

@@ -14,7 +14,7 @@ _OF_NAMESPACES = frozenset({"status", "finalize"})
 _NAME_FIELD = "metadata.name"
 
 
-class Asked(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A request for a resource.
 
     Attributes:
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-def read(method: str, path: str, query: Mapping[str, str]) -> Asked | None:
+def read(method: str, path: str, query: Mapping[str, str]) -> ParsedRequest | None:
     """What is asked for; None when the path is of no resource."""
     parts = [part for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":  # noqa: PLR2004 - /api/v1/pods
@@ -55,7 +55,7 @@ def read(method: str, path: str, query: Mapping[str, str]) -> Asked | None:
     if len(rest) > 3:  # noqa: PLR2004
         return None
     verb, name = _verb(method, name, query)
-    return Asked(verb, group, version, resource, namespace, name, subresource)
+    return ParsedRequest(verb, group, version, resource, namespace, name, subresource)
 
 
 def is_true(value: str | None) -> bool:

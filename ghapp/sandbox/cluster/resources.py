@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ghapp.sandbox.cluster import deletion, lists, patch, reviews, selectors, writes
-from ghapp.sandbox.cluster.cluster import Cluster
-from ghapp.sandbox.cluster.kinds import PODS, Kind, find
+from ghapp.sandbox.cluster.cluster import SimulatedCluster
+from ghapp.sandbox.cluster.kinds import PODS, ObjectKind, find
 from ghapp.sandbox.cluster.objects import Key, Obj, Stored
 from ghapp.sandbox.cluster.rbac import User
-from ghapp.sandbox.cluster.requests import Asked
+from ghapp.sandbox.cluster.requests import ParsedRequest
 from ghapp.sandbox.cluster.status import (
     bad_request,
     method_not_allowed,
@@ -34,7 +34,7 @@ class Said(NamedTuple):
     media_type: str
 
 
-class Answer(NamedTuple):
+class ResourceResponse(NamedTuple):
     """What goes back."""
 
     body: bytes
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     media_type: str = JSON
 
 
-def kind_of(cluster: Cluster, asked: Asked) -> Kind:
+def kind_of(cluster: SimulatedCluster, asked: ParsedRequest) -> ObjectKind:
     """The kind that is meant; Refusal 404 when there is none, or its CRD is not installed, 405 for a wrong place."""
     kind = find(asked.group, asked.version, asked.resource)
     if kind is None or kind not in cluster.installed:
@@ -58,7 +58,7 @@ def kind_of(cluster: Cluster, asked: Asked) -> Kind:
     return kind
 
 
-def answer(cluster: Cluster, user: User, asked: Asked, said: Said) -> Answer:
+def answer(cluster: SimulatedCluster, user: User, asked: ParsedRequest, said: Said) -> ResourceResponse:
     """Does what is asked, under the cluster's lock, and lets follow what follows; Refusal when it cannot be."""
     if (asked.group, asked.version, asked.resource) == (reviews.GROUP, "v1", reviews.PLURAL):
         if asked.verb != "create":
@@ -77,28 +77,28 @@ def answer(cluster: Cluster, user: User, asked: Asked, said: Said) -> Answer:
         return done
 
 
-def selector(kind: Kind, asked: Asked, query: Mapping[str, str]) -> selectors.Selector:
+def selector(kind: ObjectKind, asked: ParsedRequest, query: Mapping[str, str]) -> selectors.Selector:
     """Which objects a list or a watch means."""
     namespace = asked.namespace if kind.namespaced else ""
     return selectors.parse(kind, namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
-def _answer(cluster: Cluster, kind: Kind, asked: Asked, said: Said) -> Answer:
+def _answer(cluster: SimulatedCluster, kind: ObjectKind, asked: ParsedRequest, said: Said) -> ResourceResponse:
     store, now = cluster.store, cluster.clock()
     key = Key(asked.namespace if kind.namespaced else "", asked.name)
     where = writes.Write(kind, key, now, asked.subresource, bool(said.query.get("dryRun")))
     if asked.verb == "list":
-        return Answer(lists.page(store, kind, selector(kind, asked, said.query), lists.options(said.query)))
+        return ResourceResponse(lists.page(store, kind, selector(kind, asked, said.query), lists.options(said.query)))
     if asked.verb == "deletecollection":
         return _delete_many(cluster, kind, asked, said)
     if asked.verb == "create":
         if asked.name:
             raise method_not_allowed()
-        return Answer(writes.create(store, where, _decoded(said)).encoded, 201)
+        return ResourceResponse(writes.create(store, where, _decoded(said)).encoded, 201)
     if asked.subresource == "log":
         return _log(cluster, kind, key, asked, said)
     if asked.verb == "get":
-        return Answer(_stored(cluster, kind, key).encoded)
+        return ResourceResponse(_stored(cluster, kind, key).encoded)
     if asked.verb == "delete":
         if asked.subresource:
             raise method_not_allowed()
@@ -107,37 +107,37 @@ def _answer(cluster: Cluster, kind: Kind, asked: Asked, said: Said) -> Answer:
         return _deleted(kind, outcome)
     if asked.verb == "update":
         written = writes.replace(store, where, _decoded(said))
-        return Answer(written.stored.encoded, 201 if written.created else 200)
+        return ResourceResponse(written.stored.encoded, 201 if written.created else 200)
     if said.media_type not in patch.ACCEPTED:
         raise unsupported_media(patch.ACCEPTED)
-    return Answer(writes.patch(store, where, _json(said.body), said.media_type).stored.encoded)
+    return ResourceResponse(writes.patch(store, where, _json(said.body), said.media_type).stored.encoded)
 
 
-def _delete_many(cluster: Cluster, kind: Kind, asked: Asked, said: Said) -> Answer:
+def _delete_many(cluster: SimulatedCluster, kind: ObjectKind, asked: ParsedRequest, said: Said) -> ResourceResponse:
     meant = selector(kind, asked, said.query)
     wanted = deletion.read_options(said.body, said.query)
     found = [stored for stored in cluster.store.all(kind).values() if meant.matches(stored)]
     found.sort(key=lambda stored: stored.key.path)
     gone = [deletion.delete(cluster.store, stored, wanted, cluster.clock()).stored for stored in found]
-    return Answer(lists.document(kind, {"resourceVersion": str(cluster.store.version)}, gone))
+    return ResourceResponse(lists.document(kind, {"resourceVersion": str(cluster.store.version)}, gone))
 
 
-def _log(cluster: Cluster, kind: Kind, key: Key, asked: Asked, said: Said) -> Answer:
+def _log(cluster: SimulatedCluster, kind: ObjectKind, key: Key, asked: ParsedRequest, said: Said) -> ResourceResponse:
     if kind is not PODS or asked.verb != "get":
         raise method_not_allowed()
     pod = _stored(cluster, kind, key).value
-    return Answer(cluster.logs.read(pod, said.query, cluster.clock()).encode(), 200, TEXT)
+    return ResourceResponse(cluster.logs.read(pod, said.query, cluster.clock()).encode(), 200, TEXT)
 
 
-def _deleted(kind: Kind, outcome: deletion.Outcome) -> Answer:
+def _deleted(kind: ObjectKind, outcome: deletion.DeletionOutcome) -> ResourceResponse:
     """The object where it is still there, or its kind answers so; else that it is gone."""
     if kind.returns_deleted or not outcome.gone:
-        return Answer(outcome.stored.encoded)
+        return ResourceResponse(outcome.stored.encoded)
     meta = outcome.stored.value["metadata"]
     return _encoded(succeeded(kind, meta["name"], meta["uid"]), 200)
 
 
-def _stored(cluster: Cluster, kind: Kind, key: Key) -> Stored:
+def _stored(cluster: SimulatedCluster, kind: ObjectKind, key: Key) -> Stored:
     found = cluster.store.get(kind, key)
     if found is None:
         raise not_found(kind, key.name)
@@ -158,5 +158,5 @@ def _json(body: bytes) -> Any:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
 
 
-def _encoded(document: Obj, code: int) -> Answer:
-    return Answer(msgspec.json.encode(document), code)
+def _encoded(document: Obj, code: int) -> ResourceResponse:
+    return ResourceResponse(msgspec.json.encode(document), code)

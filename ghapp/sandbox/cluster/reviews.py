@@ -6,8 +6,8 @@ from typing import Any
 
 from ghapp.sandbox.cluster.objects import Obj
 from ghapp.sandbox.cluster.rbac import User
-from ghapp.sandbox.cluster.requests import Asked
-from ghapp.sandbox.cluster.status import Cause, bad_request, invalid_as
+from ghapp.sandbox.cluster.requests import ParsedRequest
+from ghapp.sandbox.cluster.status import StatusCause, bad_request, invalid_as
 
 KIND = "SelfSubjectAccessReview"
 GROUP = "authorization.k8s.io"
@@ -35,11 +35,11 @@ def review(user: User, body: Any) -> Obj:
     about, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if isinstance(about, dict) == isinstance(path, dict):
         why = "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise invalid_as(KIND, GROUP, "", [Cause("FieldValueInvalid", why, "spec.resourceAttributes")])
+        raise invalid_as(KIND, GROUP, "", [StatusCause("FieldValueInvalid", why, "spec.resourceAttributes")])
     status: Obj = {"allowed": False}
     if isinstance(about, dict):
         rule = user.rule_for(
-            Asked(
+            ParsedRequest(
                 about.get("verb", ""),
                 about.get("group", ""),
                 about.get("version", ""),

@@ -9,9 +9,9 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ghapp.sandbox.cluster.kinds import Kind
+from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.objects import Stored, digged
-from ghapp.sandbox.cluster.status import Refusal, bad_request
+from ghapp.sandbox.cluster.status import StatusError, bad_request
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
@@ -81,12 +81,12 @@ class Selector(NamedTuple):
         return all(wanted.holds(stored) for wanted in self.fields)
 
 
-def parse(kind: Kind, namespace: str, labels: str, fields: str) -> Selector:
+def parse(kind: ObjectKind, namespace: str, labels: str, fields: str) -> Selector:
     """The selectors of a request; Refusal (400) when they cannot be understood."""
     return Selector(namespace, _Labels(labels).parse(), _fields(kind, fields))
 
 
-def _fields(kind: Kind, text: str) -> tuple[FieldRequirement, ...]:
+def _fields(kind: ObjectKind, text: str) -> tuple[FieldRequirement, ...]:
     found: list[FieldRequirement] = []
     for term in text.split(","):
         if not term:
@@ -179,5 +179,5 @@ class _Labels:
             raise self._refusal(f"found '{self._text[self._at : self._at + 1]}', expected: {wanted}")
         self._at += 1
 
-    def _refusal(self, why: str) -> Refusal:
+    def _refusal(self, why: str) -> StatusError:
         return bad_request(f"unable to parse requirement: {why}")

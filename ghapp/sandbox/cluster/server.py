@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from ghapp.sandbox.cluster.application import application
-from ghapp.sandbox.cluster.cluster import ADMIN, Cluster
+from ghapp.sandbox.cluster.cluster import ADMIN, SimulatedCluster
 from ghapp.sandbox.cluster.control import ClusterControl
 from ghapp.sandbox.serving import Serving
 
@@ -36,7 +36,7 @@ class ClusterServer(Serving):
 
     def __init__(self, *, clock: Callable[[], float] = time.time, port: int = 0) -> None:
         super().__init__("the cluster", port=port)
-        self.cluster = Cluster(clock)
+        self.cluster = SimulatedCluster(clock)
         self.control = ClusterControl(self.cluster)
         self.serve(
             lambda living: application(self.cluster, living),

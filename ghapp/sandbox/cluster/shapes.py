@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNERS, Kind
+from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNERS, ObjectKind
 from ghapp.sandbox.cluster.objects import Obj, random_digits, timestamp
 
 IMAGE = "ghcr.io/actions/actions-runner:2.330.0"
@@ -30,7 +30,7 @@ class PodShape(NamedTuple):
     finalizers: Sequence[str]
 
 
-class Job(NamedTuple):
+class AssignedJob(NamedTuple):
     """The job that a runner's object says that it runs."""
 
     id: str
@@ -85,7 +85,7 @@ def owner_reference(owner: Obj) -> Obj:
     }
 
 
-def runner(kind: Kind, namespace: str, name: str, scale_set: str, org: str) -> Obj:
+def runner(kind: ObjectKind, namespace: str, name: str, scale_set: str, org: str) -> Obj:
     """An object of ARC without its status: a runner's, or a set's."""
     labels = {
         f"{GROUP}/organization": org,
@@ -111,7 +111,7 @@ def runner(kind: Kind, namespace: str, name: str, scale_set: str, org: str) -> O
     }
 
 
-def runner_status(name: str, runner_id: int | None, phase: str, job: Job | None) -> Obj:
+def runner_status(name: str, runner_id: int | None, phase: str, job: AssignedJob | None) -> Obj:
     """What ARC writes into a runner's status; without an id it is not registered yet."""
     status: Obj = {}
     if phase:

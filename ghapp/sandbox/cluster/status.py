@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
-from ghapp.sandbox.cluster.kinds import Kind
+from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.objects import Obj
 
 
-class Refusal(Exception):  # noqa: N818 - a refusal is an answer, and no fault of ours
+class StatusError(Exception):
     """Ends the work on a request with a `Status` of this code and reason."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer, and no fault o
         return document
 
 
-class Cause(NamedTuple):
+class StatusCause(NamedTuple):
     """One thing that is wrong with an object: `reason` is of the API (`FieldValueInvalid`)."""
 
     reason: str
@@ -56,49 +56,49 @@ class Cause(NamedTuple):
     field: str
 
 
-def details_of(kind: Kind, name: str) -> Obj:
+def details_of(kind: ObjectKind, name: str) -> Obj:
     """Which object is meant, by its resource."""
     return _details(name, kind.group, kind.plural)
 
 
-def not_found(kind: Kind, name: str) -> Refusal:
+def not_found(kind: ObjectKind, name: str) -> StatusError:
     """There is no such object."""
     message = f'{kind.qualified} "{name}" not found'
-    return Refusal(HTTPStatus.NOT_FOUND, "NotFound", message, details_of(kind, name))
+    return StatusError(HTTPStatus.NOT_FOUND, "NotFound", message, details_of(kind, name))
 
 
-def unknown_resource() -> Refusal:
+def unknown_resource() -> StatusError:
     """There is no such resource: the path leads nowhere, or a CRD is not installed."""
     message = "the server could not find the requested resource"
-    return Refusal(HTTPStatus.NOT_FOUND, "NotFound", message)
+    return StatusError(HTTPStatus.NOT_FOUND, "NotFound", message)
 
 
-def already_exists(kind: Kind, name: str) -> Refusal:
+def already_exists(kind: ObjectKind, name: str) -> StatusError:
     """An object has that name."""
     message = f'{kind.qualified} "{name}" already exists'
-    return Refusal(HTTPStatus.CONFLICT, "AlreadyExists", message, details_of(kind, name))
+    return StatusError(HTTPStatus.CONFLICT, "AlreadyExists", message, details_of(kind, name))
 
 
-def conflict(kind: Kind, name: str, why: str, *, by_kind: bool = False) -> Refusal:
+def conflict(kind: ObjectKind, name: str, why: str, *, by_kind: bool = False) -> StatusError:
     """A precondition did not hold; those of a DELETE name the object by its kind."""
     called = kind.kind if by_kind else kind.plural
     qualified = f"{called}.{kind.group}" if kind.group else called
     message = f'Operation cannot be fulfilled on {qualified} "{name}": {why}'
-    return Refusal(HTTPStatus.CONFLICT, "Conflict", message, _details(name, kind.group, called))
+    return StatusError(HTTPStatus.CONFLICT, "Conflict", message, _details(name, kind.group, called))
 
 
-def stale(kind: Kind, name: str) -> Refusal:
+def stale(kind: ObjectKind, name: str) -> StatusError:
     """An update was made from an older version."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, why)
 
 
-def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Refusal:
+def invalid(kind: ObjectKind, name: str, causes: Sequence[StatusCause]) -> StatusError:
     """An object breaks rules."""
     return invalid_as(kind.kind, kind.group, name, causes)
 
 
-def invalid_as(called: str, group: str, name: str, causes: Sequence[Cause]) -> Refusal:
+def invalid_as(called: str, group: str, name: str, causes: Sequence[StatusCause]) -> StatusError:
     """Something that is called so breaks rules."""
     found = [f"{cause.field}: {cause.message}" for cause in causes]
     said = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
@@ -106,64 +106,64 @@ def invalid_as(called: str, group: str, name: str, causes: Sequence[Cause]) -> R
     details = _details(name, group, called)
     details["causes"] = [cause._asdict() for cause in causes]
     message = f'{qualified} "{name}" is invalid: {said}'
-    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details)
+    return StatusError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details)
 
 
-def unprocessable() -> Refusal:
+def unprocessable() -> StatusError:
     """A JSON patch that could not be applied, for instance because a `test` in it failed."""
     message = "the server rejected our request due to an error in our request"
-    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, {})
+    return StatusError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, {})
 
 
-def bad_request(message: str) -> Refusal:
+def bad_request(message: str) -> StatusError:
     """The request cannot be understood."""
-    return Refusal(HTTPStatus.BAD_REQUEST, "BadRequest", message)
+    return StatusError(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
-def unsupported_media(accepted: Sequence[str]) -> Refusal:
+def unsupported_media(accepted: Sequence[str]) -> StatusError:
     """The body is of a type that cannot be read here."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
-    return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    return StatusError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 
 
-def method_not_allowed() -> Refusal:
+def method_not_allowed() -> StatusError:
     """The resource knows no such verb."""
     message = "the server does not allow this method on the requested resource"
-    return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message, {})
+    return StatusError(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message, {})
 
 
-def unauthorized() -> Refusal:
+def unauthorized() -> StatusError:
     """The token is nobody's."""
-    return Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    return StatusError(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
 
 
-def expired(message: str, continuation: str = "") -> Refusal:
+def expired(message: str, continuation: str = "") -> StatusError:
     """A version is no longer kept."""
-    return Refusal(HTTPStatus.GONE, "Expired", message, continuation=continuation)
+    return StatusError(HTTPStatus.GONE, "Expired", message, continuation=continuation)
 
 
-def too_large_version(asked: int, current: int) -> Refusal:
+def too_large_version(asked: int, current: int) -> StatusError:
     """A list was asked for at a version that has not come yet."""
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     details = {"causes": causes, "retryAfterSeconds": 1}
     message = f"Too large resource version: {asked}, current: {current}"
-    return Refusal(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", message, details, headers={"retry-after": "1"})
+    return StatusError(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", message, details, headers={"retry-after": "1"})
 
 
-def forbidden(group: str, resource: str, name: str, why: str) -> Refusal:
+def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
     """An authenticated user may not do that."""
     qualified = f"{resource}.{group}" if group else resource
     named = f'{qualified} "{name}"' if name else qualified
     message = f"{named} is forbidden: {why}"
-    return Refusal(HTTPStatus.FORBIDDEN, "Forbidden", message, _details(name, group, resource))
+    return StatusError(HTTPStatus.FORBIDDEN, "Forbidden", message, _details(name, group, resource))
 
 
-def forbidden_path(why: str) -> Refusal:
+def forbidden_path(why: str) -> StatusError:
     """The same, where the path is of no resource."""
-    return Refusal(HTTPStatus.FORBIDDEN, "Forbidden", f"forbidden: {why}", {})
+    return StatusError(HTTPStatus.FORBIDDEN, "Forbidden", f"forbidden: {why}", {})
 
 
-def succeeded(kind: Kind, name: str, uid: str) -> Obj:
+def succeeded(kind: ObjectKind, name: str, uid: str) -> Obj:
     """What a DELETE answers when the object is gone."""
     details = details_of(kind, name) | {"uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from ghapp.sandbox.cluster.kinds import KINDS, Kind
+from ghapp.sandbox.cluster.kinds import KINDS, ObjectKind
 from ghapp.sandbox.cluster.objects import Key, Obj, Stored
 
 FIRST_VERSION = 1000
@@ -18,7 +18,7 @@ CHANGES_KEPT = 20_000
 """Of each kind. The real one keeps five minutes of them in etcd, and by default as many as it has room for."""
 
 
-class Change(NamedTuple):
+class StoredChange(NamedTuple):
     """One write. `after` is None when the object is gone, and `last` then is what a watch shows of it."""
 
     version: int
@@ -27,7 +27,7 @@ class Change(NamedTuple):
     last: Stored
 
 
-Listener = Callable[[Change], None]
+Listener = Callable[[StoredChange], None]
 
 
 class VersionForgotten(Exception):  # noqa: N818 - the real one's word is Expired; this is why
@@ -48,13 +48,13 @@ class Store:
 
     def __init__(self) -> None:
         self.version = FIRST_VERSION
-        self._objects: dict[Kind, dict[Key, Stored]] = {kind: {} for kind in KINDS}
+        self._objects: dict[ObjectKind, dict[Key, Stored]] = {kind: {} for kind in KINDS}
         self._by_uid: dict[str, Stored] = {}
-        self._changes: dict[Kind, deque[Change]] = {kind: deque() for kind in KINDS}
-        self._oldest: dict[Kind, int] = dict.fromkeys(KINDS, FIRST_VERSION)
-        self._listeners: dict[Kind, list[Listener]] = {kind: [] for kind in KINDS}
+        self._changes: dict[ObjectKind, deque[StoredChange]] = {kind: deque() for kind in KINDS}
+        self._oldest: dict[ObjectKind, int] = dict.fromkeys(KINDS, FIRST_VERSION)
+        self._listeners: dict[ObjectKind, list[Listener]] = {kind: [] for kind in KINDS}
 
-    def get(self, kind: Kind, key: Key) -> Stored | None:
+    def get(self, kind: ObjectKind, key: Key) -> Stored | None:
         """An object as it is now."""
         return self._objects[kind].get(key)
 
@@ -62,7 +62,7 @@ class Store:
         """The object of that uid, of whatever kind."""
         return self._by_uid.get(uid)
 
-    def all(self, kind: Kind) -> Mapping[Key, Stored]:
+    def all(self, kind: ObjectKind) -> Mapping[Key, Stored]:
         """All of a kind as they are now, in no order; to be read at once."""
         return self._objects[kind]
 
@@ -70,7 +70,7 @@ class Store:
         """All of all kinds; a copy."""
         return iter([stored for objects in self._objects.values() for stored in objects.values()])
 
-    def put(self, kind: Kind, value: Obj) -> Stored:
+    def put(self, kind: ObjectKind, value: Obj) -> Stored:
         """Keeps an object; one that is what it was gets no new version, and nobody hears of it."""
         meta = value["metadata"]
         key = Key(meta.get("namespace", ""), meta["name"])
@@ -84,19 +84,19 @@ class Store:
         after = Stored(kind, value, self.version)
         self._objects[kind][key] = after
         self._by_uid[meta["uid"]] = after
-        self._note(kind, Change(self.version, before, after, after))
+        self._note(kind, StoredChange(self.version, before, after, after))
         return after
 
-    def remove(self, kind: Kind, key: Key) -> Stored:
+    def remove(self, kind: ObjectKind, key: Key) -> Stored:
         """Takes an object away; what it was last, under the version of its end. KeyError when there is none."""
         before = self._objects[kind].pop(key)
         del self._by_uid[before.value["metadata"]["uid"]]
         self.version += 1
         last = before.at(self.version)
-        self._note(kind, Change(self.version, before, None, last))
+        self._note(kind, StoredChange(self.version, before, None, last))
         return last
 
-    def snapshot(self, kind: Kind, version: int) -> dict[Key, Stored]:
+    def snapshot(self, kind: ObjectKind, version: int) -> dict[Key, Stored]:
         """All of a kind as they were at a version; VersionForgotten when that is no longer known."""
         if version < self._oldest[kind]:
             raise VersionForgotten(version, self._oldest[kind])
@@ -111,11 +111,11 @@ class Store:
                 objects[key] = change.before
         return objects
 
-    def since(self, kind: Kind, version: int) -> list[Change]:
+    def since(self, kind: ObjectKind, version: int) -> list[StoredChange]:
         """The changes after a version, oldest first; VersionForgotten when some of them are no longer known."""
         if version < self._oldest[kind]:
             raise VersionForgotten(version, self._oldest[kind])
-        found: list[Change] = []
+        found: list[StoredChange] = []
         for change in reversed(self._changes[kind]):
             if change.version <= version:
                 break
@@ -128,7 +128,7 @@ class Store:
             self._changes[kind].clear()
             self._oldest[kind] = self.version
 
-    def listen(self, kind: Kind, listener: Listener) -> Callable[[], None]:
+    def listen(self, kind: ObjectKind, listener: Listener) -> Callable[[], None]:
         """Calls with each change of a kind from now on, until what is returned is called."""
         self._listeners[kind].append(listener)
 
@@ -138,7 +138,7 @@ class Store:
 
         return leave
 
-    def _note(self, kind: Kind, change: Change) -> None:
+    def _note(self, kind: ObjectKind, change: StoredChange) -> None:
         changes = self._changes[kind]
         if len(changes) >= CHANGES_KEPT:
             self._oldest[kind] = changes.popleft().version

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from ghapp.sandbox.cluster.cuts import Cuts, Ending
-from ghapp.sandbox.cluster.kinds import PODS, Kind
+from ghapp.sandbox.cluster.kinds import PODS, ObjectKind
 from ghapp.sandbox.cluster.objects import IN_ORDER, Obj, Stored
 from ghapp.sandbox.cluster.selectors import Selector
 from ghapp.sandbox.cluster.status import expired
-from ghapp.sandbox.cluster.store import Change, Store, VersionForgotten
-from ghapp.sandbox.cluster.watch_options import Options
+from ghapp.sandbox.cluster.store import Store, StoredChange, VersionForgotten
+from ghapp.sandbox.cluster.watch_cuts import Cuts, Ending
+from ghapp.sandbox.cluster.watch_options import WatchOptions
 from ghapp.sandbox.wire import break_connection
 
 BOOKMARK_SECONDS = 60
@@ -39,12 +39,12 @@ class Bookmark(NamedTuple):
 class Watch:
     """One that is open. It is made under the cluster's lock, so that it misses nothing, and served without it."""
 
-    def __init__(self, store: Store, kind: Kind, selector: Selector, wanted: Options) -> None:
+    def __init__(self, store: Store, kind: ObjectKind, selector: Selector, wanted: WatchOptions) -> None:
         """Raises VersionForgotten when it cannot begin where it should."""
         self.kind = kind
         self.wanted = wanted
         self._selector = selector
-        self._waiting: deque[Change | Stored | Bookmark | Ending] = deque()
+        self._waiting: deque[StoredChange | Stored | Bookmark | Ending] = deque()
         if wanted.version is not None:
             self._waiting.extend(store.since(kind, wanted.version))
             self._floor = wanted.version
@@ -83,7 +83,7 @@ class Watch:
             self._waiting.append(Bookmark(version))
             self._wake()
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: StoredChange) -> None:
         # A watch from a version that has not come yet says nothing until it has.
         if change.version > self._floor:
             self._waiting.append(change)
@@ -154,7 +154,7 @@ class Watch:
         self._gone = True
         self._woken.set()
 
-    def _line(self, item: Change | Stored | Bookmark) -> bytes | None:
+    def _line(self, item: StoredChange | Stored | Bookmark) -> bytes | None:
         if isinstance(item, Bookmark):
             self._told = max(self._told, item.version)
             return self._bookmarked(item)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from ghapp.sandbox.cluster.lists import number, version_number
 from ghapp.sandbox.cluster.requests import is_true
-from ghapp.sandbox.cluster.status import Cause, Refusal, invalid_as
+from ghapp.sandbox.cluster.status import StatusCause, StatusError, invalid_as
 
 DEFAULT_SECONDS = 1800
 """How long a watch lasts that says nothing: the real one takes something between this and its double."""
 
 
-class Options(NamedTuple):
+class WatchOptions(NamedTuple):
     """`version` None is the most recent; `seconds` is how long it may last."""
 
     version: int | None = None
@@ -25,7 +25,7 @@ class Options(NamedTuple):
     """`sendInitialEvents=false`: what is there does not come at all."""
 
 
-def options(query: Mapping[str, str]) -> Options:
+def options(query: Mapping[str, str]) -> WatchOptions:
     """Reads them; Refusal when they cannot be or contradict each other."""
     said = query.get("resourceVersion", "")
     version = version_number(said) if said else 0
@@ -35,7 +35,7 @@ def options(query: Mapping[str, str]) -> Options:
     if initial is not None and match != "NotOlderThan":
         raise _forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
     announces = is_true(initial)
-    return Options(
+    return WatchOptions(
         None if version == 0 or announces else version,
         is_true(query.get("allowWatchBookmarks")),
         number(query.get("timeoutSeconds", ""), "timeoutSeconds") or DEFAULT_SECONDS,
@@ -44,6 +44,6 @@ def options(query: Mapping[str, str]) -> Options:
     )
 
 
-def _forbidden(why: str) -> Refusal:
-    causes = [Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch")]
+def _forbidden(why: str) -> StatusError:
+    causes = [StatusCause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch")]
     return invalid_as("ListOptions", "meta.k8s.io", "", causes)

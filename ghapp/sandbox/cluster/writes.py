@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from ghapp.sandbox.cluster import metadata
 from ghapp.sandbox.cluster.deletion import is_done
-from ghapp.sandbox.cluster.kinds import NAMESPACES, PODS, Kind
+from ghapp.sandbox.cluster.kinds import NAMESPACES, PODS, ObjectKind
 from ghapp.sandbox.cluster.objects import Key, Obj, Stored, copied
 from ghapp.sandbox.cluster.patch import applied
 from ghapp.sandbox.cluster.status import (
-    Cause,
-    Refusal,
+    StatusCause,
+    StatusError,
     already_exists,
     bad_request,
     conflict,
@@ -41,7 +41,7 @@ class Written(NamedTuple):
 class Write(NamedTuple):
     """Where an update goes, and when. A `dry_run` changes nothing."""
 
-    kind: Kind
+    kind: ObjectKind
     key: Key
     now: float
     subresource: str = ""
@@ -54,7 +54,7 @@ def create(store: Store, where: Write, body: Any) -> Stored:
     value = metadata.check_shape(kind, body, where.key.namespace)
     meta = value["metadata"]
     if meta.get("resourceVersion"):
-        raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     if kind.namespaced:
         _check_namespace(store, kind, where.key.namespace, meta.get("name", ""))
     meta.pop("resourceVersion", None)
@@ -121,7 +121,7 @@ def _update(store: Store, where: Write, before: Stored, value: Obj) -> Written:
     return Written(store.put(kind, value))
 
 
-def _of_main(kind: Kind, old: Obj, value: Obj) -> Obj:
+def _of_main(kind: ObjectKind, old: Obj, value: Obj) -> Obj:
     """Everything but the status, and what of the metadata is the server's."""
     value = _keep_metadata(old, value)
     if kind.has_status:
@@ -135,7 +135,7 @@ def _of_main(kind: Kind, old: Obj, value: Obj) -> Obj:
     return value
 
 
-def _of_status(kind: Kind, old: Obj, value: Obj) -> Obj:
+def _of_status(kind: ObjectKind, old: Obj, value: Obj) -> Obj:
     """The status alone; for a built-in kind metadata too, without its owners."""
     kept = copied(old)
     if not kind.custom:
@@ -160,7 +160,7 @@ def _keep_metadata(old: Obj, value: Obj) -> Obj:
     return {key: (meta if key == "metadata" else copied(part)) for key, part in value.items()}
 
 
-def _content(kind: Kind, value: Obj) -> Obj:
+def _content(kind: ObjectKind, value: Obj) -> Obj:
     """What a generation counts the changes of."""
     if kind.custom:
         return {key: part for key, part in value.items() if key != "metadata"}
@@ -176,7 +176,7 @@ def _check_name(where: Write, value: Obj) -> None:
         raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({where.key.name})")
 
 
-def _check_namespace(store: Store, kind: Kind, namespace: str, name: str) -> None:
+def _check_namespace(store: Store, kind: ObjectKind, namespace: str, name: str) -> None:
     stored = store.get(NAMESPACES, Key("", namespace))
     if stored is None:
         raise not_found(NAMESPACES, namespace)
@@ -188,7 +188,7 @@ def _check_namespace(store: Store, kind: Kind, namespace: str, name: str) -> Non
 def _check_pod(value: Obj) -> None:
     containers = (value.get("spec") or {}).get("containers")
     if not containers:
-        causes = [Cause("FieldValueRequired", "Required value", "spec.containers")]
+        causes = [StatusCause("FieldValueRequired", "Required value", "spec.containers")]
         raise invalid(PODS, value["metadata"]["name"], causes)
 
 
@@ -199,7 +199,7 @@ def _check_pod_update(old: Obj, value: Obj) -> None:
             "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing"
             " tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
         )
-        raise invalid(PODS, value["metadata"]["name"], [Cause("FieldValueForbidden", why, "spec")])
+        raise invalid(PODS, value["metadata"]["name"], [StatusCause("FieldValueForbidden", why, "spec")])
 
 
 def _fixed(spec: Obj) -> Obj:

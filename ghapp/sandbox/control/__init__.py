@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ghapp.sandbox.account.account import Account
-from ghapp.sandbox.account.statement import statement
 from ghapp.sandbox.control.controller import ControllerLevers
+from ghapp.sandbox.control.controls import NoSuchThingError, lever
 from ghapp.sandbox.control.failures import FailureLevers
 from ghapp.sandbox.control.installations import InstallationLevers
-from ghapp.sandbox.control.levers import NoSuchThingError, lever
-from ghapp.sandbox.control.lies import LieLevers
+from ghapp.sandbox.control.response_faults import LieLevers
 from ghapp.sandbox.control.rollouts import RolloutLevers
 from ghapp.sandbox.control.runners import RunnerLevers
 from ghapp.sandbox.control.webhooks import WebhookLevers
 from ghapp.sandbox.control.work import WorkLevers
+from ghapp.sandbox.ledger.ledger import Ledger
+from ghapp.sandbox.ledger.statement import statement
 
 __all__ = ["Control", "NoSuchThingError"]
 
@@ -50,5 +50,5 @@ class Control(
     @lever
     def reset_account(self) -> None:
         """Counts from zero again; lost runners stay lost."""
-        self.world.account = Account(self.world.now())
+        self.world.account = Ledger(self.world.now())
         self.world.deliveries.reset_counts()

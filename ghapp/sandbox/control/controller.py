@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ghapp.sandbox.control.levers import FOREVER, Levers, lever
+from ghapp.sandbox.control.controls import FOREVER, Controls, lever
 
 
-class ControllerLevers(Levers):
+class ControllerLevers(Controls):
     """A controller that refuses, or does nothing."""
 
     @lever

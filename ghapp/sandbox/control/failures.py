@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ghapp.sandbox.control.levers import FOREVER, Levers, lever
+from ghapp.sandbox.control.controls import FOREVER, Controls, lever
 from ghapp.sandbox.faults import requests
-from ghapp.sandbox.faults.requests import CutShort, Effect, Hang, RequestFault, Reset
-from ghapp.sandbox.ratelimits import Meter
+from ghapp.sandbox.faults.requests import CutShort, Hang, RequestFault, RequestFaultEffect, Reset
+from ghapp.sandbox.ratelimits import RateMeter
 
 #: Everything that an installation's token calls, and not the App itself.
 _BY_TOKEN = r"^/(?!app\b|app-manifests\b|orgs/[^/]+/installation$)"  # noqa: S105 -- no secret, a pattern of paths
 
 
-class FailureLevers(Levers):
+class FailureLevers(Controls):
     """Latency, faults, limits."""
 
     @lever
@@ -47,7 +47,7 @@ class FailureLevers(Levers):
         """
         if [status is not None, hang is not None, reset].count(True) != 1:
             raise ValueError("a fault needs exactly one of status, hang (seconds) and reset (true)")
-        effect: Effect = Reset()
+        effect: RequestFaultEffect = Reset()
         if status is not None:
             effect = requests.error(status, body, headers)
         elif hang is not None:
@@ -143,7 +143,7 @@ class FailureLevers(Levers):
 
     def _strike(
         self,
-        effect: Effect,
+        effect: RequestFaultEffect,
         org: str | None,
         seconds: float,
         match: str,
@@ -155,7 +155,7 @@ class FailureLevers(Levers):
         fault = RequestFault(effect, re.compile(match), self._rng(), method=method, times=times, share=share)
         self._begin(fault, org, seconds)
 
-    def _meters(self, org: str | None) -> list[Meter]:
+    def _meters(self, org: str | None) -> list[RateMeter]:
         places = list(self.world.orgs.values()) if org is None else [self._org(org)]
         installations = [installation for place in places for installation in self._installations(place)]
         return [self.world.limits.meter(installation.id, self.world.now()) for installation in installations]

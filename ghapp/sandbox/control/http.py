@@ -33,7 +33,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ghapp.sandbox.control import Control, NoSuchThingError
-from ghapp.sandbox.control.levers import levers_of
+from ghapp.sandbox.control.controls import levers_of
 
 Act = Callable[..., Any]
 Endpoint = Callable[[Request], Awaitable[Response]]

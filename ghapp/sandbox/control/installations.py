@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ghapp.sandbox.control.levers import Levers, known, lever
+from ghapp.sandbox.control.controls import Controls, known, lever
 from ghapp.sandbox.documents.payloads import repository_names
 from ghapp.sandbox.organization import Organization
 
 
-class InstallationLevers(Levers):
+class InstallationLevers(Controls):
     """Installed, suspended, removed; granted this and that; told anything."""
 
     @lever

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ghapp.sandbox.control.levers import Levers, NoSuchThingError, known, lever
+from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
 from ghapp.sandbox.organization import Organization
 
 
-class RolloutLevers(Levers):
+class RolloutLevers(Controls):
     """A shard deployed, well or badly; another one made active."""
 
     @lever

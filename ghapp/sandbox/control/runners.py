@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ghapp.sandbox.control.levers import Levers, NoSuchThingError, known, lever
+from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
 
 
-class RunnerLevers(Levers):
+class RunnerLevers(Controls):
     """Registrations and connections, gained and lost."""
 
     @lever

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from ghapp.sandbox.control.levers import FOREVER, Levers, lever
+from ghapp.sandbox.control.controls import FOREVER, Controls, lever
 from ghapp.sandbox.faults.webhooks import Affected, Dropped, Late, Misattempt, Reordered, Repeated
 
 
-class WebhookLevers(Levers):
+class WebhookLevers(Controls):
     """Deliveries lost, failed, repeated, late, out of order."""
 
     @lever

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ghapp.sandbox.control.levers import Levers, NoSuchThingError, known, lever
+from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
 from ghapp.sandbox.documents.payloads import check_suite_requested
 
 
-class WorkLevers(Levers):
+class WorkLevers(Controls):
     """Jobs queued and ended, pushes, pressed buttons."""
 
     @lever

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ghapp.sandbox.apps import App, Installation
+from ghapp.sandbox.apps import App, SandboxInstallation
 from ghapp.sandbox.documents.links import REPOSITORY_LINKS, USER_LINKS
-from ghapp.sandbox.fleet.jobs import Repository
+from ghapp.sandbox.fleet.jobs import SandboxRepository
 
 Document = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Pen:
             "description": "",
         }
 
-    def repository(self, repository: Repository, owner: Document) -> Document:
+    def repository(self, repository: SandboxRepository, owner: Document) -> Document:
         """A repository in full."""
         api = f"{self.url}/repos/{repository.full_name}"
         web = f"{self.url}/{repository.full_name}"
@@ -130,7 +130,7 @@ class Pen:
         }
 
     def installation(
-        self, installation: Installation, account: Document, sender: Document, permissions: dict[str, str]
+        self, installation: SandboxInstallation, account: Document, sender: Document, permissions: dict[str, str]
     ) -> Document:
         """An installation with the `permissions` that it shows; `sender` is the admin who suspended it, if one did."""
         suspended = installation.suspended_at

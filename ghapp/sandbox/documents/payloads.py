@@ -5,15 +5,15 @@ from __future__ import annotations
 from ghapp.sandbox.apps import App
 from ghapp.sandbox.documents.accounts import Document, rfc3339
 from ghapp.sandbox.documents.work import check_suite_id, commit_document, job_document
-from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
+from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 
 
-def workflow_job(action: JobAction, job: Job, url: str) -> Document:
+def workflow_job(action: JobAction, job: SandboxJob, url: str) -> Document:
     """A job was queued, taken or finished."""
     return {"action": action, "workflow_job": job_document(job, url)}
 
 
-def check_suite_requested(repository: Repository, app: Document, url: str, now: float) -> Document:
+def check_suite_requested(repository: SandboxRepository, app: Document, url: str, now: float) -> Document:
     """The head of the default branch has moved, and Apps are asked to check it."""
     suite_url = f"{url}/repos/{repository.full_name}/check-suites/{check_suite_id(repository, repository.head_sha)}"
     suite = _check_suite(repository, repository.head_sha, app, url, now) | {
@@ -27,7 +27,13 @@ def check_suite_requested(repository: Repository, app: Document, url: str, now: 
 
 
 def check_run_event(
-    action: str, check_run: Document, repository: Repository, url: str, now: float, *, identifier: str | None = None
+    action: str,
+    check_run: Document,
+    repository: SandboxRepository,
+    url: str,
+    now: float,
+    *,
+    identifier: str | None = None,
 ) -> Document:
     """A check run was created, or completed, or asked for again, or its button of this `identifier` was pressed."""
     suite = _check_suite(repository, check_run["head_sha"], check_run["app"], url, now)
@@ -58,7 +64,7 @@ def ping(app: App, url: str, now: float) -> Document:
     return {"zen": "Keep it logically awesome.", "hook_id": app.id, "hook": hook}
 
 
-def _check_suite(repository: Repository, sha: str, app: Document, url: str, now: float) -> Document:
+def _check_suite(repository: SandboxRepository, sha: str, app: Document, url: str, now: float) -> Document:
     suite_id = check_suite_id(repository, sha)
     return {
         "id": suite_id,
@@ -75,7 +81,7 @@ def _check_suite(repository: Repository, sha: str, app: Document, url: str, now:
     }
 
 
-def repository_names(repositories: list[Repository]) -> list[Document]:
+def repository_names(repositories: list[SandboxRepository]) -> list[Document]:
     """Repositories in the shortest form, as installation events list them."""
     return [
         {

@@ -15,7 +15,7 @@ from ghapp.sandbox.fleet.runners import Runner
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentPage:
     """A page's JSON, a digest of it, and how many runners there are on all pages."""
 
     body: bytes
@@ -23,23 +23,23 @@ class Page:
     total: int
 
     @classmethod
-    def of(cls, runners: Sequence[Document], total: int, stated_total: int) -> Page:
+    def of(cls, runners: Sequence[Document], total: int, stated_total: int) -> DocumentPage:
         """The page that holds these of `total` runners, and says that there are `stated_total`."""
         body = msgspec.json.encode({"total_count": stated_total, "runners": runners})
         return cls(body, hashlib.sha256(body).hexdigest(), total)
 
 
-class RunnerPages:
+class RunnerListPages:
     """Renders a roster's list, in the order of ids."""
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self._version = -1
         self._ordered: list[Runner] = []
-        self._pages: dict[tuple[str, int, int], Page] = {}
+        self._pages: dict[tuple[str, int, int], DocumentPage] = {}
         self._documents: list[Document] = []
 
-    def page(self, name: str, number: int, size: int) -> Page:
+    def page(self, name: str, number: int, size: int) -> DocumentPage:
         """A page; `name` filters exactly."""
         self._keep_up()
         key = (name, number, size)
@@ -61,7 +61,7 @@ class RunnerPages:
             self._pages.clear()
             self._documents = []
 
-    def _render(self, name: str, number: int, size: int) -> Page:
+    def _render(self, name: str, number: int, size: int) -> DocumentPage:
         found = [r for r in self._ordered if r.name == name] if name else self._ordered
         shown = [runner_document(runner) for runner in found[(number - 1) * size : number * size]]
-        return Page.of(shown, len(found), len(found))
+        return DocumentPage.of(shown, len(found), len(found))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents.accounts import Document, rfc3339, rfc3339_or_none
-from ghapp.sandbox.fleet.jobs import Job, Repository, Run
+from ghapp.sandbox.fleet.jobs import Run, SandboxJob, SandboxRepository
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME, RUNNER_VERSION, Runner
 
 WORKFLOW = "CI"
@@ -34,7 +34,7 @@ def runner_document(runner: Runner) -> Document:
     }
 
 
-def job_document(job: Job, url: str) -> Document:
+def job_document(job: SandboxJob, url: str) -> Document:
     """A workflow job, both as REST and as `workflow_job` deliveries show it; `url` is the sandbox' root."""
     api = f"{url}/repos/{job.repository.full_name}"
     web = f"{url}/{job.repository.full_name}/actions/runs/{job.run_id}"
@@ -66,7 +66,7 @@ def job_document(job: Job, url: str) -> Document:
     }
 
 
-def _steps(job: Job) -> list[Document]:
+def _steps(job: SandboxJob) -> list[Document]:
     if job.started_at is None:
         return []
     started = rfc3339(job.started_at)
@@ -85,7 +85,7 @@ def _steps(job: Job) -> list[Document]:
     ]
 
 
-def run_document(run: Run, repository: Repository, repository_document: Document, url: str) -> Document:
+def run_document(run: Run, repository: SandboxRepository, repository_document: Document, url: str) -> Document:
     """A workflow run."""
     api = f"{url}/repos/{repository.full_name}/actions/runs/{run.id}"
     status = run.job.status if run.job else "completed"
@@ -137,7 +137,7 @@ def commit_document(sha: str, at: float) -> Document:
     }
 
 
-def job_check_run(job: Job, app: Document, url: str) -> Document:
+def job_check_run(job: SandboxJob, app: Document, url: str) -> Document:
     """The check run behind a job: GitHub gives both the same id."""
     asked = {
         "name": "test",
@@ -151,7 +151,9 @@ def job_check_run(job: Job, app: Document, url: str) -> Document:
     return check_run_document(job.id, asked, job.repository, app, url)
 
 
-def check_run_document(check_run_id: int, asked: Document, repository: Repository, app: Document, url: str) -> Document:
+def check_run_document(
+    check_run_id: int, asked: Document, repository: SandboxRepository, app: Document, url: str
+) -> Document:
     """A check run as it is after a request to create or update it asked for this."""
     api = f"{url}/repos/{repository.full_name}/check-runs/{check_run_id}"
     web = f"{url}/{repository.full_name}/runs/{check_run_id}"
@@ -182,6 +184,6 @@ def check_run_document(check_run_id: int, asked: Document, repository: Repositor
     }
 
 
-def check_suite_id(repository: Repository, sha: str) -> int:
+def check_suite_id(repository: SandboxRepository, sha: str) -> int:
     """The id of the check suite of a commit; the same whoever asks."""
     return repository.id * 1_000_000 + int(sha[:4] or "0", 16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from ghapp.sandbox.apps import Token
+from ghapp.sandbox.apps import SandboxToken
 from ghapp.sandbox.faults.faults import Fault
 
 
@@ -35,7 +35,7 @@ class TokensNotYetKnown(Fault):
     refused_seconds: float
     hidden_seconds: float
 
-    def status_for(self, token: Token, now: float) -> int | None:
+    def status_for(self, token: SandboxToken, now: float) -> int | None:
         """What this token is answered; None when it is good."""
         age = now - token.minted_at
         if age < self.refused_seconds:

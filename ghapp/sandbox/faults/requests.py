@@ -33,7 +33,7 @@ BLOCKED = (
 UNICORN = "<!DOCTYPE html>\n<html><head><title>Unicorn!</title></head><body>This page is taking too long.</body></html>"
 
 
-class Effect(Protocol):
+class RequestFaultEffect(Protocol):
     """What becomes of a request; `onward` would answer it."""
 
     async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,7 +104,7 @@ class RequestFault(Fault):
         share: how many of those that match it befalls, from 0 to 1, chosen by `rng`.
     """
 
-    effect: Effect
+    effect: RequestFaultEffect
     match: re.Pattern[str]
     rng: Random
     method: str | None = None

@@ -15,7 +15,7 @@ from ghapp.sandbox.faults.faults import Fault
 from ghapp.sandbox.faults.history import History
 
 
-class View(Fault):
+class RunnerFaults(Fault):
     """An untruth about runners; what a subclass leaves alone stays true."""
 
     def recalled(self, now: float) -> Sequence[Document] | None:
@@ -41,7 +41,7 @@ class View(Fault):
 
 
 @dataclass(slots=True)
-class Unlisted(View):
+class Unlisted(RunnerFaults):
     """Runners that the list leaves out while they are there.
 
     Attributes:
@@ -72,7 +72,7 @@ class Unlisted(View):
 
 
 @dataclass(frozen=True, slots=True)
-class Miscounted(View):
+class Miscounted(RunnerFaults):
     """A `total_count` that is off `by` so many; never below 0."""
 
     by: int
@@ -83,7 +83,7 @@ class Miscounted(View):
 
 
 @dataclass(frozen=True, slots=True)
-class Misreported(View):
+class Misreported(RunnerFaults):
     """Runners shown with other values than theirs, such as `busy`; `ids` None is all of them."""
 
     ids: Collection[int] | None
@@ -103,7 +103,7 @@ class Misreported(View):
 
 
 @dataclass(frozen=True, slots=True)
-class Stale(View):
+class Stale(RunnerFaults):
     """A list that shows the fleet as it was `age` seconds ago; GET tells the truth."""
 
     history: History
@@ -120,7 +120,7 @@ class Stale(View):
 
 
 @dataclass(frozen=True, slots=True)
-class Lingering(View):
+class Lingering(RunnerFaults):
     """Registrations that GET still finds for `lag` seconds after they are gone, as they were last."""
 
     history: History
@@ -137,7 +137,7 @@ class Lingering(View):
 
 
 @dataclass(slots=True)
-class Slipping(View):
+class Slipping(RunnerFaults):
     """A fleet that changes, in truth, each time that a certain page of its list was served.
 
     Attributes:

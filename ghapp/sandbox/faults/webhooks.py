@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ghapp.sandbox.apps import App
-from ghapp.sandbox.delivery import Delivery
+from ghapp.sandbox.delivery import SentDelivery
 from ghapp.sandbox.faults.faults import Fault
 
-Parcel = tuple[App, Delivery]
+Parcel = tuple[App, SentDelivery]
 #: Sends these, one after the other.
 Post = Callable[[list[Parcel]], None]
 
@@ -27,7 +27,7 @@ class Affected:
     events: Collection[str] = ()
     share: float = 1.0
 
-    def __contains__(self, delivery: Delivery) -> bool:
+    def __contains__(self, delivery: SentDelivery) -> bool:
         meant = not self.events or delivery.event in self.events
         return meant and (self.share >= 1 or self.rng.random() < self.share)
 

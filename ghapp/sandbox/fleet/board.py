@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.sandbox.fleet.jobs import Job
+from ghapp.sandbox.fleet.jobs import SandboxJob
 from ghapp.sandbox.fleet.runners import Runner
 
 #: Jobs remembered after they are over.
@@ -18,17 +18,17 @@ class JobBoard:
     """
 
     def __init__(self) -> None:
-        self.queue: list[Job] = []
-        self.jobs: dict[int, Job] = {}
+        self.queue: list[SandboxJob] = []
+        self.jobs: dict[int, SandboxJob] = {}
         self._idle: dict[frozenset[str], dict[int, Runner]] = {}
 
-    def remember(self, job: Job) -> None:
+    def remember(self, job: SandboxJob) -> None:
         """Lets a job be found by its id."""
         self.jobs[job.id] = job
         if len(self.jobs) > JOBS_KEPT:
             del self.jobs[next(iter(self.jobs))]
 
-    def runner_for(self, job: Job) -> Runner | None:
+    def runner_for(self, job: SandboxJob) -> Runner | None:
         """An idle runner that can take a job; without one the job waits."""
         for labels, runners in self._idle.items():
             if runners and labels.issuperset(job.labels):
@@ -36,7 +36,7 @@ class JobBoard:
         self.queue.append(job)
         return None
 
-    def job_for(self, runner: Runner) -> Job | None:
+    def job_for(self, runner: Runner) -> SandboxJob | None:
         """The oldest job that an idle runner can take, which waits no longer; without one the runner waits."""
         labels = frozenset(runner.labels)
         for job in self.queue:

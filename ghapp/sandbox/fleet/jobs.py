@@ -15,7 +15,7 @@ JobAction = Literal["queued", "in_progress", "completed"]
 
 
 @dataclass(slots=True)
-class Job:
+class SandboxJob:
     """One job of one workflow run; all times in epoch seconds.
 
     Attributes:
@@ -26,7 +26,7 @@ class Job:
 
     id: int
     run_id: int
-    repository: Repository
+    repository: SandboxRepository
     labels: tuple[str, ...]
     head_sha: str
     created_at: float
@@ -45,7 +45,7 @@ class Job:
         note = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
         self.annotations.append(note | {"title": "", "message": LOST_COMMUNICATION})
 
-    def told_by(self, ahead: float) -> Job:
+    def told_by(self, ahead: float) -> SandboxJob:
         """The job with its times as a clock tells them that is so many seconds ahead."""
         if not ahead:
             return self
@@ -61,7 +61,7 @@ class Run:
     number: int
     head_sha: str
     created_at: float
-    job: Job | None = None
+    job: SandboxJob | None = None
 
     def told_by(self, ahead: float) -> Run:
         """The run with its times as a clock tells them that is so many seconds ahead."""
@@ -69,7 +69,7 @@ class Run:
 
 
 @dataclass(slots=True, eq=False)
-class Repository:
+class SandboxRepository:
     """A repository, its head, its runs and the check runs that Apps posted to it."""
 
     id: int
@@ -96,7 +96,7 @@ class Repository:
         self.record_run(self.id * 1_000 + self.pushes, now)
         return self.head_sha
 
-    def record_run(self, run_id: int, now: float, job: Job | None = None) -> None:
+    def record_run(self, run_id: int, now: float, job: SandboxJob | None = None) -> None:
         """Remembers a run of the head."""
         number = self.runs[0].number + 1 if self.runs else 1
         self.runs.appendleft(Run(id=run_id, number=number, head_sha=self.head_sha, created_at=now, job=job))

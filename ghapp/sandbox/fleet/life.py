@@ -13,13 +13,13 @@ from functools import partial
 from random import Random
 
 from ghapp.sandbox.config import Pace, PoolConfig
-from ghapp.sandbox.fleet.agenda import Agenda
 from ghapp.sandbox.fleet.arrivals import Arrivals
 from ghapp.sandbox.fleet.board import JobBoard
-from ghapp.sandbox.fleet.happenings import Happening, JobMoved, RunnerEnded, RunnerOnline
-from ghapp.sandbox.fleet.jobs import Job, JobAction, Repository
+from ghapp.sandbox.fleet.events import Happening, JobMoved, RunnerEnded, RunnerOnline
+from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import Runner
+from ghapp.sandbox.fleet.timers import Agenda
 
 FAILING_SHARE = 0.06
 
@@ -28,7 +28,7 @@ FIRST_JOB_ID = 40_000_000_000
 FIRST_RUN_ID = 10_000_000_000
 
 
-class Fleet:
+class FleetLife:
     """Runners, their pools and the jobs they do.
 
     Attributes:
@@ -38,7 +38,7 @@ class Fleet:
     def __init__(
         self,
         pools: Sequence[PoolConfig],
-        repositories: Sequence[Repository],
+        repositories: Sequence[SandboxRepository],
         *,
         pace: Pace,
         rng: Random,
@@ -77,12 +77,12 @@ class Fleet:
         self._arrivals.set_load(pool_name, load, now)
 
     @property
-    def queue(self) -> list[Job]:
+    def queue(self) -> list[SandboxJob]:
         """Jobs that wait for a runner, oldest first."""
         return self._board.queue
 
     @property
-    def jobs(self) -> dict[int, Job]:
+    def jobs(self) -> dict[int, SandboxJob]:
         """Recent jobs in any status, by id."""
         return self._board.jobs
 
@@ -165,10 +165,10 @@ class Fleet:
 
     # Jobs
 
-    def submit(self, repository: Repository, labels: tuple[str, ...], now: float) -> Job:
+    def submit(self, repository: SandboxRepository, labels: tuple[str, ...], now: float) -> SandboxJob:
         """A job is queued; an idle runner that bears all its labels takes it at once."""
         number = next(self._job_numbers)
-        job = Job(
+        job = SandboxJob(
             id=FIRST_JOB_ID + number,
             run_id=FIRST_RUN_ID + number,
             repository=repository,
@@ -185,7 +185,7 @@ class Fleet:
             self._start(job, runner, now)
         return job
 
-    def finish(self, job: Job, now: float, conclusion: str) -> None:
+    def finish(self, job: SandboxJob, now: float, conclusion: str) -> None:
         """Ends a running job; an ephemeral runner leaves with it and its pool wishes for another."""
         runner = self.roster.find(job.runner_id) if job.runner_id is not None else None
         if job.status != "in_progress" or runner is None:
@@ -202,7 +202,7 @@ class Fleet:
         if runner.pool in self.pools:
             self.boot(runner.pool, now)
 
-    def _start(self, job: Job, runner: Runner, at: float) -> None:
+    def _start(self, job: SandboxJob, runner: Runner, at: float) -> None:
         self._board.rest(runner)
         runner.job = job
         job.status, job.started_at = "in_progress", at
@@ -235,7 +235,7 @@ class Fleet:
         self._board.rest(runner)
         self.roster.end(runner)
 
-    def _tell(self, action: JobAction, job: Job, at: float) -> None:
+    def _tell(self, action: JobAction, job: SandboxJob, at: float) -> None:
         self._happened.append(JobMoved(action, replace(job), at))
 
     def _lasting(self, span: tuple[float, float]) -> float:

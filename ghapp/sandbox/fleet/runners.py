@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ghapp.sandbox.fleet.jobs import Job
+from ghapp.sandbox.fleet.jobs import SandboxJob
 
 RUNNER_VERSION = "2.336.0"
 DEFAULT_GROUP_ID = 1
@@ -30,7 +30,7 @@ class Runner:
     online: bool = False
     alive: bool = True
     held: bool = False
-    job: Job | None = None
+    job: SandboxJob | None = None
     replaces: int | None = None
 
     @property

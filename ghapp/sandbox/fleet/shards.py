@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.sandbox.config import SHARD_LABEL
-from ghapp.sandbox.fleet.life import Fleet
+from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
 
 
-class Shards:
+class ShardLayout:
     """The shards of one fleet, by name; an organization has one blue/green pool at most.
 
     Attributes:
@@ -17,7 +17,7 @@ class Shards:
         active: the one that users' jobs come to; empty where there are no shards.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetLife) -> None:
         self._fleet = fleet
         self.pools = {shard: pool for pool in fleet.pools.values() if (shard := _shard_of(pool.labels))}
         self.active = max(self.pools, key=lambda shard: self.pools[shard].load, default="")

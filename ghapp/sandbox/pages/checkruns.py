@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.sandbox.documents.accounts import Document
-from ghapp.sandbox.fleet.jobs import Repository
+from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.pages.html import form, form_fields, markdown, page
 from ghapp.sandbox.world import World
@@ -68,7 +68,7 @@ class CheckRunPages:
         self._world.press_button(*found, number, identifier)
         return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
-    def _repository(self, request: Request) -> tuple[Organization, Repository] | None:
+    def _repository(self, request: Request) -> tuple[Organization, SandboxRepository] | None:
         org = self._world.directory.organization(request.path_params["owner"])
         repository = None if org is None else org.repositories.get(request.path_params["repo"])
         return None if org is None or repository is None else (org, repository)

@@ -19,7 +19,7 @@ LARGEST_PAGE = 100
 Item = TypeVar("Item")
 
 
-class Refusal(Exception):  # noqa: N818 -- it is GitHub's answer, not our mistake
+class RestError(Exception):
     """An answer that is an error."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -34,14 +34,14 @@ class Refusal(Exception):  # noqa: N818 -- it is GitHub's answer, not our mistak
         return json_response(document, self.status, self.headers)
 
 
-def not_found() -> Refusal:
+def not_found() -> RestError:
     """404, which says nothing of why."""
-    return Refusal(HTTPStatus.NOT_FOUND, "Not Found")
+    return RestError(HTTPStatus.NOT_FOUND, "Not Found")
 
 
-def unprocessable(message: str) -> Refusal:
+def unprocessable(message: str) -> RestError:
     """422."""
-    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, message)
+    return RestError(HTTPStatus.UNPROCESSABLE_ENTITY, message)
 
 
 def json_response(document: Any, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:

@@ -7,10 +7,10 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
-from ghapp.sandbox.apps import Installation, holds
+from ghapp.sandbox.apps import SandboxInstallation, holds
 from ghapp.sandbox.documents.accounts import rfc3339
-from ghapp.sandbox.rest.answers import Refusal, Window, json_response, not_found, unprocessable
-from ghapp.sandbox.rest.call import Call, Caller
+from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
+from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import Operation
 
 
@@ -22,13 +22,13 @@ class TokenRequest(msgspec.Struct):
     repository_ids: list[int] | None = None
 
 
-def get_app(call: Call) -> Response:
+def get_app(call: RestCall) -> Response:
     """The App itself."""
     count = len(call.world.registry.of(call.app))
     return json_response(call.world.pen.app(call.app) | {"installations_count": count})
 
 
-def list_installations(call: Call) -> Response:
+def list_installations(call: RestCall) -> Response:
     """Everywhere it is installed, suspended ones too."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
@@ -38,12 +38,12 @@ def list_installations(call: Call) -> Response:
     return json_response(shown, headers=headers)
 
 
-def get_installation(call: Call) -> Response:
+def get_installation(call: RestCall) -> Response:
     """One installation."""
     return json_response(call.world.directory.installation_document(_own_installation(call)))
 
 
-def get_org_installation(call: Call) -> Response:
+def get_org_installation(call: RestCall) -> Response:
     """The installation on an organization."""
     installation = call.world.registry.installation_on(call.org.login, call.app)
     if installation is None:
@@ -51,11 +51,11 @@ def get_org_installation(call: Call) -> Response:
     return json_response(call.world.directory.installation_document(installation))
 
 
-def mint_token(call: Call) -> Response:
+def mint_token(call: RestCall) -> Response:
     """A token for an installation; 403 while it is suspended, 422 for permissions that it does not hold."""
     installation = _own_installation(call)
     if installation.suspended_at is not None:
-        raise Refusal(HTTPStatus.FORBIDDEN, "This installation has been suspended")
+        raise RestError(HTTPStatus.FORBIDDEN, "This installation has been suspended")
     asked = call.json(TokenRequest)
     granted = call.world.directory.granted(installation)
     for permission, level in (asked.permissions or {}).items():
@@ -71,7 +71,7 @@ def mint_token(call: Call) -> Response:
     return json_response(document, HTTPStatus.CREATED)
 
 
-def convert_manifest(call: Call) -> Response:
+def convert_manifest(call: RestCall) -> Response:
     """Turns the manifest flow's code into an App with all its credentials, once."""
     app = call.world.create_app(call.request.path_params["code"])
     if app is None:
@@ -84,7 +84,7 @@ def convert_manifest(call: Call) -> Response:
     return json_response(document, HTTPStatus.CREATED)
 
 
-def _own_installation(call: Call) -> Installation:
+def _own_installation(call: RestCall) -> SandboxInstallation:
     installation = call.world.registry.installations.get(call.number("installation_id"))
     if installation is None or installation.app is not call.app:
         raise not_found()

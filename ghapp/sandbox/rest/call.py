@@ -11,12 +11,12 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import Request
 
-from ghapp.sandbox.apps import App, Installation, Token
+from ghapp.sandbox.apps import App, SandboxInstallation, SandboxToken
 from ghapp.sandbox.credentials import bearer, calling_app, calling_token
 from ghapp.sandbox.faults.access import TokensNotYetKnown
-from ghapp.sandbox.fleet.jobs import Repository
+from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.organization import Organization
-from ghapp.sandbox.rest.answers import Refusal, not_found, unprocessable
+from ghapp.sandbox.rest.answers import RestError, not_found, unprocessable
 from ghapp.sandbox.world import World
 
 Shape = TypeVar("Shape")
@@ -31,7 +31,7 @@ class Caller(Enum):
 
 
 @dataclass(slots=True)
-class Call:
+class RestCall:
     """A request that was let in.
 
     Attributes:
@@ -43,8 +43,8 @@ class Call:
     body: bytes
     _org: Organization | None = None
     _app: App | None = None
-    _token: Token | None = None
-    _repository: Repository | None = None
+    _token: SandboxToken | None = None
+    _repository: SandboxRepository | None = None
 
     @property
     def base(self) -> str:
@@ -55,18 +55,18 @@ class Call:
     def app(self) -> App:
         """The App that calls, by JWT or through an installation."""
         if self._app is None:
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "Requires authentication")
+            raise RestError(HTTPStatus.UNAUTHORIZED, "Requires authentication")
         return self._app
 
     @property
-    def token(self) -> Token:
+    def token(self) -> SandboxToken:
         """The installation token it called with."""
         if self._token is None:
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "Requires authentication")
+            raise RestError(HTTPStatus.UNAUTHORIZED, "Requires authentication")
         return self._token
 
     @property
-    def installation(self) -> Installation:
+    def installation(self) -> SandboxInstallation:
         """The installation that calls."""
         return self.token.installation
 
@@ -78,7 +78,7 @@ class Call:
         return self._org
 
     @property
-    def repository(self) -> Repository:
+    def repository(self) -> SandboxRepository:
         """The repository in the path."""
         if self._repository is None:
             raise not_found()
@@ -108,12 +108,12 @@ class Call:
         except msgspec.ValidationError as error:
             raise unprocessable(f"Invalid request.\n\n{error}") from error
         except msgspec.DecodeError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "Problems parsing JSON") from error
+            raise RestError(HTTPStatus.BAD_REQUEST, "Problems parsing JSON") from error
 
     def identify(self, caller: Caller) -> None:
         """Finds out who calls; 403 without a User-Agent, 401 without a good credential."""
         if not self.request.headers.get("user-agent"):
-            raise Refusal(HTTPStatus.FORBIDDEN, "Request forbidden by administrative rules: no User-Agent header.")
+            raise RestError(HTTPStatus.FORBIDDEN, "Request forbidden by administrative rules: no User-Agent header.")
         if caller is Caller.ANYONE:
             return
         credential = bearer(self.request.headers.get("authorization", ""))
@@ -140,13 +140,13 @@ class Call:
         if self._repository is not None and not self.installation.sees(self._repository.name):
             raise not_found()
 
-    def _await_recognition(self, token: Token) -> None:
+    def _await_recognition(self, token: SandboxToken) -> None:
         """A token may be too young to be known."""
         home = self.world.directory.home_of(token.installation)
         for fault in self.world.faults.at_work(TokensNotYetKnown, home.id, self.now):
             status = fault.status_for(token, self.now)
             if status == HTTPStatus.UNAUTHORIZED:
-                raise Refusal(HTTPStatus.UNAUTHORIZED, "Bad credentials")
+                raise RestError(HTTPStatus.UNAUTHORIZED, "Bad credentials")
             if status is not None:
                 raise not_found()
 

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from ghapp.sandbox.documents.accounts import Document, rfc3339
 from ghapp.sandbox.documents.work import check_run_document, job_check_run
-from ghapp.sandbox.rest.answers import Refusal, Window, json_response, not_found, unprocessable
-from ghapp.sandbox.rest.call import Call
+from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
+from ghapp.sandbox.rest.call import RestCall
 from ghapp.sandbox.rest.operation import Operation
 from ghapp.sandbox.rest.repositories import job_in_path
 
@@ -49,7 +49,7 @@ class Output(msgspec.Struct, omit_defaults=True):
     annotations: Annotated[list[Annotation], msgspec.Meta(max_length=50)] = []
 
 
-class Action(msgspec.Struct):
+class SentAction(msgspec.Struct):
     """A button."""
 
     label: Annotated[str, msgspec.Meta(max_length=20)]
@@ -69,10 +69,10 @@ class CheckRunUpdate(msgspec.Struct, omit_defaults=True):
     conclusion: Conclusion | None = None
     completed_at: str | None = None
     output: Output | None = None
-    actions: Annotated[list[Action], msgspec.Meta(max_length=3)] | None = None
+    actions: Annotated[list[SentAction], msgspec.Meta(max_length=3)] | None = None
 
 
-def create_check_run(call: Call) -> Response:
+def create_check_run(call: RestCall) -> Response:
     """Posts a check run to a commit."""
     asked = _asked(call)
     if "name" not in asked or "head_sha" not in asked:
@@ -85,14 +85,14 @@ def create_check_run(call: Call) -> Response:
     return json_response(_document(call, check_run_id), HTTPStatus.CREATED)
 
 
-def update_check_run(call: Call) -> Response:
+def update_check_run(call: RestCall) -> Response:
     """Changes a check run; only the App that posted it may."""
     check_run_id = call.number("check_run_id")
     present = call.repository.check_runs.get(check_run_id)
     if present is None:
         raise not_found()
     if present["app_id"] != call.app.id:
-        raise Refusal(HTTPStatus.FORBIDDEN, "Invalid app_id - check run was created by another App.")
+        raise RestError(HTTPStatus.FORBIDDEN, "Invalid app_id - check run was created by another App.")
     asked = _asked(call)
     asked.pop("head_sha", None)
     _complete(asked, call.stated_now)
@@ -100,12 +100,12 @@ def update_check_run(call: Call) -> Response:
     return json_response(_document(call, check_run_id))
 
 
-def get_check_run(call: Call) -> Response:
+def get_check_run(call: RestCall) -> Response:
     """One check run, a posted one or a job's."""
     return json_response(_document(call, call.number("check_run_id")))
 
 
-def list_check_runs(call: Call) -> Response:
+def list_check_runs(call: RestCall) -> Response:
     """The check runs of a commit or a branch, newest first; `check_name`, `status` and `app_id` filter."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
@@ -125,7 +125,7 @@ def list_check_runs(call: Call) -> Response:
     return json_response(document, headers=window.link(url, query, len(found)))
 
 
-def list_annotations(call: Call) -> Response:
+def list_annotations(call: RestCall) -> Response:
     """The annotations of a check run."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
@@ -141,7 +141,7 @@ def list_annotations(call: Call) -> Response:
     return json_response(shown, headers=window.link(url, query, len(notes)))
 
 
-def _asked(call: Call) -> dict[str, Any]:
+def _asked(call: RestCall) -> dict[str, Any]:
     asked: dict[str, Any] = msgspec.to_builtins(call.json(CheckRunUpdate))
     return asked
 
@@ -157,7 +157,7 @@ def _complete(asked: dict[str, Any], now: float) -> None:
         raise unprocessable('Invalid request.\n\n"conclusion" wasn\'t supplied.')
 
 
-def _document(call: Call, check_run_id: int) -> Document:
+def _document(call: RestCall, check_run_id: int) -> Document:
     posted = call.repository.check_runs.get(check_run_id)
     if posted is None:
         job = job_in_path(call, "check_run_id")

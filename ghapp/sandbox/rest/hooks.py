@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from ghapp.sandbox.delivery import Delivery
+from ghapp.sandbox.delivery import SentDelivery
 from ghapp.sandbox.documents.accounts import rfc3339
-from ghapp.sandbox.rest.answers import Refusal, Window, json_response, not_found, unprocessable
-from ghapp.sandbox.rest.call import Call, Caller
+from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
+from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import Operation
 
 
@@ -24,12 +24,12 @@ class HookChange(msgspec.Struct):
     insecure_ssl: str | int | None = None
 
 
-def get_hook(call: Call) -> Response:
+def get_hook(call: RestCall) -> Response:
     """Where deliveries go; the secret is not shown."""
     return json_response(_hook_document(call))
 
 
-def change_hook(call: Call) -> Response:
+def change_hook(call: RestCall) -> Response:
     """Sends the coming deliveries elsewhere."""
     change = call.json(HookChange)
     hook = call.app.hook
@@ -39,13 +39,13 @@ def change_hook(call: Call) -> Response:
     return json_response(_hook_document(call))
 
 
-def list_deliveries(call: Call) -> Response:
+def list_deliveries(call: RestCall) -> Response:
     """What was attempted, newest first; `cursor` goes on below a delivery, `status` is success or failure."""
     query = dict(call.request.query_params)
     size = Window.asked(query).size
     wanted, cursor = query.get("status"), query.pop("cursor", "")
     if cursor and not cursor.isdecimal():
-        raise Refusal(HTTPStatus.BAD_REQUEST, "Invalid cursor")
+        raise RestError(HTTPStatus.BAD_REQUEST, "Invalid cursor")
     if wanted not in {None, "success", "failure"}:
         raise unprocessable("status must be success or failure")
     found = [
@@ -60,7 +60,7 @@ def list_deliveries(call: Call) -> Response:
     return json_response([_item(call, delivery) for delivery in found[:size]], headers=headers)
 
 
-def get_delivery(call: Call) -> Response:
+def get_delivery(call: RestCall) -> Response:
     """One attempt with its request and its answer."""
     delivery_id = call.number("delivery_id")
     delivery = next((d for d in call.world.deliveries.log(call.app) if d.id == delivery_id), None)
@@ -74,25 +74,25 @@ def get_delivery(call: Call) -> Response:
     return json_response(document)
 
 
-def redeliver(call: Call) -> Response:
+def redeliver(call: RestCall) -> Response:
     """Attempts a delivery once more, in the background."""
     if not call.world.deliveries.redeliver(call.app, call.number("delivery_id")):
         raise not_found()
     return json_response({}, HTTPStatus.ACCEPTED)
 
 
-def _hook_document(call: Call) -> dict[str, Any]:
+def _hook_document(call: RestCall) -> dict[str, Any]:
     hook = call.app.hook
     optional = {"url": hook.url, "secret": "********" if hook.secret else ""}
     present = {key: value for key, value in optional.items() if value}
     return {"content_type": hook.content_type, "insecure_ssl": "0", **present}
 
 
-def _outcome(delivery: Delivery) -> str:
+def _outcome(delivery: SentDelivery) -> str:
     return "success" if delivery.succeeded else "failure"
 
 
-def _item(call: Call, delivery: Delivery) -> dict[str, Any]:
+def _item(call: RestCall, delivery: SentDelivery) -> dict[str, Any]:
     return {
         "id": delivery.id,
         "guid": delivery.guid,

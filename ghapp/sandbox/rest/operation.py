@@ -18,13 +18,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ghapp.sandbox.faults.requests import RequestFault
 from ghapp.sandbox.organization import Organization
-from ghapp.sandbox.ratelimits import Meter
-from ghapp.sandbox.rest.answers import Refusal, not_found
-from ghapp.sandbox.rest.call import Call, Caller, organization_calling, organization_in
+from ghapp.sandbox.ratelimits import RateMeter
+from ghapp.sandbox.rest.answers import RestError, not_found
+from ghapp.sandbox.rest.call import Caller, RestCall, organization_calling, organization_in
 from ghapp.sandbox.rest.witness import Witness
 from ghapp.sandbox.world import World
 
-Act = Callable[[Call], Response]
+Act = Callable[[RestCall], Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Operation:
         named = organization_in(world, request.path_params)
         org = named or organization_calling(world, request)
         witness = Witness(send, world.stated(world.now()))
-        call = Call(world, request, await request.body(), named)
+        call = RestCall(world, request, await request.body(), named)
         pressure = None if org is None or self.caller is Caller.APP else world.account.pressed_by(org.login)
         account, login = world.account, None if org is None else org.login
         if pressure is not None:
@@ -76,22 +76,22 @@ class Operation:
             onward = partial(fault.effect, onward)
         return onward
 
-    async def _respond(self, call: Call, witness: Witness, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _respond(self, call: RestCall, witness: Witness, scope: Scope, receive: Receive, send: Send) -> None:
         if call.world.faults.latency_seconds:
             await asyncio.sleep(call.world.faults.latency_seconds)
         response, witness.counted = self._answer(call)
         await response(scope, receive, send)
 
-    def _answer(self, call: Call) -> tuple[Response, bool]:
+    def _answer(self, call: RestCall) -> tuple[Response, bool]:
         """The answer, and whether it cost a call."""
-        meter: Meter | None = None
+        meter: RateMeter | None = None
         try:
             call.identify(self.caller)
             if self.caller is Caller.INSTALLATION:
                 meter = call.world.limits.meter(call.installation.id, call.now)
             self._admit(call, meter)
             response = self.act(call)
-        except Refusal as refusal:
+        except RestError as refusal:
             response = refusal.response()
         if meter is None:
             return response, False
@@ -100,11 +100,11 @@ class Operation:
         response.headers.update(meter.headers(call.world.stated(meter.reset)))
         return response, counted
 
-    def _admit(self, call: Call, meter: Meter | None) -> None:
+    def _admit(self, call: RestCall, meter: RateMeter | None) -> None:
         """Lets a known caller in, or not: 403 or 429 over the limit, 404 out of sight, 403 without the permission."""
         if meter is not None and self.counted and not meter.remaining:
             spent = f"API rate limit exceeded for installation ID {call.installation.id}."
-            raise Refusal(meter.refusal, spent)
+            raise RestError(meter.refusal, spent)
         call.locate()
         if self.needs is None:
             return
@@ -112,7 +112,7 @@ class Operation:
         if withheld == HTTPStatus.NOT_FOUND:
             raise not_found()
         if withheld is not None or not call.token.allows(*self.needs):
-            raise Refusal(
+            raise RestError(
                 HTTPStatus.FORBIDDEN,
                 "Resource not accessible by integration",
                 {"x-accepted-github-permissions": "=".join(self.needs)},

@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.work import job_document, run_document
-from ghapp.sandbox.fleet.jobs import Job
+from ghapp.sandbox.fleet.jobs import SandboxJob
 from ghapp.sandbox.rest.answers import Window, json_response, not_found
-from ghapp.sandbox.rest.call import Call
+from ghapp.sandbox.rest.call import RestCall
 from ghapp.sandbox.rest.operation import Operation
 
 ACTIONS = ("actions", "read")
@@ -20,7 +20,7 @@ METADATA = ("metadata", "read")
 _OTHER_LIMITS = {"search": 30, "graphql": 5000, "integration_manifest": 5000, "actions_runner_registration": 10_000}
 
 
-def list_repositories(call: Call) -> Response:
+def list_repositories(call: RestCall) -> Response:
     """The repositories that the installation sees."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
@@ -33,12 +33,12 @@ def list_repositories(call: Call) -> Response:
     return json_response(document, headers=window.link(f"{call.base}/installation/repositories", query, len(seen)))
 
 
-def get_repository(call: Call) -> Response:
+def get_repository(call: RestCall) -> Response:
     """One repository."""
     return json_response(call.org.repository_document(call.repository))
 
 
-def list_runs(call: Call) -> Response:
+def list_runs(call: RestCall) -> Response:
     """Workflow runs, newest first, of a `branch` or all, with a `status` or a `head_sha` or any."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
@@ -54,7 +54,7 @@ def list_runs(call: Call) -> Response:
     return json_response(document, headers=window.link(url, query, len(found)))
 
 
-def list_run_jobs(call: Call) -> Response:
+def list_run_jobs(call: RestCall) -> Response:
     """The jobs of a run."""
     run_id = call.number("run_id")
     run = next((run for run in call.repository.runs if run.id == run_id), None)
@@ -64,12 +64,12 @@ def list_run_jobs(call: Call) -> Response:
     return json_response({"total_count": len(jobs), "jobs": jobs})
 
 
-def get_job(call: Call) -> Response:
+def get_job(call: RestCall) -> Response:
     """One job."""
     return json_response(_document(call, job_in_path(call, "job_id")))
 
 
-def job_in_path(call: Call, name: str) -> Job:
+def job_in_path(call: RestCall, name: str) -> SandboxJob:
     """The job whose id is this path parameter, if it belongs to the path's repository; else 404."""
     job = call.org.fleet.jobs.get(call.number(name))
     if job is None or job.repository is not call.repository:
@@ -77,11 +77,11 @@ def job_in_path(call: Call, name: str) -> Job:
     return job
 
 
-def _document(call: Call, job: Job) -> Document:
+def _document(call: RestCall, job: SandboxJob) -> Document:
     return job_document(job.told_by(call.world.clock.github_ahead), call.world.url)
 
 
-def get_rate_limit(call: Call) -> Response:
+def get_rate_limit(call: RestCall) -> Response:
     """What is left; asking costs nothing."""
     meter = call.world.limits.meter(call.installation.id, call.now)
     reset = int(call.world.stated(meter.reset))

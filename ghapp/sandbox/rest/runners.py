@@ -12,8 +12,8 @@ from starlette.responses import Response
 from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
-from ghapp.sandbox.rest.answers import JSON, Refusal, Window, json_response, no_content, not_found, unprocessable
-from ghapp.sandbox.rest.call import Call
+from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
+from ghapp.sandbox.rest.call import RestCall
 from ghapp.sandbox.rest.operation import Operation
 
 READ = ("organization_self_hosted_runners", "read")
@@ -31,7 +31,7 @@ class JitRequest(msgspec.Struct):
     work_folder: str = "_work"
 
 
-def list_runners(call: Call) -> Response:
+def list_runners(call: RestCall) -> Response:
     """A page of runners; its ETag is good for the token that asked, and no other."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
@@ -46,7 +46,7 @@ def list_runners(call: Call) -> Response:
     return Response(page.body, HTTPStatus.OK, headers, JSON)
 
 
-def get_runner(call: Call) -> Response:
+def get_runner(call: RestCall) -> Response:
     """One registration; 404 when there is none."""
     runner = call.world.runners_of(call.org).find(call.number("runner_id"))
     if runner is None:
@@ -54,7 +54,7 @@ def get_runner(call: Call) -> Response:
     return json_response(runner)
 
 
-def delete_runner(call: Call) -> Response:
+def delete_runner(call: RestCall) -> Response:
     """Takes a registration away: 204; 404 when there is none; 422 while it is busy."""
     runner_id = call.number("runner_id")
     deletion = call.world.delete_runner(call.org, runner_id)
@@ -66,20 +66,20 @@ def delete_runner(call: Call) -> Response:
     return no_content()
 
 
-def generate_jitconfig(call: Call) -> Response:
+def generate_jitconfig(call: RestCall) -> Response:
     """Registers a runner that somebody will start."""
     asked = call.json(JitRequest)
     if not asked.labels:
         raise unprocessable("Labels must not be empty")
     if any(runner.name == asked.name for runner in call.org.fleet.roster.registered.values()):
-        raise Refusal(HTTPStatus.CONFLICT, "Already exists - A runner with the name already exists.")
+        raise RestError(HTTPStatus.CONFLICT, "Already exists - A runner with the name already exists.")
     labels = tuple(dict.fromkeys((*READ_ONLY_LABELS, *asked.labels)))
     runner = call.org.fleet.register_jit(asked.name, labels)
     settings = base64.b64encode(f"{call.org.login}/{runner.id}".encode()).decode()
     return json_response({"runner": runner_document(runner), "encoded_jit_config": settings}, HTTPStatus.CREATED)
 
 
-def list_groups(call: Call) -> Response:
+def list_groups(call: RestCall) -> Response:
     """The one group that there is."""
     group = {
         "id": DEFAULT_GROUP_ID,
@@ -96,7 +96,7 @@ def list_groups(call: Call) -> Response:
     return json_response({"total_count": 1, "runner_groups": [group]})
 
 
-def list_group_runners(call: Call) -> Response:
+def list_group_runners(call: RestCall) -> Response:
     """All runners are in the one group."""
     if call.number("runner_group_id") != DEFAULT_GROUP_ID:
         raise not_found()
@@ -107,13 +107,13 @@ def list_group_runners(call: Call) -> Response:
     return Response(page.body, HTTPStatus.OK, window.link(url, query, page.total), JSON)
 
 
-def list_repository_runners(call: Call) -> Response:
+def list_repository_runners(call: RestCall) -> Response:
     """No runner is registered to a repository here."""
     del call
     return json_response({"total_count": 0, "runners": []})
 
 
-def no_repository_runner(call: Call) -> Response:
+def no_repository_runner(call: RestCall) -> Response:
     """404: an organization's runner is not to be had at a repository."""
     del call
     raise not_found()

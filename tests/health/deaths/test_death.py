@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.cluster.pod import Container, Ended, Pod
-from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, NOT_YOURS, Stand, advice_for
-from ghapp.health.deaths.death import (
+from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, NOT_YOURS, OwnReason, advice_for
+from ghapp.health.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, signal_of
+from ghapp.health.deaths.meaning import (
     Cause,
     DeadJob,
     Death,
@@ -16,13 +16,13 @@ from ghapp.health.deaths.death import (
     classify,
     died,
     document,
-    joined,
-    retold,
     sentences,
     vanished,
+    with_context,
+    with_more_lines,
 )
-from ghapp.health.deaths.fingerprint import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, signal_of
-from ghapp.health.deaths.lastwords import LastWords, Trouble, listen
+from ghapp.health.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
+from ghapp.health.pods.pod import Container, Ended, Pod
 from tests.health.builders import LONG_AGO, NOW
 
 FINISHED_AT = NOW - 5.0
@@ -302,9 +302,9 @@ class TestLastWords:
             "An error occurred: {}",
         ],
     )
-    @pytest.mark.parametrize(("line", "trouble"), [(NO_LONGER, Trouble.DELETED), (HELD, Trouble.CONFLICT)])
+    @pytest.mark.parametrize(("line", "trouble"), [(NO_LONGER, RunnerError.DELETED), (HELD, RunnerError.CONFLICT)])
     def test_a_line_is_known_in_every_frame_it_comes_in(self, frame, line, trouble):
-        assert listen([frame.format(line)]).trouble is trouble
+        assert read_runner_log([frame.format(line)]).trouble is trouble
 
     @pytest.mark.parametrize(
         "line",
@@ -318,30 +318,32 @@ class TestLastWords:
         ids=["a job's name", "a job's name at its end", "a worker's line", "a script in a trace", "a shell's trace"],
     )
     def test_what_a_job_says_in_passing_is_not_the_runners_word(self, line):
-        assert listen([line]).trouble is Trouble.NONE
+        assert read_runner_log([line]).trouble is RunnerError.NONE
 
     @pytest.mark.parametrize(
         ("log", "words"),
         [
-            ([RUN, RECONNECTED], LastWords(job="Running")),
-            ([RUN, LISTENING], LastWords()),
-            ([RUN, DONE, LISTENING], LastWords(job="Succeeded")),
-            ([RUN, DONE, RECONNECTED], LastWords(job="Succeeded")),
-            ([NOT_FOUND, RECONNECTED], LastWords()),
-            ([HELD, EXIT_5, LISTENING], LastWords()),
+            ([RUN, RECONNECTED], RunnerLog(job="Running")),
+            ([RUN, LISTENING], RunnerLog()),
+            ([RUN, DONE, LISTENING], RunnerLog(job="Succeeded")),
+            ([RUN, DONE, RECONNECTED], RunnerLog(job="Succeeded")),
+            ([NOT_FOUND, RECONNECTED], RunnerLog()),
+            ([HELD, EXIT_5, LISTENING], RunnerLog()),
         ],
         ids=["found its way back", "started anew", "after a job", "back after a job", "back", "a new session"],
     )
     def test_a_listener_that_is_alive_has_no_trouble(self, log, words):
-        assert listen(log) == words
+        assert read_runner_log(log) == words
 
     def test_a_jobs_name_cannot_tell_its_result(self):
-        words = listen(["2026-11-20 12:00:00Z: Job x completed with result: Succeeded completed with result: Canceled"])
+        words = read_runner_log(
+            ["2026-11-20 12:00:00Z: Job x completed with result: Succeeded completed with result: Canceled"]
+        )
         assert words.job == "Canceled"
 
     @given(st.lists(st.sampled_from([RUN, DONE, FAILED, CANCELED, LISTENING, EXIT_0, EXIT_1, NO_LONGER, HELD, "x"])))
     def test_a_new_session_takes_back_all_that_was_said_before(self, log):
-        assert listen([*log, RUN, DONE, EXIT_0]) == listen([RUN, DONE, EXIT_0])
+        assert read_runner_log([*log, RUN, DONE, EXIT_0]) == read_runner_log([RUN, DONE, EXIT_0])
 
 
 @given(
@@ -377,7 +379,7 @@ class TestTexts:
         assert NOT_YOURS[cause].endswith(".")
         assert advice_for(cause).endswith(".")
 
-    @pytest.mark.parametrize("reason", [*sorted(OUTSIDE - {"Evicted"}), str(Stand.SILENT), str(Stand.DELETED)])
+    @pytest.mark.parametrize("reason", [*sorted(OUTSIDE - {"Evicted"}), str(OwnReason.SILENT), str(OwnReason.DELETED)])
     def test_every_reason_from_outside_has_an_advice_of_its_own(self, reason):
         assert advice_for(Cause.TERMINATED, reason) != advice_for(Cause.TERMINATED)
 
@@ -417,7 +419,7 @@ class TestTexts:
         ("reason", "message"),
         [
             ("", ""),
-            *((each, "") for each in sorted({*OUTSIDE, *map(str, Stand), "SessionConflict", "StartError"})),
+            *((each, "") for each in sorted({*OUTSIDE, *map(str, OwnReason), "SessionConflict", "StartError"})),
             *(
                 ("Evicted", f"The node was low on resource: {each}.")
                 for each in ("memory", "ephemeral-storage", "pids")
@@ -465,7 +467,7 @@ class TestRecord:
 
     @pytest.mark.parametrize(("long", "kept"), [(1_000, "x" * 1_000), (1_001, "x" * 999 + "…")])
     def test_a_line_is_kept_up_to_a_thousand_characters(self, long, kept):
-        told = joined(died(pod(ended(1)), ["x" * long], NOW), None, ["x" * long])
+        told = with_context(died(pod(ended(1)), ["x" * long], NOW), None, ["x" * long])
         assert (told.runner_log, told.host_log) == ((kept,), (kept,))
 
     def test_masks_stay(self):
@@ -473,7 +475,7 @@ class TestRecord:
 
     @pytest.mark.parametrize(("many", "first"), [(200, 0), (201, 0), (202, 1), (600, 200)])
     def test_of_the_hosts_lines_the_middle_is_kept(self, many, first):
-        told = joined(death(), None, [str(each) for each in range(many)])
+        told = with_context(death(), None, [str(each) for each in range(many)])
         assert told.host_log == tuple(str(each) for each in range(first, first + 200))
         assert told.job is None
 
@@ -499,7 +501,7 @@ class TestRecord:
         assert classify(pod(ended(1), disruption="SolarFlare"))[:2] == (Cause.TERMINATED, "SolarFlare")
 
     def test_the_document_is_the_contracts(self):
-        told = joined(death(at=NOW + 0.25), death().job, ["oom-kill"])
+        told = with_context(death(at=NOW + 0.25), death().job, ["oom-kill"])
         assert document(told) == {
             "runner_name": "linux-x7k2p",
             "pod": "linux-x7k2p",
@@ -530,14 +532,19 @@ class TestRecord:
 class TestRetelling:
     def test_lines_that_come_later_may_change_the_cause(self):
         silent = died(pod(ended(0, "Completed")), [], NOW)
-        told = retold(silent, [NO_LONGER, EXIT_0])
+        told = with_more_lines(silent, [NO_LONGER, EXIT_0])
         assert (told.cause, told.reason, told.runner_log) == (
             Cause.DELETED_REGISTRATION,
             "Completed",
             (NO_LONGER, EXIT_0),
         )
         assert told.advice == advice_for(Cause.DELETED_REGISTRATION)
-        assert retold(silent, [RUN, DONE])[5:9] == (None, "Completed", Cause.CLEAN_EXIT, advice_for(Cause.CLEAN_EXIT))
+        assert with_more_lines(silent, [RUN, DONE])[5:9] == (
+            None,
+            "Completed",
+            Cause.CLEAN_EXIT,
+            advice_for(Cause.CLEAN_EXIT),
+        )
 
     @pytest.mark.parametrize(
         "seen",
@@ -552,7 +559,7 @@ class TestRetelling:
     )
     def test_where_the_cluster_said_what_happened_they_only_are_kept(self, seen):
         before = died(seen, [], NOW)
-        assert retold(before, [RUN, DONE, EXIT_0]) == before._replace(runner_log=(RUN, DONE, EXIT_0))
+        assert with_more_lines(before, [RUN, DONE, EXIT_0]) == before._replace(runner_log=(RUN, DONE, EXIT_0))
 
     @pytest.mark.parametrize(
         ("end", "log", "reason"),
@@ -563,11 +570,11 @@ class TestRetelling:
         ],
     )
     def test_a_reason_of_ours_gives_way_and_one_of_the_kubelets_stays(self, end, log, reason):
-        assert retold(died(pod(end), log, NOW), ["nothing to the point"]).reason == reason
+        assert with_more_lines(died(pod(end), log, NOW), ["nothing to the point"]).reason == reason
 
     def test_no_lines_take_none_away(self):
         before = died(pod(ended(1)), [EXIT_5], NOW)
-        assert retold(before, []) == before
+        assert with_more_lines(before, []) == before
 
     @given(
         st.sampled_from([0, 1, 2, 7, 9, 130, 137, 139]),
@@ -575,8 +582,8 @@ class TestRetelling:
     )
     def test_who_hears_the_lines_later_comes_to_the_same(self, code, log):
         seen = pod(ended(code, "Error" if code else "Completed"))
-        assert retold(died(seen, [], NOW), log) == died(seen, log, NOW)
-        assert retold(died(seen, log, NOW), log) == died(seen, log, NOW)
+        assert with_more_lines(died(seen, [], NOW), log) == died(seen, log, NOW)
+        assert with_more_lines(died(seen, log, NOW), log) == died(seen, log, NOW)
 
 
 class TestBlame:
@@ -637,4 +644,4 @@ def test_a_death_is_stored_by_position():
         "cause",
         "advice",
     )
-    assert listen([]) == LastWords()
+    assert read_runner_log([]) == RunnerLog()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.cluster.deletable import CLOCK_SLACK_SECONDS
-from ghapp.health.cluster.deletion import accepted, found
-from ghapp.health.cluster.pod import Ended
 from ghapp.health.deaths.own_deletion import is_own_replacement
+from ghapp.health.pods.deletion_guards import CLOCK_SLACK_SECONDS
+from ghapp.health.pods.pod import Ended
+from ghapp.health.runner.deletion_progress import accepted, found
 from tests.health.builders import NOW
-from tests.health.cluster.builders import container, pod, pod_of_object
+from tests.health.pods.builders import container, pod, pod_of_object
 
 MEANT = found(None, NOW, "pod-1", "runners/linux-1", left_to_arc=False)
 MEANT_OBJECT = found(None, NOW, "object-1", "runners/linux-1", left_to_arc=True)

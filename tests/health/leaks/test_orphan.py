@@ -2,15 +2,15 @@
 
 import pytest
 
-from ghapp.health.cluster.pod import Ended
-from ghapp.health.leaks.heard import Heard
 from ghapp.health.leaks.orphan import document, orphan
+from ghapp.health.leaks.runner_activity import RunnerActivity
+from ghapp.health.pods.pod import Ended
 from tests.health.builders import NOW
-from tests.health.cluster.builders import container, pod
+from tests.health.pods.builders import container, pod
 
 
 def found(**changes):
-    return orphan(pod(**changes), "linux-1", "linux", Heard(busy=False), NOW - 300, NOW)
+    return orphan(pod(**changes), "linux-1", "linux", RunnerActivity(busy=False), NOW - 300, NOW)
 
 
 def said(found, source):
@@ -35,7 +35,9 @@ def test_its_data_names_it_and_tells_the_evidence_in_order_of_time():
 
 
 def test_what_nobody_knows_is_null():
-    data = document("acme", orphan(pod(node="", runner=None), "linux-1", "", Heard(busy=False), NOW - 300, NOW))
+    data = document(
+        "acme", orphan(pod(node="", runner=None), "linux-1", "", RunnerActivity(busy=False), NOW - 300, NOW)
+    )
     assert (data["node"], data["pool"]) == (None, None)
 
 
@@ -47,16 +49,22 @@ def test_an_ended_container_is_told_of():
 @pytest.mark.parametrize(
     ("runner", "word"),
     [
-        (Heard(busy=False), "GitHub shows no runner of its name"),
-        (Heard(busy=False, registered=True), "GitHub shows its runner offline, whose container has ended"),
+        (RunnerActivity(busy=False), "GitHub shows no runner of its name"),
+        (RunnerActivity(busy=False, registered=True), "GitHub shows its runner offline, whose container has ended"),
         (
-            Heard(busy=False, registered=True, offline_too_long=True),
+            RunnerActivity(busy=False, registered=True, offline_too_long=True),
             "GitHub shows its runner offline, for longer than `replace_offline_after_seconds` of its pool",
         ),
-        (Heard(busy=False, online=True), "GitHub shows its runner online, whose container has ended"),
-        (Heard(busy=True, over_at=NOW - 900), "GitHub shows its runner busy, whose job has been over for 15 minutes"),
-        (Heard(over_at=NOW - 900), "GitHub gave no word on its runner, whose job has been over for 15 minutes"),
-        (Heard(busy=True), "GitHub shows its runner busy, whose container has ended"),
+        (RunnerActivity(busy=False, online=True), "GitHub shows its runner online, whose container has ended"),
+        (
+            RunnerActivity(busy=True, over_at=NOW - 900),
+            "GitHub shows its runner busy, whose job has been over for 15 minutes",
+        ),
+        (
+            RunnerActivity(over_at=NOW - 900),
+            "GitHub gave no word on its runner, whose job has been over for 15 minutes",
+        ),
+        (RunnerActivity(busy=True), "GitHub shows its runner busy, whose container has ended"),
     ],
     ids=["gone", "offline", "offline too long", "online", "busy", "no word", "ended"],
 )

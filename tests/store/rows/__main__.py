@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ghapp.embedded import embedded_redis
+from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect
 from tests.store.rows import samples
 

@@ -10,35 +10,35 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
-from ghapp.health.cluster.clusterside import ClusterSide
-from ghapp.health.cluster.pod import EphemeralRunner, Pod
-from ghapp.health.deaths.record import Death
+from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.deaths.death import Death
 from ghapp.health.demand import Job
-from ghapp.health.evidence import Evidence, Survey
-from ghapp.health.fuse import Fuse
+from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
+from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.posting import Head, Posted, Setback
-from ghapp.health.rollout.active import Answer, Deploy
-from ghapp.health.rollout.rounds import Round
+from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.health.remediation.fuse import Fuse
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.report.check_run_state import Head, Posted, PostFailure
 from ghapp.store import keys
-from ghapp.store.clusterside import ClusterSides
-from ghapp.store.credentials import Credentials
+from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
+from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.gates import Gates
+from ghapp.store.gate_checks import GateChecks
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
-from ghapp.store.pages import Page, Pages
-from ghapp.store.podclaims import PodClaims
+from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
-from ghapp.store.postmortems import PostedMortem, PostMortems
+from ghapp.store.post_mortems import PostedMortem, PostMortems
 from ghapp.store.reports import Reports
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
+from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
 
 ORG = 7
@@ -100,26 +100,26 @@ async def write(redis: Any) -> dict[str, Any]:
     await Fuses(redis).pause(ORG, POOL, filled(Pause))
     await Events(redis).append(ORG, {"id": EVENT, "type": "ghapp.runner.replace.v1"}, POOL)
     await Demand(redis).tell(ORG, [job._replace(status="running")])
-    await Gates(redis).keep(ORG, POOL, filled(Round))
-    await ClusterSides(redis).keep(ORG, filled(ClusterSide))
+    await GateChecks(redis).keep(ORG, POOL, filled(GateCheck))
+    await ClusterSummaries(redis).keep(ORG, filled(ClusterSummary))
     await Deaths(redis, lambda: NOW).record(ORG, death)
     await Leaks(redis).remember(ORG, filled(Tick))
     await Leaks(redis).begin(ORG, orphan)
-    await Pages(redis).keep(ORG, TEXT, {1: Page("etag", b"body")}, 1)
+    await EtagPages(redis).keep(ORG, TEXT, {1: EtagPage("etag", b"body")}, 1)
     claim = await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
     await Pods(redis).replace_all(NAMESPACE, [pod], [runner], NOW)
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
     await Reports(redis).posted(ORG, filled(Posted))
-    await Reports(redis).tell_head(ORG, filled(Head))
-    await Reports(redis).put_off(ORG, filled(Setback))
+    await Reports(redis).record_head(ORG, filled(Head))
+    await Reports(redis).put_off(ORG, filled(PostFailure))
     deploy = await Shards(redis).tell(ORG, POOL, lambda _: filled(Deploy))
-    await Shards(redis).answered(ORG, POOL, filled(Answer))
+    await Shards(redis).answered(ORG, POOL, filled(ActiveShardAnswer))
     secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, NOW + 60)
     await redis.hset(keys.TOKENS, digest(TEXT).hex(), await redis.hget(keys.TOKENS, digest(secret).hex()))
     await redis.hdel(keys.TOKENS, digest(secret).hex())
     delivery = filled(Delivery)
     await Inbox(redis).keep("guid-1", "workflow_job", deliveries.encode(delivery))
-    shared = await Credentials(redis, PRIVATE_KEY).token(ORG, mint, NOW)
+    shared = await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW)
     return {
         "installation": installation,
         "runner": EVIDENCE,
@@ -128,21 +128,21 @@ async def write(redis: Any) -> dict[str, Any]:
         "pause": filled(Pause),
         "outgoing-event": (ORG, POOL),
         "job": job._replace(status="running"),
-        "round": filled(Round),
-        "cluster-side": filled(ClusterSide),
+        "round": filled(GateCheck),
+        "cluster-side": filled(ClusterSummary),
         "death": death,
         "reaper-tick": filled(Tick),
         "orphan": orphan,
-        "page": Page("etag", b"body"),
+        "page": EtagPage("etag", b"body"),
         "pod-claim": claim,
         "pod": pod,
         "ephemeralrunner": runner,
         "post-mortem": filled(PostedMortem),
         "posted-report": filled(Posted),
         "report-head": filled(Head),
-        "report-setback": filled(Setback),
+        "report-setback": filled(PostFailure),
         "deploys": (deploy,),
-        "active-shard": filled(Answer),
+        "active-shard": filled(ActiveShardAnswer),
         "token": token,
         "installation-token": shared,
         "delivery": delivery,
@@ -163,12 +163,12 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "pause": _first((await Fuses(redis).pauses(ORG)).values()),
         "outgoing-event": None if outgoing is None else outgoing[:2],
         "job": _first(await Demand(redis).all(ORG)),
-        "round": _first((await Gates(redis).rounds(ORG)).values()),
-        "cluster-side": await ClusterSides(redis).of(ORG),
+        "round": _first((await GateChecks(redis).rounds(ORG)).values()),
+        "cluster-side": await ClusterSummaries(redis).of(ORG),
         "death": _first(await deaths.recent(ORG, 0, 10)),
         "reaper-tick": await Leaks(redis).last(ORG),
         "orphan": _first(await Leaks(redis).begun(ORG)),
-        "page": _first((await Pages(redis).of(ORG, TEXT)).values()),
+        "page": _first((await EtagPages(redis).of(ORG, TEXT)).values()),
         "pod-claim": _first(await claims.all(ORG, NOW)),
         "pod": None if view is None else _first(view.pods.values()),
         "ephemeralrunner": None if view is None else _first(view.objects.values()),
@@ -180,7 +180,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "active-shard": await Shards(redis).answer(ORG, POOL),
         "token": await Tokens(redis).find(digest(TEXT)),
         "delivery": deliveries.decode((await Inbox(redis).take(1))[0].facts),
-        "installation-token": await Credentials(redis, PRIVATE_KEY).token(ORG, mint, NOW),
+        "installation-token": await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW),
     }
 
 

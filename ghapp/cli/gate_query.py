@@ -1,0 +1,92 @@
+"""One look at a shard for the gate: everything from Redis, and the pool's own word for which shard is active."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ghapp.cli.context import chosen
+from ghapp.errors import ConfigurationError
+from ghapp.health.gate.active_shard import ACTIVE_SECONDS, ActiveShardAnswer
+from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
+from ghapp.health.gate.known_shards import unknown_shard
+from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
+from ghapp.health.shards import has_shards
+from ghapp.settings import PoolSettings, Settings
+
+ASK_AGAIN_SECONDS = 15.0
+MOST_DEATHS = 500
+
+
+def blue_green(settings: Settings, org: str, name: str) -> PoolSettings:
+    """A pool of the configuration that has shards.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    known = {pool.name: pool for pool in settings.pools_of(org) if has_shards(pool)}
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise ConfigurationError(
+            f"[[pools]] {name}: {org} has no such pool with shard_label, shard_groups or shard_name; it has {names}"
+        )
+    return known[name]
+
+
+class GateQuery:
+    """Looks as often as it is asked to."""
+
+    def __init__(
+        self, settings: Settings, redis: Any, org: str, pool: PoolSettings, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings, self._redis, self._org, self._pool, self._clock = settings, redis, org, pool, clock
+        self._answer: ActiveShardAnswer | None = None
+
+    async def judge(self, question: GateRequest) -> Gate:
+        """The gate's answer as of now.
+
+        Raises:
+            UnknownOrgError: the App is not installed there.
+            ConfigurationError: nobody knows that shard, and it is not expected to be new.
+        """
+        from ghapp.store.demand import Demand
+        from ghapp.store.installations import Installations
+        from ghapp.store.runners import Runners
+        from ghapp.store.shards import Shards
+
+        (installation,) = await chosen(Installations(self._redis, self._settings.named), self._org)
+        answer = await self._ask()
+        runners = Runners(self._redis)
+        survey = await runners.survey(installation.id)  # first: what is read after it is no older
+        known = ShardInputs(
+            self._pool,
+            self._settings.pools_of(installation.org),
+            (await runners.all(installation.id)).values(),
+            survey,
+            self._settings.of(installation.org).evidence,
+            await Demand(self._redis).all(installation.id),
+            await self._deaths(installation.id),
+            await Demand(self._redis).taken(installation.id, self._clock() - ACTIVE_SECONDS),
+        )
+        deploys = await Shards(self._redis).deploys(installation.id, self._pool.name)
+        if not question.expect_new and (why := unknown_shard(question.shard, known, deploys, answer)):
+            raise ConfigurationError(why)
+        return judge_gate(question, known, ActiveShardSources(deploys, self._pool.active_source, answer), self._clock())
+
+    async def _ask(self) -> ActiveShardAnswer | None:
+        """Ask by itself: whoever runs this command may run the pool's, too."""
+        from ghapp.active_shard import query_active_shard
+
+        last = self._answer
+        if last is None or not 0 <= self._clock() - last.at < ASK_AGAIN_SECONDS:
+            self._answer = await query_active_shard(self._settings, self._pool, self._clock)
+        return self._answer
+
+    async def _deaths(self, installation: int) -> Any:
+        from ghapp.store.deaths import Deaths
+
+        if not self._settings.namespaces:
+            return None
+        since = self._clock() - LOOP_SECONDS
+        return await Deaths(self._redis, self._clock).unclean(installation, since, MOST_DEATHS)

@@ -1,0 +1,205 @@
+"""What is counted as a runner and is none: registrations, pods and ARC's objects of one org, held against each other.
+
+Each of the three is read at another moment, and things come and go between. So nothing is said by an incomplete or
+old read, nothing of what was younger than the grace when the other side was read, and `misfit.lasting` lets through
+only what was seen for a while. These are findings for people; nothing is ever taken away by them. Pure; times are
+epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key, lasting
+from ghapp.health.pods.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
+
+__all__ = [
+    "ListedRunner",
+    "Phantom",
+    "PhantomInputs",
+    "PhantomKind",
+    "PhantomLimits",
+    "PhantomReason",
+    "key",
+    "lasting",
+    "phantoms",
+]
+
+SCALE_SET_LABEL = "actions.github.com/scale-set-name"
+ELSEWHERE_LABELS = ("actions.github.com/repository", "actions.github.com/enterprise")
+"""Runners of a repository or an enterprise are in no organization's list."""
+
+
+class ListedRunner(NamedTuple):
+    """A runner that GitHub lists. `ephemeral` is None when GitHub does not say; `offline_since` while it is online."""
+
+    name: str
+    pool: str
+    first_seen: float
+    busy: bool = False
+    offline_since: float | None = None
+    ephemeral: bool | None = None
+
+
+class PhantomInputs(NamedTuple):
+    """What was read of one org and the namespaces of its pools.
+
+    Each time is when the reading was begun, and None when it failed or was incomplete.
+
+    Attributes:
+        known: whom GitHub lists.
+        gone: when each runner's registration went because its job was over, by name.
+        pods: all of the namespaces.
+        objects: ARC's; none, with a time, where there is no ARC.
+        ahead: by how many seconds the cluster's clock, which wrote the times of pods and objects, is ahead of ours.
+    """
+
+    org: str
+    known: Sequence[ListedRunner] = ()
+    known_at: float | None = None
+    gone: Mapping[str, float] = {}
+    pods: Sequence[Pod] = ()
+    pods_at: float | None = None
+    objects: Sequence[EphemeralRunner] = ()
+    objects_at: float | None = None
+    ahead: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PhantomLimits:
+    """How old things must be, and how fresh reads, in seconds."""
+
+    grace_seconds: float = 300.0
+    startup_seconds: float = 120.0
+    stale_seconds: float = 300.0
+
+
+def phantoms(view: PhantomInputs, now: float, limits: PhantomLimits) -> list[Phantom]:
+    """What does not fit together by this look, by kind and name. Each pair of reads is used as far as it can be.
+
+    Nothing is said of what is being deleted, of what is finished, and of what belongs to a repository, an enterprise
+    or another org. The exception is a pod of ARC's whose object is gone: the garbage collector has it deleted at once,
+    so it is found only while a finalizer holds it, long after its time to stop was over.
+    """
+    objects = [each for each in view.objects if each.deleting_since is None and is_in(view.org, each.org)]
+    pods = [pod for pod in view.pods if pod.deleting_since is None and _is_of(pod, view.org)]
+    held = [pod for pod in view.pods if pod.deleting_since is not None and pod.finalizers and _is_of(pod, view.org)]
+    known_at, pods_at, objects_at = (
+        at if at is not None and now - at <= limits.stale_seconds else None
+        for at in (view.known_at, view.pods_at, view.objects_at)
+    )
+    found: list[Phantom] = []
+    if objects_at is not None:
+        found += _failed(objects, objects_at + view.ahead, limits)
+    if objects_at is not None and pods_at is not None:
+        found += _without_pod(objects, view.pods, pods_at + view.ahead, limits)
+        long_held = [each for each in held if _is_held_long(each, pods_at + view.ahead, limits)]
+        found += _without_object([*pods, *long_held], view.objects, objects_at + view.ahead, limits)
+    if known_at is not None and pods_at is not None:
+        found += _unknown_to_github(view, pods, known_at, pods_at, limits)
+        found += _machine_gone(view, min(known_at, pods_at), limits)
+    pools = {each.name: each.pool for each in view.known}
+    named = (each._replace(pool=pools.get(each.subject, "")) for each in found)
+    return sorted(named, key=lambda each: (each.kind, each.namespace, each.subject))
+
+
+def _failed(objects: Iterable[EphemeralRunner], read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
+    for each in objects:
+        if each.phase == "Failed" and read_at - each.created_at >= limits.grace_seconds:
+            yield _of_object(PhantomKind.FAILED_OBJECT, each, PhantomReason.FAILED_COUNTS_AS_CAPACITY)
+
+
+def _without_pod(
+    objects: Iterable[EphemeralRunner], pods: Iterable[Pod], read_at: float, limits: PhantomLimits
+) -> Iterator[Phantom]:
+    """Pods that are being deleted count as there."""
+    places = {(pod.namespace, pod.name) for pod in pods}
+    for each in objects:
+        is_old = read_at - each.created_at >= limits.grace_seconds
+        if is_old and each.phase in {"", "Pending", "Running"} and (each.namespace, each.name) not in places:
+            reason = PhantomReason.POD_LOST if each.phase == "Running" else PhantomReason.POD_NEVER_MADE
+            yield _of_object(PhantomKind.OBJECT_WITHOUT_POD, each, reason)
+
+
+def _without_object(
+    pods: Iterable[Pod], objects: Iterable[EphemeralRunner], read_at: float, limits: PhantomLimits
+) -> Iterator[Phantom]:
+    """Objects that are being deleted count as there: ARC removes their pods itself."""
+    uids = {each.uid for each in objects}
+    for pod in pods:
+        owners = {owner.uid for owner in pod.owners if owner.kind == ARC_KIND}
+        if owners and not owners & uids and read_at - pod.created_at >= limits.grace_seconds:
+            yield _of_pod(PhantomKind.POD_WITHOUT_OBJECT, pod, PhantomReason.OBJECT_GONE)
+
+
+def _is_held_long(pod: Pod, read_at: float, limits: PhantomLimits) -> bool:
+    """Whether a pod that is being deleted should have gone a grace ago. Its own time to stop may be hours."""
+    return pod.grace_ends_at is not None and read_at - pod.grace_ends_at >= limits.grace_seconds
+
+
+def _unknown_to_github(
+    view: PhantomInputs, pods: Iterable[Pod], known_at: float, pods_at: float, limits: PhantomLimits
+) -> Iterator[Phantom]:
+    """Running pods that the list lacks. It must have been asked for after their time to register was over."""
+    listed, called = {each.name for each in view.known}, _called(view)
+    for pod in pods:
+        container, name = pod.runner, called[_place(pod)]
+        if container is None or container.running_since is None or not _is_runners(pod, container.name):
+            continue
+        if name in listed or known_at + view.ahead - container.running_since < limits.startup_seconds:
+            continue
+        gone_at = view.gone.get(name)
+        if gone_at is None:
+            yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.NOT_REGISTERED)
+        elif pods_at - gone_at >= limits.grace_seconds:
+            yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.HANGS_AFTER_JOB)
+
+
+def _machine_gone(view: PhantomInputs, read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
+    """Offline runners without a pod, in pools whose other runners have pods that we see.
+
+    One that is online runs elsewhere, one that is not ephemeral may be off by design, and of one that ARC keeps an
+    object for the object is told.
+    """
+    with_pod = set(_called(view).values())
+    visible = {each.pool for each in view.known if each.name in with_pod}
+    spoken_for = with_pod | {name for each in view.objects for name in (each.name, each.runner_name)}
+    for each in view.known:
+        if each.pool not in visible or each.name in spoken_for or each.ephemeral is False:
+            continue
+        silent_since = None if each.offline_since is None else max(each.first_seen, each.offline_since)
+        if silent_since is not None and read_at - silent_since >= limits.grace_seconds:
+            reason = PhantomReason.MACHINE_GONE_AT_WORK if each.busy else PhantomReason.MACHINE_GONE
+            yield Phantom(PhantomKind.RUNNER_WITHOUT_POD, each.name, reason, ADVICE[reason])
+
+
+def _place(found: Pod | EphemeralRunner) -> tuple[str, str]:
+    return found.namespace, found.name
+
+
+def _called(view: PhantomInputs) -> dict[tuple[str, str], str]:
+    """What GitHub calls each pod's runner, by the pod's place: as the pod is called, unless ARC says otherwise."""
+    told = {_place(each): each.runner_name for each in view.objects if each.runner_name}
+    return {_place(pod): told.get(_place(pod), pod.name) for pod in view.pods}
+
+
+def _is_of(pod: Pod, org: str) -> bool:
+    """Whether a pod's runner would be in this org's list, as far as its labels say."""
+    is_elsewhere = any(label in pod.labels for label in ELSEWHERE_LABELS)
+    return not is_elsewhere and is_in(org, pod.labels.get(ORGANIZATION_LABEL, ""))
+
+
+def _is_runners(pod: Pod, container: str) -> bool:
+    """Whether it is a runner's pod: one of ARC's, or one with a container of that name."""
+    return container == RUNNER_CONTAINER or any(owner.kind == ARC_KIND for owner in pod.owners)
+
+
+def _of_object(kind: PhantomKind, found: EphemeralRunner, reason: PhantomReason) -> Phantom:
+    return Phantom(kind, found.name, reason, ADVICE[reason], scale_set=found.scale_set, namespace=found.namespace)
+
+
+def _of_pod(kind: PhantomKind, pod: Pod, reason: PhantomReason) -> Phantom:
+    scale_set = pod.labels.get(SCALE_SET_LABEL, "")
+    return Phantom(kind, pod.name, reason, ADVICE[reason], scale_set=scale_set, namespace=pod.namespace)

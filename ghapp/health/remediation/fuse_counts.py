@@ -1,0 +1,202 @@
+"""Counts a pool, or a whole installation, for its fuse: what is lost, what was let through, and what that brought.
+
+Pure. Times are epoch seconds; durations count only time that complete lists cover (`evidence.seen_seconds`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseLimits
+from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
+from ghapp.health.runner.verdict import State, gone_since, is_absent, is_offline_too_long, runs_a_job
+
+Members = Iterable[tuple[Evidence, State]]
+"""The runners of a pool, each with its present state."""
+
+MOOT = {State.HEALTHY, State.STARTING, State.SUSPECT, State.RETIRED}
+"""Nothing is done about a grant of such a runner any more: a fuse that waited for it would wait for ever."""
+
+
+@dataclass(slots=True)
+class _Count:
+    """Of one pool, while it is being counted."""
+
+    lost: int = 0
+    present: int = 0
+    replaced: int = 0
+    waiting: int = 0
+    granted: int = 0
+    in_batch: int = 0
+    pending: int = 0
+    accepted: int = 0
+    accepted_first: float | None = None
+    accepted_last: float | None = None
+    returned_at: float | None = None
+    changed_at: float = 0.0
+
+
+def fuse_counts(
+    members: Members,
+    fuse: Fuse,
+    survey: Survey,
+    now: float,
+    limits: FuseLimits,
+    patience: float | None = None,
+    queued: int | None = None,
+    reaped: int = 0,
+    *,
+    acting: bool = True,
+) -> FuseCounts:
+    """Count a pool's runners for `fuse.turn`.
+
+    Args:
+        members: the pool's.
+        fuse: as recorded: from its `since` and `batch_at` on grants count.
+        survey: of the installation.
+        now: epoch seconds.
+        limits: the `[fuse]` table.
+        patience: offline for so many seconds is lost, too; None: never.
+        queued: jobs that wait for the pool; None: unknown.
+        reaped: pods of the pool that the reaper deleted within the window: they count as lost.
+        acting: whether anything is asked for at all. Where nothing is, what waits is lost for the window alone.
+    """
+    members = list(members)
+    since = fuse.since if fuse.since is not None else now
+    batch_at = fuse.batch_at if fuse.batch_at is not None else since
+    window_start = max(now - limits.window_seconds, fuse.healed_at or 0.0)
+    count = _Count(lost=reaped)
+    for evidence, state in members:
+        _count_loss(count, evidence, state, survey, now, window_start, patience, acting=acting)
+        _count_grant(count, evidence, state, since, batch_at, now)
+        back_at = evidence.back_at
+        if back_at is not None and back_at > since:
+            count.returned_at = max(back_at, count.returned_at or back_at)
+    proving_since, returned = count.accepted_last, count.returned_at
+    calm_since = max(count.changed_at, returned or 0.0, fuse.stopped_at or 0.0)
+    return FuseCounts(
+        lost=count.lost,
+        expected=max(count.present + count.lost - count.replaced, count.lost),
+        waiting=count.waiting,
+        granted=count.granted,
+        in_batch=count.in_batch,
+        pending=count.pending,
+        accepted=count.accepted,
+        successors=0 if count.accepted_first is None else successors(members, count.accepted_first, limits),
+        proving_seconds=0.0 if proving_since is None else covered_seconds(survey, proving_since, now),
+        returned=returned is not None,
+        calm_seconds=covered_seconds(survey, calm_since, now),
+        queued=queued,
+    )
+
+
+def _count_loss(
+    count: _Count,
+    evidence: Evidence,
+    state: State,
+    survey: Survey,
+    now: float,
+    window_start: float,
+    patience: float | None,
+    *,
+    acting: bool,
+) -> None:
+    if state is State.INVALIDATED:
+        is_waiting = evidence.granted_at is None
+        count.waiting += is_waiting
+        # what waits has not healed with a fuse that closed, and is as lost after a long pause as before it
+        count.lost += (is_waiting and acting) or (evidence.confirmed_at or 0.0) > window_start
+        count.replaced += (evidence.replaced_at or 0.0) > window_start
+        count.changed_at = max(count.changed_at, evidence.confirmed_at or 0.0)
+    elif state is State.SUSPECT:
+        if not runs_a_job(evidence, now):  # a job vouches for it: it is no loss until that job is over
+            count.lost += 1
+            count.changed_at = max(count.changed_at, gone_since(evidence))
+    elif evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
+        count.lost += evidence.removed_at > window_start
+        count.replaced += (evidence.replaced_at or 0.0) > window_start
+    elif state is State.OFFLINE and is_offline_too_long(evidence, patience, survey, now):
+        count.waiting += evidence.granted_at is None
+        count.lost += 1
+    elif state is not State.RETIRED and evidence.registered and not is_absent(evidence):
+        count.present += 1
+
+
+def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, batch_at: float, now: float) -> None:
+    """Grants since the fuse tripped. A replacement that was asked for counts though its runner came back since."""
+    granted_at, accepted_at = evidence.granted_at, evidence.replaced_at
+    if granted_at is None:
+        granted_at = accepted_at = evidence.last_replaced_at
+    elif state in MOOT and evidence.removed_at is None:
+        return
+    if granted_at is None or granted_at < since:
+        return
+    count.granted += 1
+    if granted_at < batch_at:
+        return
+    count.in_batch += 1
+    if accepted_at is None:
+        # One that is held by a job which was reported after its removal may be held for hours: no batch waits for it.
+        count.pending += not runs_a_job(evidence, now)
+        return
+    count.accepted += 1
+    count.accepted_first = min(accepted_at, count.accepted_first or accepted_at)
+    count.accepted_last = max(accepted_at, count.accepted_last or accepted_at)
+
+
+def successors(members: Members, accepted_at: float, limits: FuseLimits) -> int:
+    """How many runners came online after that time, beyond what the pool's own coming and going explains.
+
+    In a fleet of ephemeral runners each one that leaves has a newcomer of its own, some of them under way when a batch
+    was asked for. So each departure explains one newcomer that is first seen at most `prove_seconds` later; the oldest
+    departure first, which explains as many as can be. GitHub's ids ascend: who was merely overlooked until now has an
+    id among those that were known before.
+    """
+    members, earliest = list(members), accepted_at - limits.prove_seconds
+    known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
+    arrivals, departures = [], []
+    for evidence, state in members:
+        is_new = evidence.first_seen <= accepted_at or evidence.id > known_to
+        if evidence.was_online and evidence.first_seen > earliest and is_new:
+            arrivals.append(evidence.first_seen)
+        if state is State.RETIRED and evidence.granted_at is None and (left_at := _left_at(evidence)) > earliest:
+            departures.append(left_at)
+    unexplained, unused = 0, deque(sorted(departures))
+    for at in sorted(arrivals):
+        while unused and at - unused[0] > limits.prove_seconds:
+            unused.popleft()
+        if unused and unused[0] <= at:
+            unused.popleft()
+        else:
+            unexplained += at > accepted_at
+    return unexplained
+
+
+def _left_at(evidence: Evidence) -> float:
+    ends = (evidence.retired_at, evidence.job_ended_at, evidence.absent_since, evidence.missing_at)
+    return next((at for at in ends if at is not None), 0.0)
+
+
+def combined(tallies: Iterable[FuseCounts]) -> FuseCounts:
+    """The count of a whole installation: its pools' added up, each counted for the installation's fuse.
+
+    The shortest times hold, and what is unknown of one pool's queue is unknown of all.
+    """
+    several = list(tallies)
+    if not several:
+        return FuseCounts()
+    sums = {
+        each.name: sum(getattr(one, each.name) for one in several)
+        for each in fields(FuseCounts)
+        if each.name not in ("proving_seconds", "returned", "calm_seconds", "queued")
+    }
+    queued = [each.queued for each in several]
+    return FuseCounts(
+        **sums,
+        proving_seconds=min((each.proving_seconds for each in several if each.accepted), default=0.0),
+        returned=any(each.returned for each in several),
+        calm_seconds=min(each.calm_seconds for each in several),
+        queued=None if None in queued else sum(each for each in queued if each is not None),
+    )

@@ -1,0 +1,59 @@
+"""What prevents sweeps of an installation, and when the next attempt is due."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ghapp.health.installation import Installation
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.verdict import Reason
+
+OVERDUE_SECONDS = 60.0
+"""A sweep that is due for longer than this was taken by no scheduler, or by no worker."""
+
+OVERDUE = "SweepOverdue"
+NOT_SCHEDULED = "SweepNotScheduled"
+
+
+class NextAttempt(NamedTuple):
+    """The next attempt to sweep an installation.
+
+    Attributes:
+        prevented_by: the reason code of what prevents a complete sweep now; empty while nothing does.
+        since: since when it does, as far as known (epoch seconds).
+        at: when the next attempt is due (epoch seconds): a sweep, or the look whether the installation permits one
+            again; None: none is planned.
+    """
+
+    prevented_by: str = ""
+    since: float | None = None
+    at: float | None = None
+
+
+def why_not_swept(installation: Installation) -> Reason | None:
+    """Why an installation is not swept at all: it is suspended, or lacks the permission to read runners."""
+    if installation.suspended:
+        return Reason.INSTALLATION_SUSPENDED
+    return None if installation.may("organization_self_hosted_runners", "read") else Reason.PERMISSION_MISSING
+
+
+def next_attempt(
+    installation: Installation, survey: Survey, sweep_at: float | None, discovery_at: float | None, now: float
+) -> NextAttempt:
+    """What prevents sweeps, and when the next attempt is due.
+
+    Args:
+        installation: as recorded.
+        survey: how its last sweeps went.
+        sweep_at: when its next sweep is due; None: it is not scheduled.
+        discovery_at: when GitHub is next asked for all installations; None: not known.
+        now: epoch seconds.
+    """
+    failing = survey.failing_since
+    if (reason := why_not_swept(installation)) is not None:
+        return NextAttempt(reason, failing if survey.failure == reason else None, sweep_at or discovery_at)
+    if sweep_at is None:
+        return NextAttempt(survey.failure or NOT_SCHEDULED, failing, discovery_at)
+    if now - sweep_at > OVERDUE_SECONDS:
+        return NextAttempt(OVERDUE, sweep_at, sweep_at)
+    return NextAttempt(survey.failure, failing, sweep_at)

@@ -1,0 +1,87 @@
+"""To which shard of its pool a runner belongs: by its label, its runner group, or the pattern of its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Protocol
+
+from ghapp.health import pool_matching
+from ghapp.health.pool_matching import PoolRule
+from ghapp.health.runner.evidence import Evidence
+
+LONGEST_SHARD = 100
+LONGEST_PATTERN = 200
+MOST_REPEATS = 3
+"""Three repeats without nesting are tried in a moment, whatever the name."""
+
+LONGEST_NAME = 100
+"""Characters of a runner's name that are searched. GitHub allows 64."""
+
+_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+_OTHER_GROUP = re.compile(r"\((?!\?P<shard>|\?:)")
+_REPEATED_GROUP = re.compile(r"\)[*+?{]")
+_REPEAT = re.compile(r"[*+{]")
+_NAMED = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]*[A-Za-z0-9])?")
+
+
+class ShardRule(PoolRule, Protocol):
+    """What a configured pool says about its shards."""
+
+    @property
+    def shard_groups(self) -> Mapping[str, int]:
+        """Shard → the id of the runner group that its runners are in."""
+
+    @property
+    def shard_name(self) -> str | None:
+        """A pattern of the runner's name, as `flaw_of` lets it pass."""
+
+
+def has_shards(rule: ShardRule) -> bool:
+    """Whether the pool says how its shards are told apart."""
+    return bool(rule.shard_label or rule.shard_groups or rule.shard_name)
+
+
+def shard_of(evidence: Evidence, rule: ShardRule | None) -> str | None:
+    """The shard of a runner of that pool: by label, else by group, else by name; None where none of them says."""
+    if rule is None:
+        return None
+    if (labelled := pool_matching.shard_of(evidence.labels, rule)) is not None:
+        return labelled
+    for shard, group in rule.shard_groups.items():
+        if group == evidence.group_id:
+            return shard
+    return None if rule.shard_name is None else shard_named(evidence.name, rule.shard_name)
+
+
+@lru_cache(20_000)
+def shard_named(name: str, pattern: str) -> str | None:
+    """What the pattern's group `shard` finds in a runner's name; None when it does not match."""
+    found = re.search(pattern, name[:LONGEST_NAME])
+    return None if found is None else found["shard"] or None
+
+
+def is_shard(text: str) -> bool:
+    """Whether a shard may be called so: letters, digits and `.`, `_`, `:`, `-` between them."""
+    return len(text) <= LONGEST_SHARD and _NAMED.fullmatch(text) is not None
+
+
+def flaw_of(pattern: str) -> str:
+    """What is wrong with a pattern of names; empty when it will do.
+
+    Whoever registers a runner chooses its name, so no name may make the pattern search for long: nothing is repeated
+    within a repetition, and no more than `MOST_REPEATS` times in all.
+    """
+    if len(pattern) > LONGEST_PATTERN:
+        return f"a pattern of at most {LONGEST_PATTERN} characters"
+    try:
+        groups = re.compile(pattern).groupindex
+    except (re.error, RecursionError, OverflowError):
+        return "a regular expression"
+    bare = _CLASS.sub("x", pattern)
+    if set(groups) != {"shard"} or _OTHER_GROUP.search(bare):
+        return "a pattern with the one group (?P<shard>…), and no other group but (?:…)"
+    if _REPEATED_GROUP.search(bare) or len(_REPEAT.findall(bare)) > MOST_REPEATS:
+        return f"a pattern that repeats no group, and has at most {MOST_REPEATS} of *, + and {{}}"
+    return ""

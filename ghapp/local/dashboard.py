@@ -1,0 +1,226 @@
+"""The terminal while `ghapp up` runs: the fleet by state, the sweeps and their cost, and what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from redis.exceptions import RedisError
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from ghapp.cli.shrinking_table import ShrinkingTable
+from ghapp.cli.tables import COLOURS
+from ghapp.health.installation import Installation
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import fuse_of
+from ghapp.health.runner.verdict import State, judge
+from ghapp.local.up import Site
+from ghapp.log import redact
+from ghapp.report.health_document import is_healed, timestamp
+from ghapp.settings import Settings
+from ghapp.store.connect import connect
+from ghapp.store.events import Events
+from ghapp.store.fuses import WHOLE_ORG, Fuses
+from ghapp.store.installations import Installations
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.runners import Runners
+from ghapp.store.tokens import Tokens
+
+INCIDENT_AFTER_SECONDS = 15.0
+INCIDENT_RUNNERS = 12
+INCIDENT_POOL = "linux-4vcpu"
+EVENTS_SHOWN = 8
+EVENTS_LOOKED_AT = 200
+STAYS_SECONDS = 20.0
+"""The last event of each kind does, however many of others follow: between two pictures there may be dozens."""
+
+HEALED = "healed"
+"""Lost, and no longer missed: the replacement was accepted."""
+
+POOL_WIDTH = 24
+SPARED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
+"""Where there is little room: columns that nobody is in."""
+
+COLUMNS = (*(state.value for state in State), HEALED)
+KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
+
+
+def show(site: Site) -> None:
+    """Draw twice a second until interrupted; before that, set up; in the sandbox, let an incident happen."""
+    asyncio.run(_show(site))
+
+
+async def _show(site: Site) -> None:
+    console = Console()
+    if site.setup_key is not None:
+        await _set_up(site, site.setup_key, console)
+    if site.sandbox is not None:
+        # Once, above what is drawn anew: a line that is to be copied must stand still, and be broken by nobody.
+        console.print(await _hints(site), soft_wrap=True)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        async for frame in frames(site):
+            live.update(frame, refresh=True)
+
+
+async def frames(site: Site) -> AsyncIterator[Group]:
+    """What is to be seen, each half second, for ever; meanwhile what runs here is tended."""
+    settings, sandbox = site.settings, site.sandbox
+    redis = connect(settings.redis_url or "")
+    began, lost = time.time(), 0
+    panels: list[Panel] = []
+    while True:
+        site.tend()
+        try:
+            fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
+        except RedisError as error:  # it may restart, or be slow: the roles wait for it, and so do we
+            yield Group(*panels, _away(error), _footer(lost, settings))
+            await asyncio.sleep(0.5)
+            continue
+        seen = any(runners for runners, _ in fleets)
+        if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
+            lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
+        panels = [panel for _, panel in fleets] or [_nowhere(settings)]
+        yield Group(*panels, _footer(lost, settings))
+        await asyncio.sleep(0.5)
+
+
+def _away(error: RedisError) -> Text:
+    why = redact(str(error)).rstrip(".")
+    return Text(f"Redis does not answer; it is asked again, and what is above is of before. ({why})", "bold red")
+
+
+async def _set_up(site: Site, key: str, console: Console) -> None:
+    """Say where to go, in lines that can be copied and stay; return when the App is there."""
+    console.print(invitation(site.settings, key), soft_wrap=True)
+    while site.settings.credentials is None:
+        site.tend()
+        await asyncio.sleep(0.2)
+    console.print(Text("The App is created; its credentials are kept. Workers and clock start.", "bold green"))
+
+
+def invitation(settings: Settings, key: str) -> Text:
+    """Where /setup is, for a browser here and for one elsewhere."""
+    address = _here(settings)
+    return Text.assemble(
+        ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
+        (f"    {address}/setup\n\n", "bold cyan"),
+        "From another machine, or through a proxy, with the key:\n\n",
+        f"    {settings.public_url or address}/setup?key={key}\n\n",
+        ("Everything else starts by itself when that is done. Ctrl-C ends it.\n", "dim"),
+    )
+
+
+def _here(settings: Settings) -> str:
+    """The address of the web role, from this machine."""
+    host, port = settings.listen
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a name is looked up, none is bound
+    return f"http://{f'[{here}]' if ':' in here else here}:{port}"
+
+
+def _nowhere(settings: Settings) -> Panel:
+    """What to do when the App is installed nowhere."""
+    where = settings.credentials.install_url if settings.credentials is not None else None
+    said = Text("The App is installed on no organization yet; it is looked for.")
+    return Panel(Group(said, Text(f"Install it: {where}", "bold", overflow="fold")) if where else said, title="ghapp")
+
+
+async def _fleet(settings: Settings, redis: Any, installation: Installation) -> tuple[int, Panel]:
+    now, org = time.time(), installation.org
+    limits, rules = settings.of(org).evidence, settings.pools_of(org)
+    survey = await Runners(redis).survey(installation.id)
+    pools: dict[str, Counter[str]] = {}
+    for evidence in (await Runners(redis).all(installation.id)).values():
+        pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+        verdict = judge(evidence, survey, now, limits)
+        state = HEALED if is_healed(evidence, verdict) else verdict.state.value
+        pools.setdefault(pool, Counter())[state] += 1
+    fuses, pauses = await Fuses(redis).all(installation.id), await Fuses(redis).pauses(installation.id)
+    table = Table(box=None, header_style="bold")
+    table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
+    for state in COLUMNS:
+        table.add_column(state, justify="right", style=COLOURS[state])
+    table.add_column("fuse")
+    for pool, counts in sorted(pools.items()):
+        cells = [str(counts[state] or "") for state in COLUMNS]
+        paused = ", paused" if WHOLE_ORG in pauses or pool in pauses else ""
+        table.add_row(pool, *cells, f"{fuse_of(fuses, pool).position}{paused}")
+    cost = Text(await _cost(redis, org), "dim")
+    if survey.failing_since is not None:
+        since = timestamp(survey.failing_since)[11:19]
+        cost = Text(
+            f"no complete list since {since}: {survey.failure}; nobody is taken for lost by that", "bold yellow"
+        )
+    news = await _news(redis, installation.id)
+    empty = [state for state in SPARED_FIRST if not any(counts[state] for counts in pools.values())]
+    body = Group(ShrinkingTable(table, empty), Text(), cost, Text(), *news)
+    return survey.total, Panel(body, title=f"{org}: {survey.total} runners registered")
+
+
+async def _cost(redis: Any, org: str) -> str:
+    counted = await MetricCounters(redis).all()
+    sweeps = sum(
+        value for name, value in counted.items() if name.startswith("ghapp_sweeps_total") and f'"{org}"' in name
+    )
+    calls = counted.get(f'ghapp_sweep_calls_total{{org="{org}"}}', 0)
+    billable = counted.get(f'ghapp_sweep_billable_calls_total{{org="{org}"}}', 0)
+    seconds = counted.get(f'ghapp_sweep_seconds_total{{org="{org}"}}', 0)
+    mean = 1000 * seconds / sweeps if sweeps else 0
+    return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms a sweep"
+
+
+async def _news(redis: Any, installation: int) -> list[Text]:
+    rows = await Events(redis).latest(installation, EVENTS_LOOKED_AT)
+    events = [msgspec.json.decode(row) for _, row in rows]
+    return [_line(each) for each in worth_a_line(events, time.time())] or [Text("nothing has happened yet", "dim")]
+
+
+def worth_a_line(events: Sequence[dict[str, Any]], now: float) -> list[dict[str, Any]]:
+    """Of CloudEvents, oldest first, those that are shown: the last of each kind for a while, and the last of all."""
+    lasts = {event["type"]: number for number, event in enumerate(events)}
+    stay = [each for each in lasts.values() if now - _told_at(events[each]) < STAYS_SECONDS]
+    others = [each for each in range(len(events)) if each not in stay]
+    chosen = (sorted(stay, reverse=True) + others[::-1])[:EVENTS_SHOWN]
+    return [events[each] for each in sorted(chosen)]
+
+
+def _told_at(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["time"]).timestamp()
+
+
+def _line(event: dict[str, Any]) -> Text:
+    kind = event["type"].removeprefix("ghapp.").removesuffix(".v1")
+    colour = next((colour for word, colour in KIND_COLOURS.items() if word in kind), "")
+    when, reason = event["time"][11:19], event["data"].get("reason", "")
+    subject = "whole installation" if event["subject"] == WHOLE_ORG else event["subject"]
+    return Text.assemble((f"{when}  ", "dim"), (f"{kind:<16}", colour), f"  {subject}  ", (reason, "dim"))
+
+
+async def _hints(site: Site) -> Text:
+    """What to try while the sandbox runs; the token ends with it."""
+    async with connect(site.settings.redis_url or "") as redis:
+        secret, _ = await Tokens(redis).create("sandbox", ("acme",), ("read",), time.time())
+    address, opened = _here(site.settings), f". {site.settings.state_dir}/env &&"
+    lines = {
+        "ask it ": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
+        "API    ": f"{address}/docs",
+        "checks ": f"{site.settings.web_url}/acme/.github/runs",
+        "fleet  ": f"{opened} ghapp runners --state invalidated",
+        "gate   ": f"{opened} ghapp gate acme rollout pink",
+    }
+    intro = "A simulated GitHub, and 300 runners at work. In another terminal, or a browser:"
+    told = [Text.assemble((f"{what}  ", "dim"), said) for what, said in lines.items()]
+    return Text("\n").join([Text(intro, "bold"), *told, Text()])
+
+
+def _footer(lost: int, settings: Settings) -> Text:
+    incident = f"Incident: {lost} registrations vanished in {INCIDENT_POOL}.\n" if lost else ""
+    return Text.assemble((incident, "bold"), (f"Ctrl-C ends everything. Log: {settings.state_dir}/ghapp.log", "dim"))

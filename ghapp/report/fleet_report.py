@@ -1,0 +1,77 @@
+"""The whole report: title, colour and buttons, and its sections one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner.verdict import State
+from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, resume_of
+from ghapp.report.cluster_section import cluster_text
+from ghapp.report.fleet import FleetView, PoolView, by_pool
+from ghapp.report.pools_section import as_of, summary_of
+from ghapp.report.runners_section import TOLD, healed_text, runners_text
+
+
+def report_on(fleet: FleetView, now: float) -> Report:
+    """What is to be said of a fleet at `now` (epoch seconds)."""
+    pools = by_pool(fleet, now)
+    title = _title(fleet, pools)
+    is_stopped = Position.STOPPED in _positions(fleet, pools)
+    stoppable = is_stopped or fleet.org_pause is not None or any(pool.pause is not None for pool in pools)
+    begin = as_of(fleet, now, title)
+    return Report(
+        title=title,
+        summary=summary_of(fleet, pools, now, begin),
+        text=_text(fleet, pools),
+        conclusion=_conclusion(fleet, pools, now),
+        actions=(SWEEP, resume_of(_stopped_at(fleet, pools))) if stoppable else (SWEEP,),
+        as_of=begin,
+    )
+
+
+def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
+    """When the last of what is paused or stopped was."""
+    fuses = [each for each in (fleet.whole_fuse, *(pool.fuse for pool in pools)) if each.position is Position.STOPPED]
+    pauses = [each for each in (fleet.org_pause, *(pool.pause for pool in pools)) if each is not None]
+    return max((*(each.stopped_at or each.since or 0.0 for each in fuses), *(each.at for each in pauses)), default=0.0)
+
+
+def _positions(fleet: FleetView, pools: Sequence[PoolView]) -> set[Position]:
+    return {fleet.whole_fuse.position, *(pool.fuse.position for pool in pools)}
+
+
+def _conclusion(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Conclusion:
+    stale = fleet.is_stale(now)
+    blind = stale and fleet.survey.failing_since is not None
+    whole = fleet.whole_fuse.position
+    if blind or whole is Position.STOPPED or any(pool.waits_for_a_person for pool in pools):
+        return Conclusion.ACTION_REQUIRED
+    untouched = whole is Position.CLOSED and fleet.org_pause is None
+    well = not stale and untouched and all(pool.is_well for pool in pools) and not fleet.phantoms
+    return Conclusion.SUCCESS if well else Conclusion.NEUTRAL
+
+
+def _title(fleet: FleetView, pools: Sequence[PoolView]) -> str:
+    if fleet.survey.swept_at is None:
+        return "Not looked at yet" if fleet.survey.failing_since is None else "Nothing can be seen"
+    count = sum((pool.count for pool in pools), Counter[State]())
+    total = count.total()
+    said = [f"{count[state]} {state}" for state in (*TOLD, State.UNKNOWN) if count[state]]
+    if not said and total:
+        said = [f"{count[State.HEALTHY]} healthy"]
+        said += [f"{count[State.STARTING]} starting"] if count[State.STARTING] else []
+    runners = "runner" if total == 1 else "runners"
+    first = said[0].replace(" ", f" of {total} {runners} ", 1) if said else "No runners"
+    positions = _positions(fleet, pools)
+    turned = [f"fuse {each}" for each in (Position.STOPPED, Position.PROVING) if each in positions]
+    is_paused = fleet.org_pause is not None or any(pool.pause is not None for pool in pools)
+    paused = ["paused"] if is_paused else []
+    phantoms = [f"{len(fleet.phantoms)} phantom{'s' if len(fleet.phantoms) > 1 else ''}"] if fleet.phantoms else []
+    return ", ".join((first, *said[1:], *phantoms, *turned, *paused))
+
+
+def _text(fleet: FleetView, pools: Sequence[PoolView]) -> str:
+    after = "".join(f"\n\n{part}" for part in (healed_text(pools), cluster_text(fleet)) if part)
+    return runners_text(fleet, pools, LONGEST - len(after)) + after

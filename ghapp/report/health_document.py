@@ -1,0 +1,155 @@
+"""The health document: what is true of one runner, how we know, and whether a controller should act on it.
+
+The same document answers readers and is the `data` of every event about a runner. Times are RFC 3339 in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ghapp.health.pods.blockers import SENTENCES
+from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner.deletion_progress import Deletion, outcome
+from ghapp.health.runner.evidence import Evidence, Survey, observed_at
+from ghapp.health.runner.verdict import State, Verdict
+from ghapp.health.shards import ShardRule, shard_of
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolBrakes:
+    """What a pool's fuse and its pauses say just now."""
+
+    fuse: Position = Position.CLOSED
+    paused: bool = False
+
+
+def timestamp(at: float) -> str:
+    """Epoch seconds as RFC 3339 in UTC, to the millisecond, and without one where it is whole."""
+    text = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z").replace(".000Z", "Z")
+
+
+def health_document(
+    org: str,
+    evidence: Evidence,
+    verdict: Verdict,
+    survey: Survey,
+    standing: PoolBrakes,
+    rules: Sequence[ShardRule],
+    now: float,
+    claim: PodClaim | None = None,
+) -> Document:
+    """The document of a known runner as of `now`; `claim` is the live one that holds it, if any does."""
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    rule = next((each for each in rules if each.name == pool), None)
+    observed = verdict.observed_at
+    return {
+        "org": org,
+        "runner_id": evidence.id,
+        "name": evidence.name,
+        "pool": pool,
+        "shard": shard_of(evidence, rule),
+        "state": verdict.state.value,
+        "reason": verdict.reason.value,
+        "since": None if verdict.since is None else timestamp(verdict.since),
+        "replace": should_replace(evidence, verdict, standing, claim),
+        "healed": is_healed(evidence, verdict),
+        "observed_at": None if observed is None else timestamp(observed),
+        "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
+        "stale": verdict.stale,
+        "fuse": standing.fuse.value,
+        "paused": standing.paused,
+        "evidence": [
+            {"at": timestamp(at), "source": source, "said": said}
+            for at, source, said in history(evidence, survey, claim)
+        ],
+    }
+
+
+def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
+    """The document of a runner that nobody told us of."""
+    return {
+        "org": org,
+        "runner_id": runner_id,
+        "name": name,
+        "pool": None,
+        "shard": None,
+        "state": "unknown",
+        "reason": "NeverObserved",
+        "since": None,
+        "replace": False,
+        "healed": False,
+        "observed_at": None,
+        "age_seconds": None,
+        "stale": True,
+        "fuse": "closed",
+        "paused": False,
+        "evidence": [],
+    }
+
+
+def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
+    """Whether it is lost and no longer missed: the request for its replacement was accepted."""
+    return verdict.state is State.INVALIDATED and evidence.replaced_at is not None
+
+
+def should_replace(evidence: Evidence, verdict: Verdict, standing: PoolBrakes, claim: PodClaim | None = None) -> bool:
+    """Whether a controller should act now: lost, granted, not accepted yet, from a fresh look, and nobody objects."""
+    lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
+    open_grant = evidence.granted_at is not None and evidence.replaced_at is None
+    stopped = standing.paused or standing.fuse is Position.STOPPED or claim is not None
+    return lost and open_grant and not verdict.stale and not stopped
+
+
+def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[tuple[float, str, str]]:
+    """The evidence in order of time: (epoch seconds, source, what was said)."""
+    facts: list[tuple[float | None, str, str]] = [
+        (evidence.first_seen, "list" if evidence.registered else "delivery", "first seen"),
+        (evidence.job_started_at, "delivery", f"took job {evidence.job_id}"),
+        (evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"),
+        (evidence.offline_since, "list", "offline"),
+        (evidence.absent_since, "list", f"absent from a complete list of {evidence.absent_of}"),
+        (evidence.missing_at, "get", "404"),
+        (evidence.confirmed_at, "get", "404 again, with a complete control list that lacks it"),
+        (evidence.back_at, "list", "registered again after an absence"),
+        (evidence.retired_at, "claim", "removed on purpose, by its controller"),
+        (evidence.granted_at, "claim", "remediation granted"),
+        (None if _is_left_to_arc(evidence) else evidence.removed_at, "claim", "registration removed"),
+        (evidence.replaced_at, "claim", "replacement accepted"),
+    ]
+    facts += _in_cluster(evidence.deletion or Deletion())
+    if evidence.listed:
+        state = "busy" if evidence.busy else "online" if evidence.online else "offline"
+        facts.append((observed_at(evidence, survey), "list", f"{state} in a complete list of {survey.total}"))
+    if claim is not None:
+        facts.append((claim.claimed_at, "claim", _claimed(claim)))
+    return sorted((at, source, said) for at, source, said in facts if at is not None)
+
+
+def _is_left_to_arc(evidence: Evidence) -> bool:
+    return evidence.deletion is not None and evidence.deletion.left_to_arc
+
+
+def _in_cluster(deletion: Deletion) -> list[tuple[float | None, str, str]]:
+    """What was found in the cluster, and what was done there."""
+    whose = "ARC's object" if deletion.left_to_arc else "the pod"
+    waits = SENTENCES.get(deletion.waits_for, "")
+    return [
+        (deletion.found_at, "pod", f"found {deletion.found}"),
+        (deletion.accepted_at, "pod", outcome(deletion)),
+        (deletion.freed_at, "pod", "its finalizer, which waited for GitHub in vain, was taken away"),
+        (deletion.over_at if deletion.over_at != deletion.accepted_at else None, "pod", f"{whose} is gone"),
+        (deletion.waiting_since, "pod", f"waits ({deletion.waits_for}): {waits}"),
+    ]
+
+
+def _claimed(claim: PodClaim) -> str:
+    job = "" if claim.job_id is None else f" with job {claim.job_id}"
+    return f"pod {claim.pod} is busy{job} until {timestamp(claim.expires_at)}, says its controller"

@@ -1,0 +1,157 @@
+"""The text's first part: what stands still, a row for each runner that is in trouble, and then what has healed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+from ghapp.health.pods.blockers import SENTENCES
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.remediation.plan import Mode
+from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.verdict import Reason, State, is_absent
+from ghapp.report.check_run import time_of
+from ghapp.report.fleet import FleetView, PoolView, RunnerView
+from ghapp.report.markdown import NOTHING, code, cut, heading, row
+from ghapp.report.pools_section import fuse_history, paused_by
+
+MOST_LABELS = 20
+
+TOLD = (State.INVALIDATED, State.SUSPECT, State.OFFLINE)
+"""Whoever is in one of these states has a row of its own; the worst first."""
+
+MOST_HEALED = 20
+"""Rows of healed runners: the latest."""
+
+HEALED_CHARACTERS = 8_000
+"""Of those rows: what is open keeps the room."""
+
+NOTES = {Reason.HANGS_AFTER_JOB: "its registration is gone and its job over, and it still stands in the cluster"}
+"""What a reason alone does not say."""
+
+
+def runners_text(fleet: FleetView, pools: Sequence[PoolView], room: int) -> str:
+    """Everyone in trouble, in at most `room` characters; below the fuses and pauses that hold something back."""
+    stops = [
+        _stop(f"The fuse of {code(pool.name)}", pool.fuse, pool.mode)
+        for pool in pools
+        if pool.fuse.position is not Position.CLOSED and pool.fuse is not fleet.whole_fuse
+    ]
+    if fleet.whole_fuse.position is not Position.CLOSED:
+        stops.insert(0, _stop("The fuse of the whole installation", fleet.whole_fuse, fleet.mode))
+    if fleet.org_pause is not None:
+        stops.insert(0, f"- The whole organization is paused {paused_by(fleet.org_pause)}")
+    before = cut(stops[0], stops[1:], len(stops) - 1, room // 2, "pools") + "\n\n" if stops else ""
+    told = sorted(
+        ((each, pool) for pool in pools for each in pool.members if each.verdict.state in TOLD),
+        key=lambda found: _by_urgency(found[0]),
+    )
+    if not told:
+        return before + "No runner is offline, suspect or invalidated."
+    head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")
+    rows = (_runner(each, pool, fleet) for each, pool in told)
+    return before + cut(head, rows, len(told), room - len(before), "runners")
+
+
+def healed_text(pools: Sequence[PoolView]) -> str:
+    """What was lost and is missed no longer; empty where nothing was."""
+    healed = [(each, pool) for pool in pools for each in pool.healed]
+    parts = []
+    if healed:
+        healed.sort(key=lambda found: (-(found[0].evidence.replaced_at or 0.0), found[0].evidence.id))
+        runners = "runner was" if len(healed) == 1 else "runners were"
+        head = f"### Healed: {len(healed)} {runners} lost within 24 hours and replaced\n\n"
+        head += heading("Runner", "Pool", "Reason", "Lost", "Replacement accepted")
+        parts.append(cut(head, _healed_rows(healed[:MOST_HEALED]), len(healed), HEALED_CHARACTERS, "runners"))
+    for pool in pools:
+        if pool.written_off:
+            count = len(pool.written_off)
+            last = max(each.verdict.since or 0.0 for each in pool.written_off)
+            lost, were = ("1 lost runner", "was") if count == 1 else (f"{count} lost runners", "were")
+            parts.append(
+                f"- {lost} of {code(pool.name)} {were} written off within 24 hours, the last {time_of(last)} "
+                f"({code(Reason.NOT_NEEDED)}): the pool was stable without them, and no job waited for them."
+            )
+    return "\n\n".join(parts)
+
+
+def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]]) -> Iterator[str]:
+    for (evidence, verdict), pool in healed:
+        yield row(
+            code(evidence.name),
+            code(pool.name),
+            verdict.reason,
+            NOTHING if verdict.since is None else time_of(verdict.since),
+            NOTHING if evidence.replaced_at is None else time_of(evidence.replaced_at),
+        )
+
+
+def _stop(what: str, fuse: Fuse, mode: Mode) -> str:
+    if mode != "act":
+        follows = f"nothing is replaced: remediation is {mode}"
+    elif fuse.position is Position.PROVING:
+        follows = f"{fuse.batch} at a time are replaced, and twice as many once those are online"
+    else:
+        follows = "nothing more is replaced there until somebody resumes it"
+        if fuse.reason is not FuseReason.UNREADABLE:
+            follows += ", or until nothing has changed there for a while and no job waits for what is lost"
+    return f"- {what} is **{fuse.position}** ({fuse_history(fuse)}): {follows}."
+
+
+def _by_urgency(member: RunnerView) -> tuple[int, int, float, int]:
+    """What is open first, then the worst, then the oldest."""
+    evidence, verdict = member
+    replaced = evidence.replaced_at is not None
+    return (replaced, TOLD.index(verdict.state), verdict.since or 0.0, evidence.id)
+
+
+def _name(member: RunnerView, fleet: FleetView) -> str:
+    """Its name; linked to its page at GitHub, as long as there is one."""
+    evidence = member.evidence
+    if is_absent(evidence) or evidence.removed_at is not None:
+        return code(evidence.name)
+    org = quote(fleet.login or fleet.org, safe="")
+    return f"[{code(evidence.name)}]({fleet.web_url}/organizations/{org}/settings/actions/runners/{evidence.id})"
+
+
+def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:
+    evidence, verdict = member
+    note = NOTES.get(verdict.reason)
+    labels = evidence.custom_labels or evidence.labels
+    more = [f"and {len(labels) - MOST_LABELS} more"] if len(labels) > MOST_LABELS else []
+    return row(
+        _name(member, fleet),
+        verdict.state,
+        NOTHING if verdict.since is None else time_of(verdict.since),
+        verdict.reason if note is None else f"{verdict.reason}: {note}",
+        code(pool.name),
+        " ".join([*map(code, labels[:MOST_LABELS]), *more]) or NOTHING,
+        _replacement(member, pool),
+    )
+
+
+def _replacement(member: RunnerView, pool: PoolView) -> str:
+    """How far its replacement is, or what it waits for."""
+    evidence, verdict = member
+    if evidence.replaced_at is not None:
+        return f"accepted {time_of(evidence.replaced_at)}"
+    if verdict.state is not State.INVALIDATED and evidence.granted_at is None:
+        return NOTHING
+    if pool.mode != "act":
+        return f"none: remediation is {pool.mode}"
+    if pool.pause is not None:
+        return "waits: paused"
+    if pool.fuse.position is Position.STOPPED:
+        return "waits: fuse stopped"
+    if evidence.deletion is not None and evidence.deletion.waits_for:
+        return _waits(evidence.deletion)
+    if evidence.granted_at is not None:
+        return f"asked for {time_of(evidence.granted_at)}"
+    return f"waits: fuse {pool.fuse.position}" if pool.fuse.position is Position.PROVING else "next"
+
+
+def _waits(deletion: Deletion) -> str:
+    """What is in the way in the cluster, and since when."""
+    began = "" if deletion.waiting_since is None else f" since {time_of(deletion.waiting_since)}"
+    said = SENTENCES.get(deletion.waits_for, "`ghapp explain` says more")
+    return f"waits{began} ({code(deletion.waits_for)}): {said}"

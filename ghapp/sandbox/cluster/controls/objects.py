@@ -1,0 +1,164 @@
+"""Objects of any kind: made, changed, looked at, taken away. Kinds are named by their plural."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ghapp.sandbox.cluster import deletion, metadata, shapes
+from ghapp.sandbox.cluster.controls.controls import ClusterControls
+from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNER_SETS, EPHEMERAL_RUNNERS, SERVICE_ACCOUNTS, ObjectKind, called
+from ghapp.sandbox.cluster.objects import IN_ORDER, Key, Obj, Stored, copied
+from ghapp.sandbox.cluster.shapes import AssignedJob
+
+
+class ObjectLevers(ClusterControls):
+    """Levers on objects; LookupError for one that is not there."""
+
+    def namespace(self, name: str) -> None:
+        """Makes sure that there is such a namespace; other levers do so by themselves."""
+        with self._at():
+            self._cluster.namespace(name)
+
+    def service_account(
+        self, namespace: str, name: str, *, labels: Mapping[str, str] | None = None, owner: Obj | None = None
+    ) -> Obj:
+        """A service account."""
+        meta: Obj = {"name": name, "namespace": namespace}
+        if labels:
+            meta["labels"] = dict(labels)
+        value: Obj = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": meta}
+        with self._at() as now:
+            return self._make(SERVICE_ACCOUNTS, value, now, owner)
+
+    def ephemeral_runner(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        runner_id: int | None = 4242,
+        phase: str = "Running",
+        job: AssignedJob | None = None,
+        scale_set: str = "linux-4vcpu",
+        org: str = "acme",
+        owner: Obj | None = None,
+        labels: Mapping[str, str] | None = None,
+        finalizers: Sequence[str] = (shapes.FINALIZER, shapes.REGISTRATION_FINALIZER),
+        status: Mapping[str, Any] | None = None,
+        age_seconds: float = 600,
+    ) -> Obj:
+        """ARC's object for one runner; `status` goes over what is written by itself, `labels` over ARC's own."""
+        value = shapes.runner(EPHEMERAL_RUNNERS, namespace, name, scale_set, org)
+        value["metadata"]["labels"] |= labels or {}
+        if finalizers:
+            value["metadata"]["finalizers"] = list(finalizers)
+        value["status"] = shapes.runner_status(name, runner_id, phase, job) | dict(status or {})
+        with self._at() as now:
+            return self._make(EPHEMERAL_RUNNERS, value, now - age_seconds, owner)
+
+    def ephemeral_runner_set(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        replicas: int = 1,
+        scale_set: str = "linux-4vcpu",
+        org: str = "acme",
+        status: Mapping[str, Any] | None = None,
+        age_seconds: float = 86_400,
+    ) -> Obj:
+        """ARC's object for a set of runners."""
+        value = shapes.runner(EPHEMERAL_RUNNER_SETS, namespace, name, scale_set, org)
+        value["spec"]["replicas"] = replicas
+        value["status"] = {"currentReplicas": replicas, "runningEphemeralRunners": replicas} | dict(status or {})
+        with self._at() as now:
+            return self._make(EPHEMERAL_RUNNER_SETS, value, now - age_seconds, None)
+
+    def create(self, kind: str, value: Obj, *, owner: Obj | None = None, age_seconds: float = 0) -> Obj:
+        """An object as it is given, status and all."""
+        with self._at() as now:
+            found = called(kind)
+            head = {"kind": found.kind, "apiVersion": found.api_version}
+            return self._make(found, head | copied(value), now - age_seconds, owner)
+
+    def object(self, kind: str, namespace: str, name: str) -> Obj | None:
+        """An object as it is; None when there is none."""
+        with self._cluster.lock:
+            stored = self._cluster.store.get(called(kind), Key(namespace, name))
+            return copied(stored.value) if stored else None
+
+    def objects(self, kind: str, namespace: str = "") -> list[Obj]:
+        """All of a kind, in the order of lists; of one namespace where one is given."""
+        with self._cluster.lock:
+            found = self._cluster.store.all(called(kind))
+            return [copied(found[key].value) for key in sorted(found, key=IN_ORDER) if namespace in ("", key.namespace)]
+
+    def names(self, kind: str, namespace: str = "") -> list[str]:
+        """The names of all of a kind."""
+        return [str(value["metadata"]["name"]) for value in self.objects(kind, namespace)]
+
+    def change(self, kind: str, namespace: str, name: str, change: Callable[[Obj], None]) -> Obj:
+        """Lets an object be changed in place, status and all, as its controller would."""
+        with self._at():
+            stored = self._stored(called(kind), namespace, name)
+            value = copied(stored.value)
+            change(value)
+            return copied(self._cluster.store.put(stored.kind, value).value)
+
+    def set_status(self, kind: str, namespace: str, name: str, **status: Any) -> Obj:
+        """Sets parts of a status; None takes one away."""
+
+        def put(value: Obj) -> None:
+            merged = value.get("status", {}) | status
+            value["status"] = {key: part for key, part in merged.items() if part is not None}
+
+        return self.change(kind, namespace, name, put)
+
+    def set_labels(self, kind: str, namespace: str, name: str, **labels: str | None) -> Obj:
+        """Sets labels; None takes one away. Names that are no identifiers go as `**{"a/b": "c"}`."""
+
+        def put(value: Obj) -> None:
+            merged = (value["metadata"].get("labels") or {}) | labels
+            value["metadata"]["labels"] = {key: part for key, part in merged.items() if part is not None}
+
+        return self.change(kind, namespace, name, put)
+
+    def release(self, kind: str, namespace: str, name: str, *finalizers: str) -> None:
+        """Takes these finalizers away, or all; an object that waited for that is gone then."""
+        with self._at():
+            stored = self._stored(called(kind), namespace, name)
+            value = copied(stored.value)
+            left = [said for said in value["metadata"].get("finalizers", ()) if finalizers and said not in finalizers]
+            value["metadata"]["finalizers"] = left
+            if not left:
+                del value["metadata"]["finalizers"]
+            if deletion.is_done(value):
+                self._cluster.store.remove(stored.kind, stored.key)
+            else:
+                self._cluster.store.put(stored.kind, value)
+
+    def delete(self, kind: str, namespace: str, name: str, *, grace_seconds: int | None = None) -> bool:
+        """Deletes as any client would, with grace and finalizers; whether it is gone already."""
+        with self._at() as now:
+            stored = self._stored(called(kind), namespace, name)
+            options = deletion.DeleteOptions(grace_seconds=grace_seconds)
+            return deletion.delete(self._cluster.store, stored, options, now).gone
+
+    def _stored(self, kind: ObjectKind, namespace: str, name: str) -> Stored:
+        stored = self._cluster.store.get(kind, Key(namespace, name))
+        if stored is None:
+            raise LookupError(f"no {kind.plural} {name!r} in {namespace!r}")
+        return stored
+
+    def _make(self, kind: ObjectKind, value: Obj, created_at: float, owner: Obj | None) -> Obj:
+        meta = value["metadata"]
+        key = Key(meta.get("namespace", ""), meta["name"])
+        if self._cluster.store.get(kind, key) is not None:
+            raise ValueError(f"there is {kind.plural} {key.name!r} in {key.namespace!r} already")
+        if kind.namespaced:
+            self._cluster.namespace(key.namespace)
+        if owner is not None:
+            meta["ownerReferences"] = [shapes.owner_reference(owner)]
+        metadata.stamp(kind, value, created_at)
+        metadata.check(kind, value)
+        return copied(self._cluster.store.put(kind, value).value)

@@ -1,0 +1,95 @@
+"""Claims: the exclusive right to act on one thing, for as long as its holder lives.
+
+A claim is a lease of some seconds, renewed while the block runs: whoever dies holding one loses it by time, and
+soon. A holder that cannot renew it (Redis was away, or the process was frozen) is stopped before anyone else begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ghapp.errors import ClaimLostError
+from ghapp.store import keys
+
+LEASE_SECONDS = 10.0
+"""Less than it takes to notice that a worker and its job both died."""
+
+OUTLIVING_SECONDS = LEASE_SECONDS + 1.0
+PAUSE_SECONDS = 0.1
+
+_RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0"
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+class Locks:
+    """Who may act on what."""
+
+    def __init__(self, redis: Redis, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._redis, self._lease = redis, lease_seconds
+        self._renew: Any = redis.register_script(_RENEW)
+        self._release: Any = redis.register_script(_RELEASE)
+
+    @asynccontextmanager
+    async def hold(self, kind: str, of: str | int, patience_seconds: float = 0.0) -> AsyncIterator[bool]:
+        """Hold a claim while the block runs; yields False when somebody else has it.
+
+        Args:
+            kind: what for.
+            of: what.
+            patience_seconds: how long to wait for it; `OUTLIVING_SECONDS` outlasts the lease of a dead one.
+
+        Raises:
+            ClaimLostError: in the block, when the lease could not be renewed in time.
+        """
+        key, token = keys.lock(kind, str(of)), secrets.token_hex(8)
+        if not await self._take(key, token, patience_seconds):
+            yield False
+            return
+        holder = asyncio.current_task()
+        assert holder is not None  # noqa: S101 - this is a coroutine
+        renewing = asyncio.create_task(self._renew_until_lost(key, token))
+        renewing.add_done_callback(lambda done: None if done.cancelled() else holder.cancel())
+        try:
+            yield True
+        except asyncio.CancelledError:
+            if not renewing.done() or renewing.cancelled():
+                raise
+            holder.uncancel()
+            raise ClaimLostError(f"{kind} {of}: the claim could not be renewed; somebody else may act by now") from None
+        finally:
+            renewing.cancel()
+            with suppress(RedisError):  # it expires by itself
+                await self._release(keys=[key], args=[token])
+
+    async def _take(self, key: str, token: str, patience: float) -> bool:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + patience
+        while not await self._redis.set(key, token, nx=True, px=self._milliseconds):
+            if loop.time() >= ends:
+                return False
+            await asyncio.sleep(PAUSE_SECONDS)
+        return True
+
+    @property
+    def _milliseconds(self) -> int:
+        return int(self._lease * 1000)
+
+    async def _renew_until_lost(self, key: str, token: str) -> None:
+        """Return when the claim is lost, or must be taken for lost: a moment before it can be another's."""
+        loop = asyncio.get_running_loop()
+        renewed = loop.time()
+        while loop.time() - renewed < 0.8 * self._lease:
+            await asyncio.sleep(self._lease / 5)
+            began = loop.time()
+            with suppress(RedisError, OSError):
+                async with asyncio.timeout(self._lease / 5):
+                    if not await self._renew(keys=[key], args=[token, self._milliseconds]):
+                        return
+                    renewed = began

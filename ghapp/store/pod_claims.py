@@ -1,0 +1,124 @@
+"""Controllers' claims on pods: this one is legitimately busy, until it is given back or its time runs out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ghapp.errors import PodClaimsFullError
+from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
+
+MOST = 10_000
+"""Claims kept for each installation."""
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 86_400.0
+"""How long a claim may be asked for."""
+
+_claims = Codec("pod-claim", PodClaim)
+
+LEEWAY_SECONDS = 3_600.0
+"""How much longer one that has run out is kept: a clock that jumped must not wipe what others still go by."""
+
+_CLAIM = """
+local function forget(until_at)
+    for _, each in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', until_at)) do
+        redis.call('HDEL', KEYS[1], each)
+        redis.call('ZREM', KEYS[2], each)
+    end
+end
+local now, pod, row, expires_at, most, kept_for = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+forget(ARGV[7])
+if redis.call('HLEN', KEYS[1]) >= most then forget(now) end
+if redis.call('HEXISTS', KEYS[1], pod) == 0 and redis.call('HLEN', KEYS[1]) >= most then return 0 end
+redis.call('HSET', KEYS[1], pod, row)
+redis.call('ZADD', KEYS[2], expires_at, pod)
+redis.call('EXPIRE', KEYS[1], kept_for)
+redis.call('EXPIRE', KEYS[2], kept_for)
+return 1
+"""
+
+_ALL = """
+local found = {}
+local live = redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'WITHSCORES')
+for i = 1, #live, 2 do
+    local row = redis.call('HGET', KEYS[1], live[i])
+    if row then
+        for _, each in ipairs({live[i], live[i + 1], row}) do found[#found + 1] = each end
+    end
+end
+return found
+"""
+
+
+class PodClaims:
+    """The pod claims of all installations.
+
+    Args:
+        redis: where they are kept.
+        clock: epoch seconds; it says which claims have run out when there is no room for another.
+    """
+
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+        self._redis, self._clock, self._read = redis, clock, RecordReader(redis, _claims)
+        self._claim: Any = redis.register_script(_CLAIM)
+        self._all: Any = redis.register_script(_ALL)
+
+    async def claim(
+        self, installation: int, pod: str, runner_name: str, job_id: int | None, expires_at: float
+    ) -> PodClaim:
+        """Claim a pod, or claim it anew: the last word holds.
+
+        Raises:
+            PodClaimsFullError: there are 10,000 others that have not run out.
+        """
+        now = self._clock()
+        claim = PodClaim(pod, runner_name, job_id, min(expires_at, now + LONGEST_SECONDS), now)
+        # Both keys go by themselves when nobody claims any more: a day is the longest that a claim lasts.
+        kept_for = int(LONGEST_SECONDS) + 60
+        args: list[str | bytes | float] = [
+            now,
+            pod,
+            _claims.encode(claim),
+            claim.expires_at,
+            MOST,
+            kept_for,
+            now - LEEWAY_SECONDS,
+        ]
+        if not await self._claim(keys=_keys(installation), args=args):
+            raise PodClaimsFullError(f"{MOST:,} pods are claimed, which is the most; give back those that are done")
+        return claim
+
+    async def give_back(self, installation: int, pod: str) -> bool:
+        """End a claim; False when there was none."""
+        claims, expiries = _keys(installation)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hdel(claims, pod)
+            pipe.zrem(expiries, pod)
+            answers = await pipe.execute()
+        return bool(answers[0])
+
+    async def all(self, installation: int, now: float) -> list[PodClaim]:
+        """Every claim that holds at `now`; nothing is deleted, for `now` is somebody's clock."""
+        return await self._held(installation, f"({now}")
+
+    async def kept(self, installation: int) -> list[PodClaim]:
+        """Every claim as it is kept, and perhaps run out: for whoever remembers them, and judges by a later `now`."""
+        return await self._held(installation, "-inf")
+
+    async def _held(self, installation: int, after: str) -> list[PodClaim]:
+        """Claims that run out after a time. One whose record is unreadable still protects the pod of its name."""
+        found: Any = await self._all(keys=_keys(installation), args=[after])
+        expiries = {pod.decode(): float(expires_at) for pod, expires_at in zip(found[::3], found[1::3], strict=True)}
+        rows = dict(zip(expiries, found[2::3], strict=True))
+        records = await self._read.many(keys.pod_claims(installation), rows)
+        return [records.get(pod) or PodClaim(pod, pod, None, expiry) for pod, expiry in expiries.items()]
+
+
+def _keys(installation: int) -> list[str]:
+    return [keys.pod_claims(installation), keys.pod_claim_expiries(installation)]

@@ -1,0 +1,95 @@
+"""Installation tokens, shared by all processes and sealed: Redis alone is not enough to use them.
+
+The key is derived from the App's private key, which every process has that may use a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from redis.asyncio import Redis
+
+from ghapp.store import keys
+from ghapp.store.codec import Codec, UnreadableError
+from ghapp.store.locks import Locks
+
+SPARE_SECONDS = 300.0
+"""A token that ends sooner is not given out: a sweep must not lose it half-way."""
+
+NONCE_BYTES = 12
+
+
+class MintedToken(Protocol):
+    """A token as GitHub gives it; `expires_at` in epoch seconds."""
+
+    @property
+    def secret(self) -> str:
+        """What to send."""
+
+    @property
+    def expires_at(self) -> float:
+        """When it ends."""
+
+
+class SharedToken(NamedTuple):
+    """A token that all processes use, and when it was minted (epoch seconds)."""
+
+    secret: str
+    minted_at: float
+
+
+_tokens = Codec("installation-token", SharedToken)
+
+
+class SharedTokens:
+    """The tokens of all installations."""
+
+    def __init__(self, redis: Redis, private_key: str) -> None:
+        """`private_key` is the App's, as PEM."""
+        self._redis, self._claims = redis, Locks(redis)
+        derived = HKDF(SHA256(), length=32, salt=None, info=b"ghapp installation tokens").derive(private_key.encode())
+        self._seal = AESGCM(derived)
+
+    async def token(self, installation: int, mint: Callable[[], Awaitable[MintedToken]], now: float) -> SharedToken:
+        """The shared token, minted by one process for all when there is none that still holds."""
+        while True:
+            if (kept := await self._kept(installation)) is not None:
+                return kept
+            async with self._claims.hold("mint", installation) as mine:
+                if mine:
+                    if (kept := await self._kept(installation)) is not None:  # minted between our look and our claim
+                        return kept
+                    minted = await mint()
+                    shared = SharedToken(minted.secret, now)
+                    await self._keep(installation, shared, minted.expires_at)
+                    return shared
+            await asyncio.sleep(0.05)
+
+    async def forget(self, installation: int) -> None:
+        """GitHub no longer accepts it."""
+        await self._redis.delete(keys.credential(installation))
+
+    async def _kept(self, installation: int) -> SharedToken | None:
+        row: Any = await self._redis.get(keys.credential(installation))
+        if row is None:
+            return None
+        try:
+            opened = self._seal.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], str(installation).encode())
+            return _tokens.decode(opened)
+        except (InvalidTag, ValueError, UnreadableError):  # sealed with a key that was changed since, or corrupt
+            return None  # never set aside: opened, it may be a token
+
+    async def _keep(self, installation: int, token: SharedToken, expires_at: float) -> None:
+        lasts = int((expires_at - token.minted_at - SPARE_SECONDS) * 1000)
+        if lasts <= 0:
+            return
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = nonce + self._seal.encrypt(nonce, _tokens.encode(token), str(installation).encode())
+        await self._redis.set(keys.credential(installation), sealed, px=lasts)

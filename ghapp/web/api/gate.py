@@ -1,0 +1,179 @@
+"""The gate of a blue/green pool: may this shard take over; and what deploys tell of their shards.
+
+What the pool's own command or URL says is read from the store: this process runs no commands. Nothing is decided on
+what was last known here: whatever the gate rests on is read anew, and while Redis is away there is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from redis.asyncio import Redis
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.health.gate.active_shard import ACTIVE_SECONDS, Deploy, Role
+from ghapp.health.gate.gate_checks import commit_of
+from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
+from ghapp.health.gate.known_shards import unknown_shard
+from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
+from ghapp.health.shards import has_shards, is_shard
+from ghapp.queue.jobs import JobName, gates_key
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.connect import redis_errors
+from ghapp.store.deaths import Deaths
+from ghapp.store.demand import Demand
+from ghapp.store.runners import Runners
+from ghapp.store.shards import Shards
+from ghapp.web.api.health import Clock, Enqueue
+from ghapp.web.authentication import Authenticator
+from ghapp.web.fleet_view import FleetReader, OrgState
+from ghapp.web.problems import not_installed, problem
+from ghapp.web.request_body import parse_json, read_body
+
+LARGEST_BYTES = 16 * 1024
+MOST_DIGITS = 7
+MOST_DEATHS = 500
+AHEAD_SECONDS = 300.0
+"""How far a deployer's clock may run ahead of ours."""
+
+TAKES = '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42"}, the last two optional'
+NOT_A_SHARD = "a shard is called by letters, digits and . _ : - between them, 100 at most"
+ASKED = {"min_online", "canary", "version", "expect_new", "failures"}
+FLAGS = {"": False, "false": False, "0": False, "true": True, "1": True}
+
+
+class DeployBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What a deploy says of a shard. What is left out stays as it was; a first deploy, or of another ref, is of now."""
+
+    role: Literal["active", "inactive"]
+    deployed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    ref: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class GateEndpoints:
+    """The endpoints."""
+
+    def __init__(
+        self, settings: Settings, redis: Redis, reads: FleetReader, gate: Authenticator, ask: Enqueue, clock: Clock
+    ) -> None:
+        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
+        self._shards, self._deaths = Shards(redis), Deaths(redis, clock)
+        self._runners, self._demand = Runners(redis), Demand(redis)
+
+    def routes(self) -> Sequence[Route]:
+        """Both of them."""
+        shard = "/v1/orgs/{org}/pools/{pool}/shards/{shard}"
+        return [
+            Route(f"{shard}/gate", self._judge, methods=["GET"]),
+            Route(shard, self._told, methods=["PUT"]),
+        ]
+
+    async def _judge(self, request: Request) -> Response:
+        """May this shard take over."""
+        org, shard, now = request.path_params["org"], request.path_params["shard"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        pool = self._pool(of, request.path_params["pool"])
+        if isinstance(pool, Response):
+            return pool
+        if not is_shard(shard):
+            return problem(400, NOT_A_SHARD)
+        query = request.query_params
+        if set(query) - ASKED or len(query.multi_items()) > len(query):
+            return problem(
+                400, f"the gate takes {', '.join(sorted(ASKED))}, each once: nothing that is asked is left out"
+            )
+        if query.get("version") == "":
+            return problem(400, "version takes a version, as 2.336.0; leave it out for any")
+        least, canary = query.get("min_online", str(pool.min_online)), query.get("canary", "").lower()
+        if not _is_count(least):
+            return problem(400, f"min_online takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
+        new, failures = query.get("expect_new", "false").lower(), query.get("failures", "1")
+        if canary not in FLAGS or new not in FLAGS:
+            return problem(400, f"{'expect_new' if canary in FLAGS else 'canary'} takes true or false")
+        if not _is_count(failures):
+            return problem(400, f"failures takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
+        question = GateRequest(
+            shard, int(least), query.get("version"), FLAGS[canary], expect_new=FLAGS[new], failures=int(failures)
+        )
+        known, sources = await self._known(of, pool, now), await self._sources(of, pool)
+        if not question.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
+            return problem(404, why.replace("--expect-new", "expect_new=true"))
+        gate = judge_gate(question, known, sources, now)
+        return Response(msgspec.json.encode(gate.document()), media_type="application/json")
+
+    async def _told(self, request: Request) -> Response:
+        """A deploy says what a shard is now."""
+        org, shard, now = request.path_params["org"], request.path_params["shard"].lower(), self._clock()
+        if refusal := await self._gate.refuse(request, "claim", org, now):
+            return refusal
+        told = parse_json(DeployBody, await read_body(request, LARGEST_BYTES), TAKES)
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        pool = self._pool(of, request.path_params["pool"])
+        if isinstance(pool, Response):
+            return pool
+        if not is_shard(shard):
+            return problem(400, NOT_A_SHARD)
+        at = None if told.deployed_at is None else told.deployed_at.timestamp()
+        if at is not None and not 0 < at <= now + AHEAD_SECONDS:
+            when = "a time to come" if at > 0 else "before 1970"
+            return problem(400, f"deployed_at is {when}; it takes when the shard was deployed")
+        by = await self._gate.who(request)
+        async with redis_errors():
+            said = await self._shards.tell(
+                of.installation.id, pool.name, lambda last: _deploy(last, shard, told, at, now, by)
+            )
+            if pool.deploy_repository and commit_of(said.ref):  # and if this is lost, the clock asks
+                await self._ask(JobName.GATE, of.installation.id, key=gates_key(of.installation.id), retry=False)
+        return Response(status_code=204)
+
+    def _pool(self, of: OrgState, name: str) -> PoolSettings | Response:
+        """A pool of the configuration: of others nobody can say what their shards are."""
+        org = of.installation.org
+        known = {pool.name: pool for pool in self._settings.pools_of(org) if has_shards(pool)}
+        if name in known:
+            return known[name]
+        names = ", ".join(sorted(known)) or "none"
+        return problem(404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}")
+
+    async def _known(self, of: OrgState, pool: PoolSettings, now: float) -> ShardInputs:
+        installation, deaths = of.installation.id, None
+        async with redis_errors():
+            survey = await self._runners.survey(installation)  # first: what is read after it is no older
+            runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
+            taken = await self._demand.taken(installation, now - ACTIVE_SECONDS)
+            if self._settings.namespaces:
+                deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
+        org = of.installation.org
+        rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
+        return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
+
+    async def _sources(self, of: OrgState, pool: PoolSettings) -> ActiveShardSources:
+        installation = of.installation.id
+        async with redis_errors():
+            deploys = await self._shards.deploys(installation, pool.name)
+            answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
+        return ActiveShardSources(deploys, pool.active_source, answer)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) >= 1
+
+
+def _deploy(last: Deploy | None, shard: str, told: DeployBody, at: float | None, now: float, by: str) -> Deploy:
+    """What is known of a shard's deploy now. Another `ref` is another deploy: of now, unless it says when."""
+    ref = told.ref if told.ref is not None else "" if last is None else last.ref
+    if at is None:
+        at = last.deployed_at if last is not None and last.ref == ref else now
+    first = now
+    if last is not None and (last.deployed_at, last.ref) == (at, ref):
+        first = min(last.first_told_at, now)  # of a clock that has jumped
+    return Deploy(shard, Role(told.role), at, now, ref, by, first)

@@ -1,0 +1,220 @@
+"""The health of runners, for their controllers, and for the runners' own liveness probes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Annotated, Protocol
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.health.demand import assigned_by_pool
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.observations import replaced, retired_by_controller
+from ghapp.health.runner.verdict import State
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.settings import Settings
+from ghapp.store.connect import redis_errors
+from ghapp.web.api.demand import demand_document
+from ghapp.web.authentication import Authenticator
+from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader
+from ghapp.web.problems import not_installed, problem
+from ghapp.web.rate_limit import RateLimit
+from ghapp.web.request_body import parse_json, read_body
+
+log = logger(__name__)
+
+Clock = Callable[[], float]
+
+MOST_AT_ONCE = 1000
+LARGEST_BATCH_BYTES = 1024 * 1024
+ALIVE_SECONDS = 0.5
+"""A probe gives up after a second, and then counts it as a failure."""
+
+DEFAULT_PAGE = 100
+MOST_DIGITS = 18
+"""What fits 64 bits."""
+
+LOOKS_AT_ONCE, LOOKS_AN_HOUR = 50, 250
+"""Of one installation, in each web process: a twentieth of the least that GitHub grants."""
+
+SWEEPS_LOOK_TOO = "many looks were asked for lately; sweeps see every runner anyway, or ask again later"
+MISSING_ID = "a runner id is a whole number of 1 or more"
+FLAGS = {None: None, "true": True, "false": False}
+STATES = {state.value for state in State}
+
+
+class Enqueue(Protocol):
+    """Asks for work as `ghapp.queue.jobs.enqueue` does, without holding up the loop."""
+
+    async def __call__(self, work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
+        """At most one such work waits or runs under a key."""
+
+
+class Batch(msgspec.Struct, forbid_unknown_fields=True):
+    """Which runners are asked for at once."""
+
+    ids: Annotated[
+        list[Annotated[int, msgspec.Meta(ge=1, lt=10**MOST_DIGITS)]], msgspec.Meta(max_length=MOST_AT_ONCE)
+    ] = []
+    names: Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=MOST_AT_ONCE)] = []
+
+
+class HealthEndpoints:
+    """The endpoints."""
+
+    def __init__(self, settings: Settings, reads: FleetReader, gate: Authenticator, ask: Enqueue, clock: Clock) -> None:
+        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
+        self._looks: RateLimit[int] = RateLimit(LOOKS_AT_ONCE, LOOKS_AN_HOUR, MOST_ORGS)
+
+    def routes(self) -> Sequence[Route]:
+        """All of them; routes are tried in order, so what is asked most comes first."""
+        runners = "/v1/orgs/{org}/runners"
+        return [
+            Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
+            Route(f"{runners}/health", self._by_name, methods=["GET"]),
+            Route(f"{runners}/health", self._batch, methods=["POST"]),
+            Route(f"{runners}/{{name}}/alive", self._alive, methods=["GET"]),
+            Route(f"{runners}/{{runner_id}}", self._retired, methods=["DELETE"]),
+            Route(f"{runners}/{{runner_id}}/replaced", self._replaced, methods=["POST"]),
+            Route(f"{runners}/{{runner_id}}/check", self._check, methods=["POST"]),
+            Route(runners, self._fleet, methods=["GET"]),
+            Route("/v1/orgs/{org}/demand", self._demand, methods=["GET"]),
+        ]
+
+    async def _by_id(self, request: Request) -> Response:
+        org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if (runner_id := _runner_id(given)) is None:
+            return problem(400, f"{given!r}: {MISSING_ID}")
+        return _json(await self._reads.by_id(org, runner_id, now))
+
+    async def _by_name(self, request: Request) -> Response:
+        org, name, now = request.path_params["org"], request.query_params.get("name"), self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if not name:
+            return problem(400, "say which runner: ?name=…")
+        return _json(await self._reads.by_name(org, name, now))
+
+    async def _batch(self, request: Request) -> Response:
+        org, now = request.path_params["org"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        asked = parse_json(Batch, await read_body(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
+        if len(asked.ids) + len(asked.names) > MOST_AT_ONCE:
+            return problem(400, f"{MOST_AT_ONCE} runners at once are the most")
+        return _json({"runners": await self._reads.many(org, asked.ids, asked.names, now)})
+
+    async def _fleet(self, request: Request) -> Response:
+        org, now, query = request.path_params["org"], self._clock(), request.query_params
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        state, pool, cursor = query.get("state"), query.get("pool"), query.get("cursor", "0")
+        limit, after = _whole(query.get("limit", str(DEFAULT_PAGE))), _whole(cursor)
+        if state is not None and state not in STATES:
+            return problem(400, f"{state!r} is no state; states are {', '.join(sorted(STATES))}")
+        if limit is None or not 1 <= limit <= MOST_AT_ONCE:
+            return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
+        if after is None:
+            return problem(400, "cursor takes the next_cursor of the page before")
+        if (healed := query.get("healed")) not in FLAGS:
+            return problem(400, "healed takes true or false")
+        page = await self._reads.fleet(org, state, pool, after, limit, now, healed=FLAGS[healed])
+        return _page(page, request.headers.get("if-none-match"))
+
+    async def _retired(self, request: Request) -> Response:
+        """A controller removed this runner on purpose."""
+        return await self._told(request, retired_by_controller)
+
+    async def _replaced(self, request: Request) -> Response:
+        """A controller that pulls has acted. What was not granted was not asked for, and changes nothing."""
+        return await self._told(
+            request, lambda evidence, at: evidence if evidence.granted_at is None else replaced(evidence, at)
+        )
+
+    async def _told(self, request: Request, fold: Callable[[Evidence, float], Evidence]) -> Response:
+        org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
+        if refusal := await self._gate.refuse(request, "claim", org, now):
+            return refusal
+        if (runner_id := _runner_id(given)) is None:
+            return problem(400, f"{given!r}: {MISSING_ID}")
+        await self._reads.record(org, runner_id, lambda evidence: fold(evidence, now))
+        return Response(status_code=204)
+
+    async def _alive(self, request: Request) -> Response:
+        """410 only for an invalidated runner that is being replaced. Any doubt, ours included, lets it live."""
+        org, name = request.path_params["org"], request.path_params["name"]
+        try:
+            async with asyncio.timeout(ALIVE_SECONDS):
+                lost = await self._reads.should_terminate(org, name, self._clock())
+        except (StoreUnavailableError, TimeoutError):
+            lost = False
+        except Exception:  # a mistake of ours must not kill a fleet
+            log.exception("alive answered without knowing", org=org, runner=name)
+            lost = False
+        return problem(410, "its registration is gone; end its pod") if lost else Response(status_code=200)
+
+    async def _check(self, request: Request) -> Response:
+        """Look at this runner now. Who asks again before it was looked at asks for the same look.
+
+        Each look costs a call that a sweep will lack, so there are not many in an hour. Of runners that nobody knows
+        one look waits at a time: there are more numbers than there is room for work.
+        """
+        org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if (runner_id := _runner_id(given)) is None:
+            return problem(400, f"{given!r}: {MISSING_ID}")
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        installation = of.installation.id
+        if wait := self._looks.grant(installation, now):
+            return problem(429, SWEEPS_LOOK_TOO, {"Retry-After": str(ceil(wait))})
+        which = runner_id if await self._reads.knows(of, runner_id) else "unknown"
+        async with redis_errors():
+            await self._ask(JobName.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False)
+        return Response(status_code=202)
+
+    async def _demand(self, request: Request) -> Response:
+        org, now = request.path_params["org"], self._clock()
+        if refusal := await self._gate.refuse(request, "read", org, now):
+            return refusal
+        if (of := await self._reads.org(org)) is None:
+            return not_installed(org)
+        runners, jobs = await self._reads.runners(of), await self._reads.jobs(of)
+        named, rules = of.installation.org, self._settings.pools_of(of.installation.org)
+        assigned = assigned_by_pool(named, await self._reads.objects(of, now), rules)
+        return _json(demand_document(named, of.survey, runners.values(), jobs, rules, now, assigned))
+
+
+def _page(page: FleetPage, known: str | None) -> Response:
+    """304 when nothing but their age has changed; a weak ETag, therefore."""
+    following = None if page.following is None else str(page.following)
+    body = {"runners": page.documents, "total": page.total, "healed": page.healed, "next_cursor": following}
+    ageless = {**body, "runners": [{**document, "age_seconds": None} for document in page.documents]}
+    tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
+    if known is not None and (tag in known or known.strip() == "*"):  # several may be listed, each weak or not
+        return Response(status_code=304, headers={"ETag": f"W/{tag}"})
+    return _json(body, {"ETag": f"W/{tag}"})
+
+
+def _runner_id(given: str) -> int | None:
+    return _whole(given) or None
+
+
+def _whole(given: str) -> int | None:
+    """A whole number that was written in digits, and not in thousands of them."""
+    return int(given) if given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS else None
+
+
+def _json(document: object, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(document), headers=headers, media_type="application/json")

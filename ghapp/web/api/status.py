@@ -1,0 +1,221 @@
+"""Is it alive, is it ready, and its numbers: for orchestrators and Prometheus. No tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.errors import StoreUnavailableError
+from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Allowance, left
+from ghapp.health.pods.phantom_kinds import PhantomKind
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import Fuse
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
+from ghapp.health.runner.verdict import judge
+from ghapp.report.health_document import Document, is_healed, timestamp
+from ghapp.settings import Settings
+from ghapp.store.budget import Budget
+from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.connect import PipeliningRedis, redis_errors
+from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.pods import Pods
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from ghapp.web.api.health import Clock
+from ghapp.web.api.metrics import TYPE, Sample, exposition
+
+T = TypeVar("T")
+
+ORGS_AT_ONCE = 50
+"""Installations whose records are in memory at once."""
+
+
+class InstallationStatus(NamedTuple):
+    """What the endpoints tell of one installation."""
+
+    installation: Installation
+    allowance: Allowance
+    survey: Survey
+    attempt: NextAttempt
+
+
+class StatusEndpoints:
+    """The endpoints. What they read of many installations travels together: a few round trips in all."""
+
+    def __init__(self, settings: Settings, redis: Redis, clock: Clock) -> None:
+        self._settings, self._clock, redis = settings, clock, PipeliningRedis(redis)
+        self._installations, self._inbox = Installations(redis, settings.named), Inbox(redis)
+        self._budget, self._counters, self._schedule = Budget(redis), MetricCounters(redis), Schedule(redis)
+        self._runners, self._fuses = Runners(redis), Fuses(redis)
+        self._pods, self._cluster_sides = Pods(redis), ClusterSummaries(redis)
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route("/livez", self._livez, methods=["GET"]),
+            Route("/readyz", self._readyz, methods=["GET"]),
+            Route("/metrics", self._metrics, methods=["GET"]),
+        ]
+
+    async def _livez(self, _: Request) -> Response:
+        return _json({"alive": True})
+
+    async def _readyz(self, _: Request) -> Response:
+        """Redis is all that this role needs; how it stands with each installation is told, and stops nobody."""
+        try:
+            rows = [self._row(each) async for each in self._known()]
+        except (RedisError, OSError, StoreUnavailableError):
+            return _json({"ready": False, "redis": "away", "installations": []}, 503)
+        return _json({"ready": True, "redis": "ok", "installations": rows})
+
+    async def _known(self) -> AsyncIterator[InstallationStatus]:
+        """Every installation; `ORGS_AT_ONCE` of them a round trip."""
+        installations, due, discovery_at = await asyncio.gather(
+            self._installations.all(), self._schedule.all(), self._schedule.next_discovery()
+        )
+        now = self._clock()
+        for several in _chunks(installations):
+            surveys = await self._runners.surveys([each.id for each in several])
+            allowances = await asyncio.gather(*(self._budget.left(each.id, now) for each in several))
+            for each, allowance in zip(several, allowances, strict=True):
+                survey = surveys[each.id]
+                attempt = next_attempt(each, survey, due.get(each.id), discovery_at, now)
+                yield InstallationStatus(each, allowance, survey, attempt)
+
+    def _row(self, known: InstallationStatus) -> Document:
+        installation, allowance, survey, attempt = known
+        return {
+            "org": installation.org,
+            "lacks": lacking(installation),
+            "calls_left": self._left(installation, allowance),
+            "next_sweep_at": _time(attempt.at),
+            "prevented_by": attempt.prevented_by or None,
+            "failing_since": _time(survey.failing_since),
+            "failure": survey.failure or None,
+        }
+
+    def _left(self, installation: Installation, allowance: Allowance) -> int:
+        return left(allowance, self._settings.of(installation.org).budget)
+
+    async def _metrics(self, _: Request) -> Response:
+        async with redis_errors():
+            lag, dead, counters = await asyncio.gather(
+                self._inbox.lag(), self._inbox.dead_letters(), self._counters.all()
+            )
+            samples = [
+                Sample("ghapp_inbox_lag", {}, lag),
+                Sample("ghapp_dead_letters", {}, dead),
+                *await self._of_views(),
+            ]
+            for several in _chunks([each async for each in self._known()]):
+                for of_org in await asyncio.gather(*map(self._of_org, several)):
+                    samples += of_org
+            return Response(exposition(samples, counters), media_type=TYPE)
+
+    async def _of_views(self) -> list[Sample]:
+        """How old each namespace's view is; one that was never seen has no age."""
+        name, seen = "ghapp_watch_view_age_seconds", self._pods.seen_at
+        ages = {each: at for each in self._settings.namespaces if (at := await seen(each)) is not None}
+        now = self._clock()
+        return [Sample(name, {"namespace": each}, max(0.0, now - at)) for each, at in ages.items()]
+
+    async def _of_org(self, known: InstallationStatus) -> list[Sample]:
+        installation, allowance, survey, attempt = known
+        now, org = self._clock(), {"org": installation.org}
+        runners, fuses, pauses, side = await asyncio.gather(
+            self._runners.all(installation.id),
+            self._fuses.all(installation.id),
+            self._fuses.pauses(installation.id),
+            self._cluster_sides.of(installation.id),
+        )
+        samples = [
+            Sample("ghapp_budget_limit_calls", org, allowance.limit),
+            Sample("ghapp_budget_used_calls", org, allowance.used),
+            Sample("ghapp_budget_left_calls", org, self._left(installation, allowance)),
+        ]
+        if attempt.at is not None:
+            samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, attempt.at))
+        samples += _phantoms(org, side)
+        samples += self._counted(installation, survey, runners.values(), now)
+        return samples + org_samples(org, survey, fuses, pauses)
+
+    def _counted(
+        self, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
+    ) -> list[Sample]:
+        """Runners by pool and state; the healed ones apart from those that are still missed."""
+        policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
+        counts: Counter[tuple[str, str]] = Counter()
+        healed: Counter[str] = Counter()
+        pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+        for evidence in runners:
+            labels = (evidence.labels, evidence.custom_labels)
+            if (pool := pools.get(labels)) is None:
+                pool = pools[labels] = pool_of(*labels, rules)
+            verdict = judge(evidence, survey, now, policy.evidence)
+            if is_healed(evidence, verdict):
+                healed[pool] += 1
+            else:
+                counts[pool, verdict.state.value] += 1
+        org = {"org": installation.org}
+        return [
+            Sample("ghapp_runners", {**org, "pool": pool, "state": state}, count)
+            for (pool, state), count in sorted(counts.items())
+        ] + [Sample("ghapp_runners_healed", {**org, "pool": pool}, count) for pool, count in sorted(healed.items())]
+
+
+def _chunks(several: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (several[start : start + ORGS_AT_ONCE] for start in range(0, len(several), ORGS_AT_ONCE))
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else timestamp(at)
+
+
+def _phantoms(org: Mapping[str, str], side: ClusterSummary | None) -> list[Sample]:
+    """By kind, zeros too, so that a kind that goes is seen to go. None where nobody looks at a cluster."""
+    if side is None:
+        return []
+    counts = Counter(each.kind for each in side.phantoms)
+    return [Sample("ghapp_phantoms", {**org, "kind": kind}, counts[kind]) for kind in PhantomKind]
+
+
+def lacking(installation: Installation) -> list[str]:
+    """What an organization has to do for its App to work, as `name: level`, or that it is suspended."""
+    return [*installation.missing(), *(["suspended"] if installation.suspended else [])]
+
+
+def org_samples(
+    org: Mapping[str, str], survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]
+) -> list[Sample]:
+    """An org's fuses, pauses, and how its last looks went. Pool `*` is the whole installation."""
+    samples = [
+        Sample("ghapp_fuse", {**org, "pool": pool, "position": fuse.position.value}, 1)
+        for pool, fuse in sorted(fuses.items())
+    ]
+    samples += [Sample("ghapp_paused", {**org, "pool": pool}, 1) for pool in sorted(pauses)]
+    if survey.swept_at is not None:
+        samples.append(Sample("ghapp_last_sweep_timestamp_seconds", org, survey.swept_at))
+        samples.append(Sample("ghapp_last_sweep_runners", org, survey.total))
+    if survey.failing_since is not None:
+        failing = {**org, "reason": survey.failure}
+        samples.append(Sample("ghapp_sweeps_failing_since_timestamp_seconds", failing, survey.failing_since))
+    return samples
+
+
+def _json(document: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(document), status, media_type="application/json")

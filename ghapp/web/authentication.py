@@ -1,0 +1,73 @@
+"""Who asks: bearer tokens, bound to orgs and scopes."""
+
+from __future__ import annotations
+
+from cachetools import TTLCache
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ghapp.store.tokens import Scope, Token, Tokens, could_be_token, digest
+from ghapp.web.cache import Cache
+from ghapp.web.problems import problem
+
+MOST = 10_000
+
+MOST_FAILURES = 60
+FAILURE_SECONDS = 60.0
+"""So many unknown tokens from one address in so many seconds, and no more are looked up for it until these are over."""
+
+
+class Authenticator:
+    """Lets in whoever may. A revoked token is good for a second longer; while Redis is away, as it last was.
+
+    What is remembered of a token is its digest: comparing digests tells nothing of the secret, and no secret outlives
+    its request here. Guessing is hopeless, for a token has 256 bits; it is made cheap for us as well. A token that is
+    known here is let in whatever else its address sends: many share that of a proxy.
+    """
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._known: Cache[bytes, Token] = Cache(MOST, MOST)
+        self._failures: TTLCache[str, int] = TTLCache(MOST, FAILURE_SECONDS)
+
+    async def refuse(self, request: Request, scope: Scope, org: str, now: float) -> Response | None:
+        """None when the request may go on; else the problem. An org that is not the token's may not even exist."""
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret:
+            return _unauthorized("send Authorization: Bearer and a token of `ghapp token create`", "Bearer")
+        key = digest(secret) if could_be_token(secret) else None
+        if (key is None or not self._known.holds(key)) and self._has_failed_too_often(request):
+            return problem(429, "too many unknown tokens from this address", {"Retry-After": str(int(FAILURE_SECONDS))})
+        token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
+        if token is None:
+            address = _address(request)
+            self._failures[address] = self._failures.get(address, 0) + 1
+            return _unauthorized("this token is unknown, or was revoked", INVALID)
+        if token.expires_at is not None and now >= token.expires_at:
+            return _unauthorized("this token has expired; make another with `ghapp token create`", INVALID)
+        if not token.may(scope, org, now):
+            challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
+            return problem(403, f"this token does not open {org} for {scope}", challenge)
+        return None
+
+    async def who(self, request: Request) -> str:
+        """Whose token a request bears that was not refused, as records name it; several may have the same name."""
+        key = digest(request.headers["authorization"].partition(" ")[2])
+        token = await self._known.read(key, lambda: self._tokens.find(key))
+        if token is None:  # revoked since it was let in
+            return "token"
+        return f"token {token.name} ({token.id})" if token.name else f"token {token.id}"
+
+    def _has_failed_too_often(self, request: Request) -> bool:
+        return self._failures.get(_address(request), 0) >= MOST_FAILURES
+
+
+INVALID = 'Bearer error="invalid_token"'
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _unauthorized(detail: str, challenge: str) -> Response:
+    return problem(401, detail, {"WWW-Authenticate": challenge})

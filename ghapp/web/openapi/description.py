@@ -1,0 +1,57 @@
+"""The API's description: at `/v1/openapi.json` for machines, at `/docs` for people."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.health.runner.verdict import Reason, State
+from ghapp.web.openapi.paths import paths
+from ghapp.web.openapi.schemas import SCHEMAS, Schema
+from ghapp.web.pages.docs import CONTENT_SECURITY_POLICY, page
+
+
+def routes() -> list[Route]:
+    """Both renderings. They say nothing of anybody's fleet, and need no token."""
+    return [Route("/v1/openapi.json", _json, methods=["GET"]), Route("/docs", _docs, methods=["GET"])]
+
+
+@cache
+def description() -> Schema:
+    """The OpenAPI 3.1 document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "ghapp",
+            "version": "1",
+            "description": "What is true of each self-hosted runner, how we know, and whether to replace it. "
+            "Times are RFC 3339 in UTC. `ghapp token create` makes a token; it is bound to orgs and to scopes, and any "
+            "other org is 403. `…/runners/{name}/alive` needs none, so that no secret is in a runner's pod.",
+        },
+        "paths": paths(),
+        "components": {
+            "schemas": SCHEMAS | {"State": _enum(State), "Reason": _enum(Reason)},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _enum(values: type[State | Reason]) -> Schema:
+    return {"type": "string", "enum": [each.value for each in values]}
+
+
+@cache
+def _encoded() -> bytes:
+    return msgspec.json.encode(description())
+
+
+async def _json(_: Request) -> Response:
+    return Response(_encoded(), media_type="application/json")
+
+
+async def _docs(_: Request) -> Response:
+    return Response(page(description()), media_type="text/html", headers=CONTENT_SECURITY_POLICY)

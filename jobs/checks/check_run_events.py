@@ -1,0 +1,108 @@
+"""Deliveries about the report: heads that moved, a check run asked for again, buttons that people pressed."""
+
+from __future__ import annotations
+
+from ghapp.github.checks import external_id
+from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
+from ghapp.health.installation import Installation
+from ghapp.log import logger
+from ghapp.queue.jobs import enqueue_sweep
+from ghapp.report import NAME, SWEEP, resumes_until
+from ghapp.report.check_run_state import Head
+from jobs.checks.gate_report import restart_gate_check
+from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
+from jobs.context import JobContext
+from jobs.remediation.resume import resume_installation
+
+log = logger(__name__)
+
+
+async def handle_check_event(context: JobContext, event: str, delivery: Delivery) -> None:
+    """Do what a `check_run` or `check_suite` delivery asks for; each is counted by what was done.
+
+    Only what is about our check run in the org's report repository has an effect: GitHub tells of every push to
+    every repository, and whoever may write to one can press its buttons.
+    """
+    done = await _do(context, event, delivery)
+    await context.counters.add("ghapp_check_requests_total", done=done)
+
+
+async def _do(context: JobContext, event: str, delivery: Delivery) -> str:
+    told = delivery.installation
+    installation = await context.installations.one(told.id) if told is not None else None
+    is_about_gate = installation is not None and await _begin_again(context, installation, event, delivery)
+    if installation is None or (repository := _report_repository(context, installation, delivery)) is None:
+        return "began-again" if is_about_gate else "ignored"
+    match event, delivery.action:
+        case "check_suite", "requested" if delivery.check_suite is not None:
+            return await _move(context, installation, repository, delivery, delivery.check_suite)
+        case "check_suite", "rerequested":
+            return await _say_again(context, installation)
+        case "check_run", "rerequested" if await _is_ours(context, installation, delivery.check_run):
+            return await _say_again(context, installation)
+        case "check_run", "requested_action" if await _is_ours(context, installation, delivery.check_run):
+            return await _press(context, installation, delivery)
+    return "began-again" if is_about_gate else "ignored"
+
+
+def _report_repository(context: JobContext, installation: Installation, delivery: Delivery) -> str | None:
+    """The org's report repository, if the delivery is about it."""
+    configured = repository_for(context, installation)
+    where = delivery.repository.full_name if delivery.repository is not None else ""
+    return configured if configured is not None and configured.lower() == where.lower() else None
+
+
+async def _is_ours(context: JobContext, installation: Installation, check_run: CheckRun | None) -> bool:
+    if check_run is None or check_run.name != NAME:
+        return False
+    posted = (await context.reports.standing(installation.id)).posted
+    return check_run.external_id == external_id(installation.id) or (
+        posted is not None and posted.check_run == check_run.id
+    )
+
+
+async def _move(
+    context: JobContext, installation: Installation, repository: str, delivery: Delivery, suite: CheckSuite
+) -> str:
+    """A push: the report follows the default branch."""
+    branch = delivery.repository.default_branch if delivery.repository is not None else ""
+    if not branch or suite.head_branch != branch or not suite.head_sha:
+        return "ignored"
+    now = context.clock()
+    at = suite.created_at.timestamp() if suite.created_at is not None else now
+    await context.reports.record_head(installation.id, Head(repository, branch, suite.head_sha, at, now))
+    await context.reports.try_again(installation.id)
+    enqueue_report_if_wanted(context, installation)
+    return "moved"
+
+
+async def _begin_again(context: JobContext, installation: Installation, event: str, delivery: Delivery) -> bool:
+    """The gate's check runs, asked for again, one or all of a commit, in whatever repository they are."""
+    if delivery.action != "rerequested" or delivery.repository is None:
+        return False
+    check_run = delivery.check_run.id if event == "check_run" and delivery.check_run is not None else 0
+    sha = delivery.check_suite.head_sha if event == "check_suite" and delivery.check_suite is not None else ""
+    if not (check_run or sha):
+        return False
+    return await restart_gate_check(context, installation, delivery.repository.full_name, check_run, sha)
+
+
+async def _say_again(context: JobContext, installation: Installation) -> str:
+    await context.reports.request_repost(installation.id)
+    await context.reports.try_again(installation.id)
+    enqueue_report_if_wanted(context, installation)
+    return "said-again"
+
+
+async def _press(context: JobContext, installation: Installation, delivery: Delivery) -> str:
+    by = delivery.sender.login if delivery.sender is not None else ""
+    pressed = delivery.requested_action.identifier if delivery.requested_action is not None else ""
+    until = resumes_until(pressed)
+    if pressed != SWEEP.identifier and until is None:
+        return "ignored"
+    log.info("button pressed", installation=installation.id, org=installation.org, button=pressed, by=by)
+    if until is not None:
+        await resume_installation(context, installation, by, until)
+        return "resumed"
+    enqueue_sweep(context.queue_redis, installation.id)
+    return "swept"

@@ -1,0 +1,200 @@
+"""Say on the deployed commit whether its shard may take over: one check run, from the deploy to the gate's answer.
+
+Asked for by whoever tells of a deploy, and by the clock while a round goes on. One process at a time looks, and finds
+a check run of ours before it creates one: a crash between the creation and its record leaves one check run. A round
+whose place another deploy took is ended first: no commit waits for ever.
+"""
+
+from __future__ import annotations
+
+from ghapp.errors import GitHubError
+from ghapp.github.checks import Checks
+from ghapp.health.gate.active_shard import Deploy
+from ghapp.health.gate.gate_checks import (
+    GateCheck,
+    GateCheckStage,
+    is_forgotten,
+    is_to_be_posted,
+    observed,
+    open_gate_checks,
+    place_of,
+    restarted,
+    superseded,
+)
+from ghapp.health.gate.judgement import Gate, GateRequest, judge_gate
+from ghapp.health.installation import Installation
+from ghapp.log import logger
+from ghapp.queue import jobs
+from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
+from ghapp.settings import PoolSettings
+from ghapp.store.gate_checks import GateChecks
+from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.shards import Shards
+from jobs.checks.gate_check import (
+    PASSING,
+    POSTED,
+    SETBACK_SECONDS,
+    SETBACKS,
+    GateCheckOutcome,
+    checks_of,
+    outcome_of,
+    post_gate_check,
+)
+from jobs.context import JobContext, configured, open_context
+from jobs.gate.gate_inputs import GateInputs, gate_inputs
+
+log = logger(__name__)
+
+
+async def report_gates(installation_id: int) -> None:
+    """The job: every round of an org that goes on."""
+    async with open_context(configured()) as context:
+        await report_gates_of(context, installation_id)
+
+
+async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, GateCheckOutcome]:
+    """Look at each round once, and post what is to be said; what became of each, by place."""
+    async with context.claims.hold("gate", installation_id, OUTLIVING_SECONDS) as mine:
+        installation = await context.installations.one(installation_id)
+        if not mine or installation is None or installation.suspended:
+            return {}
+        pools = [pool for pool in context.settings.pools_of(installation.org) if pool.deploy_repository]
+        known, done = await GateChecks(context.redis).rounds(installation_id), {}
+        deploys = {pool.name: await Shards(context.redis).deploys(installation_id, pool.name) for pool in pools}
+        gone = superseded(pools, deploys, known)
+        held = {
+            place for place, begun in gone.items() if not await _is_ended(context, installation, place, begun, pools)
+        }
+        for pool in pools:
+            goes_on = open_gate_checks(pool, deploys[pool.name], known, context.clock())
+            goes_on = [(deploy, begun) for deploy, begun in goes_on if place_of(pool.name, deploy.shard) not in held]
+            if not goes_on:
+                continue
+            sight = await gate_inputs(context, installation, pool, deploys[pool.name])
+            for deploy, begun in goes_on:
+                look = _Look(context, installation, pool, deploy, _name(pool.name, pools))
+                done[place_of(pool.name, deploy.shard)] = await look.run(begun, sight)
+    return done
+
+
+async def restart_gate_check(
+    context: JobContext, installation: Installation, repository: str, check_run: int, sha: str
+) -> bool:
+    """Somebody asks for a check run of a round anew, or for all of a commit's; whether there is such a round.
+
+    Args:
+        context: the stores.
+        installation: whose.
+        repository: `owner/name`, in any case.
+        check_run: its id; 0 for all of a commit.
+        sha: the commit; empty for one check run.
+    """
+    gates, found = GateChecks(context.redis), False
+    async with context.claims.hold("gate", installation.id, OUTLIVING_SECONDS) as mine:
+        for place, begun in (await gates.rounds(installation.id) if mine else {}).items():
+            is_there = begun.sha == sha and installation.at_github(begun.repository).lower() == repository.lower()
+            is_meant = begun.check_run == check_run if check_run else is_there  # a repository may be renamed
+            if is_meant and begun.check_run is not None:
+                await gates.keep(installation.id, place, restarted(begun, context.clock()))
+                found = True
+    if found:
+        jobs.enqueue_gates(context.queue_redis, installation.id)
+    return found
+
+
+def _name(pool: str, pools: list[PoolSettings]) -> str:
+    repositories = {each.name: str(each.deploy_repository).lower() for each in pools}
+    return name_of(pool, is_alone=list(repositories.values()).count(repositories.get(pool, "")) <= 1)
+
+
+async def _is_ended(
+    context: JobContext, installation: Installation, place: str, begun: GateCheck, pools: list[PoolSettings]
+) -> bool:
+    """End a round that another deploy supersedes, and say so on its commit; False when GitHub is to be asked again."""
+    pool, shard = place.split("/")
+    try:
+        checks = await checks_of(context, installation, begun, place, _name(pool, pools))
+        check_run = begun.check_run if begun.check_run is not None else await checks.find(begun.sha)
+        if check_run is not None:
+            await checks.update(check_run, superseded_report(pool, shard))
+    except GitHubError as error:
+        if outcome_of(error) in PASSING and not is_forgotten(begun, context.clock()):
+            return False
+        log.warning("gate not ended", installation=installation.id, place=place, sha=begun.sha, why=str(error))
+    await GateChecks(context.redis).keep(installation.id, place, begun._replace(over=True))
+    return True
+
+
+class _Look:
+    """One look at one round."""
+
+    def __init__(
+        self, context: JobContext, installation: Installation, pool: PoolSettings, deploy: Deploy, name: str
+    ) -> None:
+        self._house, self._installation, self._pool, self._deploy = context, installation, pool, deploy
+        self._name, self._place = name, place_of(pool.name, deploy.shard)
+
+    async def run(self, begun: GateCheck, sight: GateInputs) -> GateCheckOutcome:
+        """Look, post if there is something to say, and remember."""
+        now, outcome, why = self._house.clock(), GateCheckOutcome.NOTHING_TO_DO, ""
+        after, gate, stage = self._judged(begun, sight, now)
+        try:
+            is_due = not now < begun.again_at <= now + SETBACK_SECONDS  # one from a clock that had jumped is
+            if is_due and begun.private is None:
+                after = after._replace(private=await (await self._checks(begun)).is_private())
+                after, gate, stage = self._judged(after, sight, now)
+            if is_due:
+                after, outcome = await self._say(after, gate, stage, now)
+        except GitHubError as error:
+            outcome, why = outcome_of(error), str(error)
+        if outcome not in (GateCheckOutcome.NOTHING_TO_DO, *POSTED):
+            after = self._put_off(after, outcome, why, now)
+        is_said = stage is not GateCheckStage.WAITS and not after.setback
+        kept = after._replace(over=is_said or is_forgotten(after, now))
+        await GateChecks(self._house.redis).keep(self._installation.id, self._place, kept)
+        if outcome is not GateCheckOutcome.NOTHING_TO_DO:
+            await self._house.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
+        return outcome
+
+    def _judged(self, begun: GateCheck, sight: GateInputs, now: float) -> tuple[GateCheck, Gate, GateCheckStage]:
+        question = GateRequest(self._deploy.shard, self._pool.min_online)
+        known = sight.known if begun.private else sight.without_repositories
+        gate = judge_gate(question, known, sight.sources, now)
+        return observed(begun, gate, self._pool.settle_seconds or 0.0, now)
+
+    async def _checks(self, begun: GateCheck) -> Checks:
+        return await checks_of(self._house, self._installation, begun, self._place, self._name)
+
+    async def _say(
+        self, begun: GateCheck, gate: Gate, stage: GateCheckStage, now: float
+    ) -> tuple[GateCheck, GateCheckOutcome]:
+        report = gate_report(gate, begun, stage)
+        gist = summary_digest(report, gate)
+        if not is_to_be_posted(begun, report.digest, gist, now):
+            return begun, GateCheckOutcome.NOTHING_TO_DO
+        if begun.check_run is None:  # known before it is posted, so that it is ended even after a crash
+            await GateChecks(self._house.redis).keep(self._installation.id, self._place, begun)
+        check_run, outcome = await post_gate_check(await self._checks(begun), begun, report)
+        if check_run is None:
+            return begun._replace(check_run=None), GateCheckOutcome.REFUSED
+        told = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
+        log.info("gate reported", **self._named(begun), **told)
+        said = begun._replace(check_run=check_run, digest=report.digest, gist=gist, posted_at=now)
+        return said._replace(setback="", again_at=0.0), outcome
+
+    def _put_off(self, begun: GateCheck, outcome: GateCheckOutcome, why: str, now: float) -> GateCheck:
+        """Remember what keeps us from posting; it is logged when it is another thing than before."""
+        if begun.setback != outcome.value:
+            why = why or "GitHub shows no such commit or repository to this installation"
+            log.warning("gate not reported", **self._named(begun), reason=outcome.value, why=why)
+        return begun._replace(setback=outcome.value, again_at=now + SETBACKS.get(outcome, 0.0))
+
+    def _named(self, begun: GateCheck) -> dict[str, str | int]:
+        """Which round it is, for the log."""
+        return {
+            "installation": self._installation.id,
+            "org": self._installation.org,
+            "place": self._place,
+            "repository": begun.repository,
+            "sha": begun.sha,
+        }

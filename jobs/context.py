@@ -1,0 +1,148 @@
+"""What a job needs to do its work, opened for as long as it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+
+from redis import Redis as SyncRedis
+from redis.asyncio import Redis
+
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.connection import open_cluster
+from ghapp.errors import ConfigurationError
+from ghapp.github.api import GitHub
+from ghapp.github.installation_client import InstallationClient
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose, ceiling
+from ghapp.queue import jobs
+from ghapp.settings import Settings
+from ghapp.store.budget import Budget
+from ghapp.store.connect import connect, connect_sync
+from ghapp.store.demand import Demand
+from ghapp.store.etag_pages import EtagPages
+from ghapp.store.events import Events
+from ghapp.store.fuses import Fuses
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.locks import Locks
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.pod_claims import PodClaims
+from ghapp.store.reports import Reports
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from ghapp.store.token_cache import SharedTokens
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """The stores, GitHub, and the clock (epoch seconds), read once by each job."""
+
+    settings: Settings
+    clock: Clock
+    redis: Redis
+    queue_redis: SyncRedis
+    github: GitHub
+    installations: Installations
+    runners: Runners
+    pages: EtagPages
+    fuses: Fuses
+    claims: Locks
+    budget: Budget
+    events: Events
+    schedule: Schedule
+    inbox: Inbox
+    counters: MetricCounters
+    demand: Demand
+    reports: Reports
+    pod_claims: PodClaims
+    cluster: Callable[[], Awaitable[Cluster]]
+    """The cluster where runners live, opened when it is first asked for: most jobs never need it."""
+
+    async def installation_client(self, installation: Installation, purpose: Purpose) -> InstallationClient:
+        """GitHub as an installation sees it, up to what its budget allows for that purpose.
+
+        It is asked under the account's own login, by whatever name it goes here.
+        """
+        most = ceiling(purpose, self.settings.of(installation.org).budget)
+        return await self.github.installation_client(replace(installation, org=installation.called, login=""), most)
+
+    def ask(self, what: jobs.JobName, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
+        """Ask for more work; see `work.ask`."""
+        return jobs.enqueue(self.queue_redis, what, *args, key=key, after_seconds=after_seconds)
+
+
+@asynccontextmanager
+async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIterator[JobContext]:
+    """Open everything that a job needs, and close it at the end."""
+    if settings.redis_url is None:
+        raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
+    if settings.credentials is None:
+        raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
+    redis = connect(settings.redis_url)
+    queue_redis = connect_sync(settings.redis_url)
+    budget = Budget(redis, clock)
+    token_cache = SharedTokens(redis, settings.credentials.private_key)
+
+    try:
+        async with (
+            GitHub.open(settings.api_url, settings.credentials, token_cache, budget, clock) as github,
+            _opened_when_needed(settings) as cluster,
+        ):
+            yield JobContext(
+                settings=settings,
+                clock=clock,
+                redis=redis,
+                queue_redis=queue_redis,
+                github=github,
+                installations=Installations(redis, settings.named),
+                runners=Runners(redis, clock),
+                pages=EtagPages(redis),
+                fuses=Fuses(redis),
+                claims=Locks(redis),
+                budget=budget,
+                events=Events(redis),
+                schedule=Schedule(redis),
+                inbox=Inbox(redis),
+                counters=MetricCounters(redis),
+                demand=Demand(redis),
+                reports=Reports(redis),
+                pod_claims=PodClaims(redis, clock),
+                cluster=cluster,
+            )
+    finally:
+        await redis.aclose()
+        queue_redis.close()
+
+
+@asynccontextmanager
+async def _opened_when_needed(settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Cluster]]]:
+    opened: list[Cluster] = []
+    async with AsyncExitStack() as stack:
+
+        async def cluster() -> Cluster:
+            if not opened:
+                opened.append(await stack.enter_async_context(open_cluster(settings.cluster)))
+            return opened[0]
+
+        yield cluster
+
+
+_settings: Settings | None = None
+
+
+def configure(settings: Settings) -> None:
+    """Called once by the worker, before it forks: the settings that this process' jobs run with."""
+    global _settings  # noqa: PLW0603 - RQ hands a job nothing but its primitives
+    _settings = settings
+
+
+def configured() -> Settings:
+    """The settings of this process' jobs."""
+    if _settings is None:
+        raise ConfigurationError("jobs run in `ghapp worker`, which reads the configuration first")
+    return _settings

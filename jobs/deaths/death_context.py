@@ -1,0 +1,83 @@
+"""What surrounded a death: its runner's job, what GitHub says of that, and what was logged around the end."""
+
+from __future__ import annotations
+
+from ghapp.errors import PermissionMissingError
+from ghapp.github.jobs import Jobs
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.meaning import DeadJob, Death, with_context, with_more_lines
+from ghapp.health.deaths.post_mortem import JobFacts, job_at_death, wants_lines
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.degraded_sources import LOG_STORE
+from ghapp.health.pool_matching import pool_of
+from ghapp.loki.client import LogStore
+from ghapp.store.degraded_sources import DegradedSources
+from jobs.context import JobContext
+
+
+async def with_job(context: JobContext, installation: Installation, death: Death) -> Death:
+    """Joined to its job by the runner's name, as far as deliveries told of both."""
+    if death.job is not None and death.job.repository:
+        return death
+    ids = await context.runners.ids_of(installation.id, [death.runner_name])
+    runner_id = death.runner_id or ids.get(death.runner_name)
+    evidence = None if runner_id is None else (await context.runners.some(installation.id, [runner_id])).get(runner_id)
+    if evidence is None:
+        return death
+    death = death._replace(runner_id=evidence.id)
+    if not death.pool and evidence.registered:  # deliveries alone do not tell a runner's labels
+        pool = pool_of(evidence.labels, evidence.custom_labels, context.settings.pools_of(installation.org))
+        death = death._replace(pool=pool)
+    job_id = job_at_death(evidence, death)
+    if job_id is None:
+        return death
+    job = await context.demand.one(installation.id, job_id)
+    return death._replace(job=DeadJob(job_id, "" if job is None else job.repository))
+
+
+async def with_runner_lines(context: JobContext, death: Death) -> Death:
+    """With what the runner wrote last, and the cause that this makes likely; what is known of it stays if it is more.
+
+    Raises:
+        LogStoreUnavailableError: the log store cannot be asked just now.
+    """
+    url = context.settings.loki_url
+    if url is None or not wants_lines(death):
+        return death
+    async with LogStore.open(url) as logs:
+        lines = await logs.runner_lines(death.namespace, death.pod, death.at)
+    await DegradedSources(context.redis).over(LOG_STORE)
+    return with_more_lines(death, lines) if len(lines) >= len(death.runner_log) else death
+
+
+async def with_host_lines(context: JobContext, death: Death) -> Death:
+    """With what its node said around its end.
+
+    Raises:
+        LogStoreUnavailableError: the log store cannot be asked just now.
+    """
+    url = context.settings.loki_url
+    if url is None or death.cause is Cause.CLEAN_EXIT:
+        return death
+    async with LogStore.open(url) as logs:
+        lines = await logs.host_lines(death.node, death.at)
+    await DegradedSources(context.redis).over(LOG_STORE)
+    return with_context(death, death.job, lines or death.host_log)
+
+
+async def facts_of(context: JobContext, installation: Installation, death: Death) -> JobFacts | None:
+    """The job as GitHub shows it; None where there is none to ask for."""
+    if death.cause is Cause.CLEAN_EXIT or death.job is None or not death.job.repository:
+        return None
+    if not installation.may("actions", "read"):
+        raise PermissionMissingError("the installation has not granted actions: read", accepted="actions=read")
+    installation_client = await context.installation_client(installation, Purpose.REPORT)
+    return await Jobs(installation_client, death.job.repository).facts(death.job.id)
+
+
+def with_facts(death: Death, facts: JobFacts) -> Death:
+    """With its job as GitHub shows it."""
+    repository = death.job.repository if death.job is not None else ""
+    job = DeadJob(facts.id, repository, facts.name, facts.head_sha, facts.conclusion, facts.html_url)
+    return death._replace(job=job)

@@ -1,0 +1,228 @@
+"""Record how a runner ended, before anyone can take its pod away: the line, the death, and that it be looked into.
+
+At least once each, whatever crashes in between: a death is known by its pod and its end, so whoever tells it again
+adds nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from redis import Redis as SyncRedis
+from redis.asyncio import Redis
+
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.forbidden_grace import ForbiddenGrace
+from ghapp.errors import ClusterError, ClusterForbiddenError
+from ghapp.health.deaths.meaning import Death, died, vanished
+from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
+from ghapp.health.deaths.vanished_pod import has_worked
+from ghapp.health.installation import Installation
+from ghapp.health.pods.degraded_sources import logs_source
+from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.runner.evidence import Evidence
+from ghapp.log import logger, redact
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
+from ghapp.settings import Settings
+from ghapp.store.deaths import Deaths, identity
+from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.installations import Installations
+from ghapp.store.leaks import Leaks
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.runners import Runners
+from jobs.events.publish import death_id
+
+log = logger(__name__)
+
+MOST_UNTOLD = 500
+"""Asked for again by one list; the next one asks for more."""
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class DeathRecorder:
+    """Records deaths.
+
+    Attributes:
+        settings: whose pools are where.
+        cluster: asked for the last lines of a runner.
+        redis: where deaths are kept.
+        desk: where work is asked for.
+        clock: epoch seconds.
+        grace: since when the right to read logs is refused.
+    """
+
+    settings: Settings
+    cluster: Cluster
+    redis: Redis
+    queue_redis: SyncRedis
+    clock: Clock = time.time
+    grace: ForbiddenGrace = field(default_factory=ForbiddenGrace)
+
+    async def record_end(self, pod: Pod) -> bool:
+        """A runner's container has ended; False when that was recorded before."""
+        if pod.ended is None or pod.runner is None:
+            return False
+        lines = await self._last_lines(pod, previous=pod.runner.ended is None)
+        return await self._record(pod, died(pod, lines, self.clock()), *await self._whose(pod))
+
+    async def record_before_deletion(self, pod: Pod) -> None:
+        """A pod is about to be deleted: an end of its runner that nobody has recorded is recorded now.
+
+        The watch may be away, and does not see the pod again. The runner's last lines are not asked for: the right to
+        read them is the watch's.
+        """
+        if pod.ended is not None and not pod.is_running:
+            await self._record(pod, died(pod, (), self.clock()), *await self._whose(pod))
+
+    async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
+        """What its runner said last; a death is recorded without it, too."""
+        troubles, place = DegradedSources(self.redis), logs_source(pod.namespace)
+        try:
+            lines = await self.cluster.log(pod, previous=previous)
+        except ClusterForbiddenError as error:
+            if self.grace.lasts(place, redact(str(error))):
+                await troubles.say(place, redact(str(error)))
+        except ClusterError:  # the pod, or its node, may be gone by now
+            pass
+        else:
+            self.grace.over(place)
+            await troubles.over(place)
+            return tuple(map(redact, lines))
+        return ()
+
+    async def look_at_log_right(self, namespace: str) -> None:
+        """See whether the right to read logs, where it was refused, is there by now: the next death may be a day off.
+
+        What is still refused is said again, for it is kept for minutes alone.
+        """
+        troubles, place = DegradedSources(self.redis), logs_source(namespace)
+        why = (await troubles.of([place])).get(place) or self.grace.why(place)
+        if not why:
+            return
+        try:
+            is_allowed = await self.cluster.may("get", "pods", namespace, subresource="log")
+        except ClusterError:
+            return
+        if is_allowed:
+            self.grace.over(place)
+            await troubles.over(place)
+        elif self.grace.lasts(place, why):
+            await troubles.say(place, why)
+
+    async def record_vanished(self, pod: Pod) -> bool:
+        """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before.
+
+        One that was seen last before its container ran may have run all the same, while nobody watched: GitHub has
+        seen its runner, then, or given it a job.
+        """
+        if pod.ended is not None and not pod.is_running:
+            return False
+        installation, evidence = await self._whose(pod)
+        if not pod.is_running and (evidence is None or not has_worked(evidence, pod)):
+            return False
+        return await self._record(pod, vanished(pod, self.clock()), installation, evidence)
+
+    async def ask_again(self, namespace: str) -> None:
+        """Have those looked into whose job a crash has lost between the record and the queue, however long ago."""
+        deaths = Deaths(self.redis, self.clock)
+        for installation in await self._tenants(namespace):
+            for death in await deaths.untold(installation.id, MOST_UNTOLD):
+                self._have_looked_into(installation, death)
+
+    async def _record(
+        self, pod: Pod, death: Death, installation: Installation | None, evidence: Evidence | None
+    ) -> bool:
+        if installation is None:
+            _say(death, pod, org=None)
+            return True
+        if await self._is_own_doing(pod, installation, evidence):
+            _say(death, pod, org=installation.org, by_ghapp=True)
+            return False
+        deaths = Deaths(self.redis, self.clock)
+        if _is_told(pod, death, await deaths.of(installation.id, death.runner_name)):
+            return False
+        if evidence is not None:
+            death = death._replace(runner_id=evidence.id)
+        if evidence is not None and evidence.registered:  # deliveries alone do not tell a runner's labels
+            rules = self.settings.pools_of(installation.org)
+            death = death._replace(pool=pool_of(evidence.labels, evidence.custom_labels, rules))
+        _say(death, pod, org=installation.org)
+        if not await deaths.record(installation.id, death):
+            return False
+        await MetricCounters(self.redis).add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+        self._have_looked_into(installation, death)
+        return True
+
+    async def _is_own_doing(self, pod: Pod, installation: Installation, evidence: Evidence | None) -> bool:
+        """Whether ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
+        if evidence is not None and is_own_replacement(pod, evidence.deletion):
+            return True
+        if ended_before_deletion(pod):
+            return False
+        return await Leaks(self.redis).was_reaped(installation.id, pod.uid)
+
+    def _have_looked_into(self, installation: Installation, death: Death) -> None:
+        key = f"post-mortem-{death_id(installation, death)}"
+        jobs.enqueue(self.queue_redis, JobName.POST_MORTEM, installation.id, identity(death), key=key)
+
+    async def _whose(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
+        """The org of a runner, and what is known of it.
+
+        Of several in one namespace that which its label names, or the only one that knows its name. Where in doubt
+        nobody's: its last lines are not for others to read.
+        """
+        label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), Runners(self.redis)
+        tenants = [each for each in await self._tenants(pod.namespace) if any(is_in(name, label) for name in each.own)]
+        known: list[tuple[Installation, Evidence | None]] = []
+        for installation in tenants:
+            runner_id = (await runners.ids_of(installation.id, [pod.name])).get(pod.name)
+            if runner_id is not None:
+                evidence = (await runners.some(installation.id, [runner_id])).get(runner_id)
+                known.append((installation, evidence))
+        is_told_apart = bool(label) or len(self._orgs(pod.namespace)) == 1
+        if not known and len(tenants) == 1 and is_told_apart:
+            return tenants[0], None
+        return known[0] if len(known) == 1 else (None, None)
+
+    async def _tenants(self, namespace: str) -> list[Installation]:
+        """Whose pools have their pods there, as far as the App is installed."""
+        orgs = self._orgs(namespace)
+        return [each for each in await Installations(self.redis).all() if each.org.lower() in orgs]
+
+    def _orgs(self, namespace: str) -> set[str]:
+        return {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}
+
+
+def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:
+    """Whether this end is on record. One that nobody saw is, if an end was seen after its container started."""
+    if known is None or known.pod_uid != death.pod_uid:
+        return False
+    if death.exit_code is None:
+        since = pod.runner.running_since if pod.runner is not None else None
+        return known.exit_code is None or since is None or known.at >= since
+    has_time = pod.ended is not None and pod.ended.finished_at is not None
+    return known.exit_code == death.exit_code and (known.at == death.at or not has_time)
+
+
+def _say(death: Death, pod: Pod, org: str | None, *, by_ghapp: bool = False) -> None:
+    """The line. `reason` is the kubelet's own word where it has one, `classified` the one that explains the cause."""
+    log.warning(
+        "runner pod terminated",
+        org=org,
+        pod=death.pod,
+        namespace=death.namespace,
+        node=death.node,
+        exitCode=death.exit_code,
+        signal=death.signal,
+        reason=(pod.ended.reason if pod.ended is not None else "") or death.reason,
+        classified=death.reason,
+        cause=death.cause.value,
+        runner=death.runner_name,
+        by_ghapp=by_ghapp,
+    )

@@ -1,0 +1,141 @@
+"""Make a death whole: join it to its job, ask what surrounded it, tell of it, and say so to the job's developer.
+
+One death is looked into several times: GitHub says ten minutes late that a lost job failed, and a host's lines come
+after the end that they surround. Every look may be repeated: the record only grows, the event is told once under its
+own id, and the check run is created once and updated.
+"""
+
+from __future__ import annotations
+
+from ghapp.errors import (
+    GhappError,
+    GitHubError,
+    GitHubUnavailableError,
+    LogStoreUnavailableError,
+    PermissionMissingError,
+)
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.meaning import Death
+from ghapp.health.deaths.post_mortem import JobFacts, has_full_context, next_look_after, wants_lines
+from ghapp.health.installation import Installation
+from ghapp.health.pods.degraded_sources import LOG_STORE
+from ghapp.log import logger
+from ghapp.loki.client import LogStoreAwayError
+from ghapp.queue.jobs import JobName
+from ghapp.store.deaths import Deaths, identity
+from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.post_mortems import PostMortems
+from jobs.context import JobContext, configured, open_context
+from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
+from jobs.deaths.post_mortem_check import PostMortemOutcome, post_check_run
+from jobs.events.publish import death_id, publish_death
+
+log = logger(__name__)
+
+COMPLETE_AT_LOOK = 1
+"""That one finds all that surrounded an end. Those after it wait for GitHub, and ask for lines if there are none."""
+
+
+async def post_mortem(installation_id: int, death_id: str, look: int = 0) -> None:
+    """The job: look into one death, and ask for the next look while there is something to wait for."""
+    async with open_context(configured()) as context:
+        await look_into(context, installation_id, death_id, look)
+
+
+async def look_into(context: JobContext, installation_id: int, which: str, look: int = 0) -> PostMortemOutcome:
+    """One look: what it finds is recorded and told at once; only the check run waits for the job's conclusion.
+
+    Args:
+        context: the stores and GitHub.
+        installation_id: whose runner it was.
+        which: the death's `store.deaths.identity`; a later end of the same pod, or of its name, is another one.
+        look: how many came before.
+
+    Raises:
+        GitHubUnavailableError: after all the rest is done; the queue tries this look again.
+    """
+    async with context.claims.hold("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
+        installation = await context.installations.one(installation_id)
+        known = await Deaths(context.redis, context.clock).one(installation_id, which)
+        if not is_mine or installation is None or known is None:
+            return PostMortemOutcome.NOTHING_TO_DO
+        return await _look(context, installation, known, look)
+
+
+async def _look(context: JobContext, installation: Installation, death: Death, look: int) -> PostMortemOutcome:
+    deaths = Deaths(context.redis, context.clock)
+    death, lacks_lines = await _with_lines(context, installation, await with_job(context, installation, death), look)
+    facts: JobFacts | None = None
+    trouble: GitHubError | None = None
+    outcome = PostMortemOutcome.RECORDED
+    try:
+        facts = await facts_of(context, installation, death)
+    except GitHubError as error:
+        trouble = error
+    if facts is not None:
+        death = with_facts(death, facts)
+    await deaths.enrich(installation.id, death)
+    await publish_death(context, installation, death, context.clock())
+    await deaths.told(installation.id, death)
+    try:
+        if facts is not None and facts.over:
+            outcome = await post_check_run(context, installation, death, facts)
+    except GitHubError as error:
+        trouble = error
+    if trouble is not None:
+        await _say_once(context, installation, trouble)
+    if isinstance(trouble, GitHubUnavailableError):
+        raise trouble
+    if (lacks_lines or _is_open(context, death, facts, trouble)) and _ask_for_next(context, installation, death, look):
+        return PostMortemOutcome.WAITS if outcome is PostMortemOutcome.RECORDED else outcome
+    return outcome
+
+
+async def _with_lines(context: JobContext, installation: Installation, death: Death, look: int) -> tuple[Death, bool]:
+    """With what was logged around it; and whether the log store may have more and would not tell it."""
+    if look > COMPLETE_AT_LOOK and death.host_log:
+        return death, False
+    post_mortems, troubles, lacks = PostMortems(context.redis), DegradedSources(context.redis), False
+    for with_more in (with_runner_lines, with_host_lines):
+        if await post_mortems.is_log_store_paused():
+            return death, context.settings.loki_url is not None and wants_lines(death)
+        try:
+            death = await with_more(context, death)
+        except LogStoreAwayError as error:
+            lacks = True
+            await post_mortems.pause_log_store()
+            await troubles.say(LOG_STORE, "it gives no answer; `ghapp doctor` says why")
+            await _say_once(context, installation, error)
+        except LogStoreUnavailableError as error:
+            lacks = True
+            await troubles.say(LOG_STORE, "it does not take our questions; `ghapp doctor` says why")
+            await _say_once(context, installation, error)
+    return death, lacks
+
+
+async def _say_once(context: JobContext, installation: Installation, error: GhappError) -> None:
+    """Once a day for each kind of trouble: after an outage there are many deaths, and all have the same."""
+    lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
+    if await PostMortems(context.redis).is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
+        log.warning("post-mortem lacks something", installation=installation.id, org=installation.org, why=str(error))
+
+
+def _is_open(context: JobContext, death: Death, facts: JobFacts | None, trouble: GitHubError | None) -> bool:
+    """Whether a later look could find more."""
+    if context.settings.loki_url is not None and wants_lines(death) and not has_full_context(death, context.clock()):
+        return True
+    if death.cause is Cause.CLEAN_EXIT or isinstance(trouble, PermissionMissingError):
+        return False
+    return facts is None or not facts.over or trouble is not None
+
+
+def _ask_for_next(context: JobContext, installation: Installation, death: Death, look: int) -> bool:
+    """False when this was the last."""
+    after = next_look_after(look)
+    if after is None:
+        return False
+    key = f"post-mortem-{death_id(installation, death)}-{look + 1}"
+    args = (installation.id, identity(death), look + 1)
+    context.ask(JobName.POST_MORTEM, *args, key=key, after_seconds=after)
+    return True

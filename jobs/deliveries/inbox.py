@@ -1,0 +1,162 @@
+"""Drain the inbox: many deliveries at once become sightings of runners and jobs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from redis.exceptions import RedisError
+from rq.timeouts import BaseTimeoutException
+
+from ghapp.errors import GhappError
+from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
+from ghapp.health.demand import Job
+from ghapp.health.runner import observations
+from ghapp.health.runner.evidence import Evidence, Fold
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.store.inbox import Entry
+from jobs.checks.check_run_events import handle_check_event
+from jobs.context import JobContext, configured, open_context
+from jobs.deliveries.installations import installation_changed
+
+log = logger(__name__)
+
+MOST = 500
+"""Deliveries that take effect together."""
+
+LONGEST_SECONDS = 2.0
+"""After this a drain leaves the rest to the next one: other queues may have only this worker."""
+
+
+async def drain() -> None:
+    """The job: take all that is there."""
+    async with open_context(configured()) as context:
+        await drain_inbox(context)
+
+
+async def drain_inbox(context: JobContext) -> int:
+    """Take entries until few are left, or for `LONGEST_SECONDS`; how many had an effect.
+
+    One drain at a time. What it leaves, and what comes too late for it, is for the next one: the web role asks for one
+    as deliveries come, and the clock every second while any wait. So a steady stream costs a short job or two a second.
+    An entry goes when its effects are stored. All effects are folds over times, so that an entry taken twice, or after
+    a later one, changes nothing.
+    """
+    async with context.claims.hold("inbox", "drain") as mine:
+        if not mine:  # of the previous version, or of a worker that was killed a moment ago
+            return 0
+        drained, ends = 0, time.monotonic() + LONGEST_SECONDS
+        while entries := await context.inbox.take(MOST):
+            drained += await _drained(context, entries)
+            if len(entries) < MOST or time.monotonic() >= ends:
+                break
+    if drained:
+        log.debug("drained", deliveries=drained)
+    return drained
+
+
+async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
+    """Let them take effect at once; or, where one of them cannot, each alone, so that it holds up nobody."""
+    fresh = await context.inbox.unseen(entries, context.clock())
+    try:
+        await _take_effect(context, fresh)
+    except (GhappError, RedisError, BaseTimeoutException):  # nothing is wrong with what was delivered
+        raise
+    except Exception as error:
+        if len(entries) > 1:
+            return sum([await _drained(context, [entry]) for entry in entries])
+        (entry,) = entries
+        given_up = await context.inbox.failed(entry, f"{type(error).__name__}: {error}", context.clock())
+        log.exception("delivery had no effect", delivery=entry.guid, github_event=entry.event, given_up=given_up)
+        if given_up:
+            await context.counters.add("ghapp_deliveries_given_up_total", event=_known(entry.event))
+        return 0
+    await context.inbox.done(entries, context.clock())
+    return len(fresh)
+
+
+async def _take_effect(context: JobContext, entries: Sequence[Entry]) -> None:
+    deliveries = [(entry.event, decode(entry.facts)) for entry in entries]
+    by_installation: dict[int, list[WorkflowJob]] = defaultdict(list)
+    jobs: dict[int, list[Job]] = defaultdict(list)
+    for event, delivery in deliveries:
+        installation = delivery.installation
+        if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
+            by_installation[installation.id].append(delivery.workflow_job)
+            jobs[installation.id].append(_job(delivery, delivery.workflow_job, context.clock()))
+    await _take_effect_on_orgs(context, deliveries)
+    for installation_id, told in by_installation.items():
+        await context.runners.revise(installation_id, _folds(told, context.clock()))
+        await context.demand.tell(installation_id, jobs[installation_id])
+    for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
+        await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
+
+
+async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[str, Delivery]]) -> None:
+    """What deliveries say of installations and of reports, in the order in which they came."""
+    for event, delivery in deliveries:
+        match event:
+            case "installation":
+                await installation_changed(context, delivery)
+            case "installation_repositories" if delivery.installation is not None:
+                await context.reports.try_again(delivery.installation.id)
+            case "check_run" | "check_suite":
+                await handle_check_event(context, event, delivery)
+    if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
+        context.ask(JobName.INSTALLATIONS)
+
+
+def _folds(told: Sequence[WorkflowJob], now: float) -> dict[int, Fold]:
+    """For each runner, all that these jobs say of it, in one fold."""
+    by_runner: dict[int, list[WorkflowJob]] = defaultdict(list)
+    for job in told:
+        if job.runner_id and job.runner_name and job.runner_group_name != HOSTED_GROUP:
+            by_runner[job.runner_id].append(job)
+
+    def fold_of(jobs: Sequence[WorkflowJob]) -> Fold:
+        def fold(evidence: Evidence | None) -> Evidence | None:
+            for job in jobs:
+                evidence = _sighted(evidence, job, now)
+            return evidence
+
+        return fold
+
+    return {runner_id: fold_of(jobs) for runner_id, jobs in by_runner.items()}
+
+
+def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidence:
+    known = evidence or observations.first_observation(job.runner_id or 0, job.runner_name or "", now)
+    if job.status == "in_progress":
+        return observations.job_started(known, job.id, _epoch(job.started_at, now))
+    if job.status == "completed":
+        started_at = None if job.started_at is None else job.started_at.timestamp()
+        return observations.job_ended(known, job.id, _epoch(job.completed_at, now), started_at)
+    return known
+
+
+def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
+    """The job as the demand sees it: over, too, once one of GitHub's own machines has taken it."""
+    running = told.status == "in_progress"
+    over = told.status == "completed" or told.runner_group_name == HOSTED_GROUP
+    return Job(
+        id=told.id,
+        status="over" if over else "running" if running else "queued",
+        labels=told.labels,
+        repository=delivery.repository.full_name if delivery.repository is not None else "",
+        queued_at=_epoch(told.created_at, now),
+        runner_id=told.runner_id,
+        runner_name=told.runner_name,
+        started_at=_epoch(told.started_at, now) if running else None,
+    )
+
+
+def _epoch(at: datetime | None, otherwise: float) -> float:
+    return at.timestamp() if at is not None else otherwise
+
+
+def _known(event: str) -> str:
+    """A stranger must not make series: events that we do not use are counted as one."""
+    return event if event in KNOWN else "other"

@@ -1,0 +1,125 @@
+"""Know where the App is installed: at the clock's start, and when a delivery says that it changed.
+
+An installation that is suspended, or lacks the permission to read runners, is not swept. A delivery may say that it
+permits sweeps again; deliveries get lost, so that GitHub is asked, too, as often as the installation would be swept.
+"""
+
+from __future__ import annotations
+
+from math import floor
+
+from ghapp.github.deliveries import Delivery
+from ghapp.health.installation import Installation, stale_name
+from ghapp.health.runner.absence import survey_after_failure
+from ghapp.health.runner.next_attempt import why_not_swept
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from jobs.context import JobContext, configured, open_context
+from jobs.scheduler import DISCOVER_SECONDS
+
+log = logger(__name__)
+
+BEGUN = ("created", "unsuspend", "new_permissions_accepted")
+ENDED = ("suspend", "deleted")
+
+PER_PAGE = 100
+CALLS_AN_HOUR = 1250
+"""What looking again for hindered installations may cost of the App's own hourly limit of 5,000."""
+
+
+async def discover() -> None:
+    """The job: ask GitHub for all installations."""
+    async with open_context(configured()) as context:
+        await discover_installations(context)
+
+
+async def discover_installations(context: JobContext) -> int:
+    """Record every installation, enrol those to be swept, strike the others; how many there are.
+
+    First sweeps are staggered over the interval by the installation's id, so that a restart asks GitHub evenly. One
+    that permits sweeps again is swept at once. While any does not, discovery runs again within its interval.
+    """
+    told = await context.github.installations()
+    before = {each.id: each for each in await context.installations.all()}
+    found = await context.installations.replace_all(told)
+    for installation in found:
+        warn_of_name(context, installation)
+        interval = context.settings.of(installation.org).sweep.interval_seconds
+        offset = installation.id % max(1, int(interval)) if len(found) > 1 else 0
+        known = before.get(installation.id)
+        await _enrol(context, installation, offset, at_once=known is not None and why_not_swept(known) is not None)
+    for gone in before.keys() - {each.id for each in found}:
+        await context.schedule.strike(gone)
+    await _discover_again(context, found)
+    log.info("installations", found=len(found), missing={each.org: each.missing() for each in found if each.missing()})
+    return len(found)
+
+
+async def _discover_again(context: JobContext, found: list[Installation]) -> None:
+    """Run discovery again within the interval of each hindered installation, and record when the next one is due.
+
+    Runs begin at multiples of the wait, each under a key of its own time: however many ask, there is one at a time.
+    """
+    now, due = context.clock(), context.clock() + DISCOVER_SECONDS
+    intervals = [context.settings.of(each.org).sweep.interval_seconds for each in found if why_not_swept(each)]
+    if intervals:
+        pages = -(-len(found) // PER_PAGE)
+        wait = max(min(intervals), pages * 3600 / CALLS_AN_HOUR)
+        slot = floor(now / wait) + 1
+        due = min(due, slot * wait)
+        if due == slot * wait:
+            context.ask(JobName.INSTALLATIONS, key=f"installations-{slot}", after_seconds=due - now)
+    await context.schedule.discover_at(due)
+
+
+async def installation_changed(context: JobContext, delivery: Delivery) -> None:
+    """Believe an `installation` delivery at once; the discovery that follows it has the last word."""
+    told, action = delivery.installation, delivery.action
+    if told is None or action not in (*BEGUN, *ENDED):
+        return
+    if action == "deleted":
+        await context.installations.remove(told.id)
+        await context.schedule.strike(told.id)
+    elif told.account is not None:
+        installation = Installation(
+            told.id, told.account.login, told.account.id, told.permissions, suspended=action == "suspend"
+        )
+        known = await context.installations.put(installation)
+        warn_of_name(context, known)
+        await _enrol(context, known, at_once=True)
+        if why_not_swept(known) is not None:
+            await _discover_again(context, await context.installations.all())
+    await context.reports.try_again(told.id)
+    log.info("installation changed", installation=told.id, action=action)
+
+
+def warn_of_name(context: JobContext, installation: Installation) -> None:
+    """Log that an organization was renamed, and what to change, until the configuration has followed."""
+    wrong = stale_name(installation, context.settings.named)
+    if wrong is not None:
+        log.warning(
+            "the organization has another name",
+            installation=installation.id,
+            org=installation.org,
+            login=installation.called,
+            why=wrong.said,
+            fix=wrong.fix,
+        )
+
+
+async def _enrol(
+    context: JobContext, installation: Installation, offset_seconds: float = 0.0, *, at_once: bool = False
+) -> None:
+    """Have it swept, if it lets us; if not, say since when, and why.
+
+    A first sweep is due after the offset. With `at_once` the next one is due now, whatever its date was.
+    """
+    now, why = context.clock(), why_not_swept(installation)
+    if why is None:
+        await context.schedule.enrol(installation.id, now if at_once else now + offset_seconds)
+        if at_once:
+            await context.schedule.due_at(installation.id, now)
+        return
+    await context.schedule.strike(installation.id)
+    survey = await context.runners.survey(installation.id)
+    await context.runners.save_survey(installation.id, survey_after_failure(survey, why, now))

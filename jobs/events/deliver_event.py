@@ -1,0 +1,231 @@
+"""Delivers the outbox's events to the URLs of their pools, apart from all jobs.
+
+Each clock process runs this beside its ticks; one of them delivers, under a lock in Redis, and another takes over
+within seconds. All URLs are served concurrently, so that one that never answers costs no other URL, no worker and no
+sweep anything. `Backlog` says what is sent when. It is kept in memory: whichever process takes over tries each once.
+
+An event is sent at least once, under the same id each time, until it is accepted or a week old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from httpx import AsyncClient
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ghapp.errors import ClaimLostError, ReplacerUnavailableError
+from ghapp.health.remediation.steps import RequestStep, request_step
+from ghapp.health.runner import observations
+from ghapp.health.runner.evidence import Evidence
+from ghapp.log import logger
+from ghapp.replace.cloudevents import open_client, post
+from ghapp.replace.event_backlog import EventBacklog
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.events import Events, Outgoing
+from ghapp.store.installations import Installations
+from ghapp.store.locks import Locks
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.runners import Runners
+
+log = logger(__name__)
+
+REPLACE = "ghapp.runner.replace.v1"
+
+GIVEN_UP_SECONDS = 7 * 24 * 3600.0
+"""As long as a loss waits. A URL that is away for good must not fill the outbox."""
+
+TICK_SECONDS = 0.25
+ORGS_SECONDS = 5.0
+"""How old the names of organizations may be, by which an event's pool is found."""
+
+STANDBY_SECONDS = 1.0
+"""How often a process without the lock tries to take it."""
+
+LOCK = ("events", "delivery")
+LOCK_SECONDS = 5.0
+"""After which the lock of a killed process runs out."""
+
+
+class Waits(NamedTuple):
+    """An event of the outbox: its installation, its pool, and when it happened (epoch seconds; 0 if unreadable)."""
+
+    installation: int
+    pool: str
+    at: float
+
+
+class EventDelivery:
+    """Delivers events: `run` all of them, for as long as the process lives; `deliver` one."""
+
+    def __init__(self, settings: Settings, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives epoch seconds: for signatures, for records, and for what is too old."""
+        self._settings, self._clock = settings, clock
+        self._events, self._counters = Events(redis), MetricCounters(redis)
+        self._installations, self._runners = Installations(redis, settings.named), Runners(redis, clock)
+        self._locks = Locks(redis, LOCK_SECONDS)
+        self._orgs: dict[int, str] = {}
+        self._orgs_due = 0.0
+
+    async def run(self) -> None:
+        """Deliver while this process holds the lock, and wait for the lock otherwise; until cancelled."""
+        while True:
+            try:
+                async with self._locks.hold(*LOCK) as mine:
+                    if mine:
+                        await self._deliver_all()
+            except (RedisError, OSError, ClaimLostError) as error:
+                log.warning("event delivery interrupted, retrying", why=str(error))
+            except Exception:
+                log.exception("event delivery interrupted, retrying")
+            await asyncio.sleep(STANDBY_SECONDS)
+
+    async def deliver(self, event_id: str) -> None:
+        """Post one event of the outbox; nothing, if it was accepted before.
+
+        Raises:
+            ReplacerUnavailableError: the URL did not answer 2xx; after a week of that the event is given up.
+        """
+        outgoing = await self._events.outgoing(event_id)
+        if outgoing is not None:
+            async with open_client() as client:
+                await self._post(client, event_id, outgoing)
+
+    async def deliver_if_free(self, event_id: str) -> None:
+        """Post one event unless some process delivers just now; raises as `deliver`."""
+        async with self._locks.hold(*LOCK) as mine:
+            if mine:
+                await self.deliver(event_id)
+
+    async def _deliver_all(self) -> None:
+        """Until cancelled, or until Redis cannot be read."""
+        backlog, known = EventBacklog(), dict[str, Waits]()
+        async with open_client() as client:
+            tasks: set[asyncio.Task[None]] = set()
+            try:
+                while True:
+                    await self._refresh(backlog, known)
+                    for event_id in backlog.send(time.monotonic()):
+                        task = asyncio.create_task(self._try(client, backlog, event_id))
+                        tasks.add(task)
+                        task.add_done_callback(tasks.discard)
+                    await asyncio.sleep(TICK_SECONDS)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _refresh(self, backlog: EventBacklog, known: dict[str, Waits]) -> None:
+        """Bring the backlog up to what the outbox holds now."""
+        unsent = set(await self._events.unsent())
+        for event_id in known.keys() - unsent:
+            del known[event_id]
+        for event_id in unsent - known.keys():
+            outgoing = await self._events.outgoing(event_id)
+            if outgoing is not None:
+                known[event_id] = Waits(outgoing.installation, outgoing.pool, _happened_at(outgoing))
+        if known and time.monotonic() >= self._orgs_due:
+            self._orgs = {each.id: each.org for each in await self._installations.all()}
+            self._orgs_due = time.monotonic() + ORGS_SECONDS
+        backlog.keep({event_id: (self._url(each), each.at) for event_id, each in known.items()})
+
+    async def _try(self, client: AsyncClient, backlog: EventBacklog, event_id: str) -> None:
+        """Post one event and record the outcome in the backlog; raises nothing but a cancellation."""
+        url = backlog.waiting[event_id].url
+        try:
+            outgoing = await self._events.outgoing(event_id)
+            if outgoing is None:  # it was accepted while the outbox was read
+                backlog.drop(event_id)
+            elif await self._post(client, event_id, outgoing):
+                if backlog.accepted(event_id):
+                    log.info("event delivery recovered", url=url)
+            else:
+                backlog.put_off(event_id, time.monotonic())
+        except ReplacerUnavailableError as error:
+            if backlog.refused(event_id, time.monotonic()):
+                log.warning("event delivery failing", url=url, why=str(error))
+            with suppress(RedisError):
+                await self._counters.add("ghapp_jobs_failed_total", work="notify")
+        except (RedisError, OSError) as error:  # the URL may have it; it gets it again under the same id
+            backlog.put_off(event_id, time.monotonic())
+            log.warning("Redis unavailable, retrying", event_id=event_id, why=str(error))
+        except Exception:
+            backlog.put_off(event_id, time.monotonic())
+            log.exception("event not delivered", event_id=event_id)
+
+    async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> bool:
+        """Whether it has left the outbox: accepted, given up, withdrawn because its runner is back, or without a URL.
+
+        A replace event that was accepted is recorded on its runner first.
+
+        Raises:
+            ReplacerUnavailableError: the URL did not answer 2xx, and the event is not too old.
+        """
+        event = msgspec.json.decode(outgoing.event)
+        installation = await self._installations.one(outgoing.installation)
+        rule = None if installation is None else self._rule(installation.org, outgoing.pool)
+        if rule is None or rule.url is None or rule.secret_env is None:
+            may_be_renamed = rule is None and any(each.name == outgoing.pool for each in self._settings.pools)
+            if installation is not None and may_be_renamed and not self._is_too_old(outgoing):
+                return False  # the configuration has this pool under its org's other name
+            log.warning("event has no URL any more", event_id=event_id, pool=outgoing.pool)
+            await self._events.accepted(event_id)
+            return True
+        if event["type"] == REPLACE:
+            runner_id = int(event["data"]["runner_id"])
+            evidence = (await self._runners.some(outgoing.installation, [runner_id])).get(runner_id)
+            match request_step(evidence, event_id, self._clock()):
+                case RequestStep.WAIT:
+                    return False
+                case RequestStep.WITHDRAW:
+                    log.info("replacement request withdrawn", event_id=event_id, pool=outgoing.pool, runner=runner_id)
+                    await self._events.accepted(event_id)
+                    return True
+        secret = self._settings.pool_secrets[rule.secret_env]
+        try:
+            await post(client, rule.url, secret, event_id, outgoing.event, time.time())
+        except ReplacerUnavailableError as error:
+            if not self._is_too_old(outgoing):
+                raise
+            log.warning("event given up", event_id=event_id, type=event["type"], pool=outgoing.pool, why=str(error))
+            await self._events.accepted(event_id)
+            return True
+        if event["type"] == REPLACE:
+            await self._record(outgoing.installation, int(event["data"]["runner_id"]), event_id)
+        await self._events.accepted(event_id)
+        return True
+
+    async def _record(self, installation: int, runner_id: int, event_id: str) -> None:
+        at = self._clock()
+
+        def fold(evidence: Evidence | None) -> Evidence | None:
+            if evidence is None or evidence.event_id != event_id:
+                return evidence  # the runner came back meanwhile, and this request is history
+            return observations.replaced(evidence, at)
+
+        await self._runners.revise(installation, {runner_id: fold})
+
+    def _url(self, waits: Waits) -> str:
+        """Where it goes, as far as is known without another look; empty for nowhere."""
+        rule = self._rule(self._orgs.get(waits.installation, ""), waits.pool)
+        return "" if rule is None else rule.url or ""
+
+    def _rule(self, org: str, pool: str) -> PoolSettings | None:
+        return next((each for each in self._settings.pools_of(org) if each.name == pool), None)
+
+    def _is_too_old(self, outgoing: Outgoing) -> bool:
+        return self._clock() - _happened_at(outgoing) > GIVEN_UP_SECONDS
+
+
+def _happened_at(outgoing: Outgoing) -> float:
+    try:
+        return datetime.fromisoformat(msgspec.json.decode(outgoing.event)["time"]).timestamp()
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+        return 0.0

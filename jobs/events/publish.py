@@ -1,0 +1,186 @@
+"""Tell what happened, once each, as CloudEvents: to the org's stream, and to the url of the pool."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ghapp.health.deaths.meaning import Death, document
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.leaks.orphan import document as orphan_document
+from ghapp.health.pods.pod_claim import by_name, claim_on
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at, fuse_of
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.transitions import published_state, transition
+from ghapp.health.runner.verdict import judge
+from ghapp.log import logger
+from ghapp.report.health_document import PoolBrakes, health_document, timestamp
+from ghapp.store.fuses import WHOLE_ORG
+from jobs.context import JobContext
+from jobs.events.deliver_event import REPLACE
+
+log = logger(__name__)
+
+EVENTS = uuid.UUID("6f0f7d60-9d6c-4d4f-8f6e-3c1f5f2b7a10")
+"""Namespace of event ids that are made from what they tell, so that telling it again is the same event."""
+
+TURN_TOLD_SECONDS = 24 * 3600.0
+"""How long a fuse's turn may still be told, should whoever turned it have died; less than an event's id is kept."""
+
+
+async def publish_replacement_request(
+    context: JobContext, installation: Installation, evidence: Evidence, now: float
+) -> None:
+    """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
+    event_id = str(evidence.event_id)
+    survey = await context.runners.survey(installation.id)
+    data = await _document(context, installation, evidence, survey, now)
+    await _append(context, installation, event_id, REPLACE, evidence.name, data["pool"], data, now)
+
+
+async def publish_runners(
+    context: JobContext, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
+) -> None:
+    """Tell of each runner whose trouble began or ended since it was last told."""
+    limits = context.settings.of(installation.org).evidence
+    for evidence in runners:
+        verdict = judge(evidence, survey, now, limits)
+        told = published_state(evidence, verdict)
+        if told == evidence.state:
+            continue
+        what = transition(evidence, verdict)
+        if what is not None:
+            event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
+            data = await _document(context, installation, evidence, survey, now)
+            kind = f"ghapp.runner.{what}.v1"
+            await _append(context, installation, event_id, kind, evidence.name, data["pool"], data, now)
+
+        def fold(known: Evidence | None, told: str = told) -> Evidence | None:
+            return None if known is None else known._replace(state=told, state_since=now)
+
+        await context.runners.revise(installation.id, {evidence.id: fold})
+
+
+def death_id(installation: Installation, death: Death) -> str:
+    """The same for one death whoever tells of it and whenever: its pod, and when it ended."""
+    ended = f"{death.namespace}/{death.pod}/{death.pod_uid}/{death.at:.3f}/{death.exit_code}"
+    return str(uuid.uuid5(EVENTS, f"{installation.id}/{death.runner_name}/died/{ended}"))
+
+
+async def publish_death(context: JobContext, installation: Installation, death: Death, now: float) -> bool:
+    """Tell how a runner ended; False when it was told before."""
+    event_id, data = death_id(installation, death), document(death)
+    return await _append(
+        context, installation, event_id, "ghapp.runner.died.v1", death.runner_name, death.pool, data, now
+    )
+
+
+async def publish_orphan(context: JobContext, installation: Installation, found: Orphan, now: float) -> bool:
+    """Tell that a pod was reaped, for it was nobody's; False when it was told before."""
+    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{found.namespace}/{found.pod}/{found.uid}/orphaned"))
+    data = orphan_document(installation.org, found)
+    kind = "ghapp.pod.orphaned.v1"
+    return await _append(context, installation, event_id, kind, found.runner_name, found.pool, data, now)
+
+
+async def publish_fuse_changes(
+    context: JobContext,
+    installation: Installation,
+    fuses: Mapping[str, Fuse],
+    counts: Mapping[str, FuseCounts],
+    now: float,
+) -> None:
+    """Publish each fuse's last change, for the process that recorded it may have died before it published it."""
+    for pool, fuse in fuses.items():
+        at = changed_at(fuse)
+        if at is None or now - at > TURN_TOLD_SECONDS or fuse.reason is FuseReason.BATCH_ONLINE:
+            continue
+        await publish_fuse(context, installation, pool, fuse, counts.get(pool, FuseCounts()), now)
+
+
+async def publish_fuse(
+    context: JobContext, installation: Installation, pool: str, fuse: Fuse, counted: FuseCounts, now: float
+) -> None:
+    """Tell that a fuse turned: tripped, stopped, or reset. A further batch is logged, and no news.
+
+    Telling again what was told changes nothing.
+    """
+    told = fuse.reason is FuseReason.BATCH_ONLINE or await _tell_turn(context, installation, pool, fuse, counted, now)
+    if not told:
+        return
+    log.warning(
+        "fuse turned",
+        installation=installation.id,
+        org=installation.org,
+        pool=pool,
+        fuse=fuse.position.value,
+        reason=fuse.reason.value,
+        lost=counted.lost,
+        expected=counted.expected,
+        batch=fuse.batch,
+        by=fuse.by,
+    )
+
+
+async def _tell_turn(
+    context: JobContext, installation: Installation, pool: str, fuse: Fuse, counted: FuseCounts, now: float
+) -> bool:
+    """Whether it was not told before."""
+    turned = {Position.CLOSED: "reset", Position.PROVING: "tripped", Position.STOPPED: "stopped"}[fuse.position]
+    data = {
+        "org": installation.org,
+        "pool": pool,
+        "fuse": fuse.position.value,
+        "lost": counted.lost,
+        "expected": counted.expected,
+        "batch": fuse.batch,
+        "replaced": counted.accepted,
+        "waiting": counted.waiting,
+        "since": None if fuse.since is None else timestamp(fuse.since),
+        "reason": fuse.reason.value,
+    }
+    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{pool}/{turned}/{changed_at(fuse)}"))
+    return await _append(context, installation, event_id, f"ghapp.fuse.{turned}.v1", pool, pool, data, now)
+
+
+async def _document(
+    context: JobContext, installation: Installation, evidence: Evidence, survey: Survey, now: float
+) -> dict[str, Any]:
+    rules = context.settings.pools_of(installation.org)
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    fuse = fuse_of(await context.fuses.all(installation.id), pool)
+    pauses = await context.fuses.pauses(installation.id)
+    standing = PoolBrakes(fuse.position, WHOLE_ORG in pauses or pool in pauses)
+    verdict = judge(evidence, survey, now, context.settings.of(installation.org).evidence)
+    claim = claim_on(by_name(await context.pod_claims.kept(installation.id)), evidence.name, now)
+    return health_document(installation.org, evidence, verdict, survey, standing, rules, now, claim)
+
+
+async def _append(
+    context: JobContext,
+    installation: Installation,
+    event_id: str,
+    kind: str,
+    subject: str,
+    pool: str,
+    data: dict[str, Any],
+    now: float,
+) -> bool:
+    """Whether nothing was appended under that id before."""
+    event = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"/orgs/{installation.org}",
+        "type": kind,
+        "subject": subject,
+        "time": timestamp(now),
+        "datacontenttype": "application/json",
+        "data": data,
+    }
+    rule = next((each for each in context.settings.pools_of(installation.org) if each.name == pool), None)
+    pulls = rule is not None and rule.replacer == "none" and kind == REPLACE  # its controller acts by itself
+    has_url = rule is not None and rule.url is not None and rule.secret_env is not None and not pulls
+    return await context.events.append(installation.id, event, pool if has_url else None)

@@ -1,0 +1,175 @@
+"""Ask GitHub about the few stamped pods that nothing else keeps. Without its answer they are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ghapp.errors import GitHubError, NotFoundError
+from ghapp.github.installation_client import InstallationClient
+from ghapp.health.demand import Job
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer
+from ghapp.health.leaks.guards import TickMemory
+from ghapp.health.leaks.runner_activity import RunnerActivity
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.pod import Pod
+from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.runner import observations
+from ghapp.health.runner.evidence import Evidence
+from ghapp.log import logger
+from jobs.context import JobContext
+from jobs.leaks.snapshot import RecordedRunners, Snapshot, names_of
+
+log = logger(__name__)
+
+MOST_RUNNERS = 100
+"""Questions about runners in one tick, however many pods wait for an answer."""
+
+MOST_JOBS = 25
+"""Questions about jobs in one tick, the oldest jobs first."""
+
+
+class GitHubStatus(NamedTuple):
+    """What GitHub's word on runners comes to.
+
+    Attributes:
+        runners: all that was heard, with what GitHub says of those that waited for its word.
+        unasked: pods that look like leaks, and about which it was not asked this time.
+    """
+
+    runners: Mapping[str, RunnerActivity]
+    unasked: tuple[Pod, ...] = ()
+
+
+async def query_runners(
+    context: JobContext,
+    installation: Installation,
+    at: Snapshot,
+    waiting: Sequence[Pod],
+    names: Mapping[str, str],
+    enough: int,
+) -> GitHubStatus:
+    """Ask for the runners in pods that wait for GitHub's word, oldest pod first, until `enough` have no session there.
+
+    Args:
+        context: the stores and GitHub.
+        installation: whose pods.
+        at: the look that found them.
+        waiting: pods that nothing else keeps, GitHub's last list included.
+        names: what each one's runner is called, by the pod's uid.
+        enough: how many can be reaped in this tick.
+    """
+    heard, bearers = at.look.runners, at.known.bearers
+    told = {name: word._replace(busy=None) for name, word in heard.items()}
+    told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
+    worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
+    left = sorted(worth, key=lambda pod: (pod.created_at, pod.uid))
+    asked = 0
+    try:
+        installation_client = await context.installation_client(installation, Purpose.REPORT)
+        while left and enough > 0 and asked < MOST_RUNNERS:
+            several, left = left[: min(enough, MOST_RUNNERS - asked)], left[min(enough, MOST_RUNNERS - asked) :]
+            asked += len(several)
+            words = await _answers(context, installation_client, {names[pod.uid] for pod in several}, heard, bearers)
+            told |= words
+            enough -= sum(word.has_session is False for word in words.values())
+    except GitHubError as error:
+        log.info("the reaper has no word of GitHub", org=installation.org, why=str(error))
+        return GitHubStatus(told)
+    return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
+
+
+async def _answers(
+    context: JobContext,
+    installation_client: InstallationClient,
+    names: set[str],
+    heard: Mapping[str, RunnerActivity],
+    bearers: Mapping[str, Sequence[Evidence]],
+) -> dict[str, RunnerActivity]:
+    """What is heard of each name, now that GitHub was asked for it.
+
+    Raises:
+        GitHubError: one was not answered, and then none of them is.
+    """
+    slots = asyncio.Semaphore(context.settings.of(installation_client.installation.org).sweep.concurrency)
+
+    async def ask(name: str) -> RunnerActivity:
+        async with slots:
+            return with_answer(heard[name], bearers.get(name, ()), await installation_client.runners_named(name))
+
+    order = sorted(names)
+    answers = await asyncio.gather(*(ask(name) for name in order), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return {name: answer for name, answer in zip(order, answers, strict=True) if not isinstance(answer, BaseException)}
+
+
+async def query_jobs(context: JobContext, installation: Installation, at: Snapshot, memory: TickMemory) -> bool:
+    """Ask whether jobs are over of which no delivery says so, though they look like it; whether one is."""
+    if not installation.may("actions", "read"):
+        return False
+    due = sorted(
+        await _due(context, installation, at, memory), key=lambda job: (job.started_at or job.queued_at, job.id)
+    )
+    learned = False
+    try:
+        installation_client = await context.installation_client(installation, Purpose.REPORT) if due else None
+        for job in due[:MOST_JOBS]:
+            if installation_client is not None and await _is_over(installation_client, job):
+                await _record_end(context, installation, job, context.clock())
+                learned = True
+    except GitHubError as error:
+        log.info("the reaper has no word of GitHub", org=installation.org, why=str(error))
+    return learned
+
+
+async def _is_over(installation_client: InstallationClient, job: Job) -> bool:
+    """A job that GitHub does not show may be in progress all the same."""
+    try:
+        return await installation_client.job_is_over(job.repository, job.id)
+    except NotFoundError:
+        return False
+
+
+async def _due(context: JobContext, installation: Installation, at: Snapshot, memory: TickMemory) -> list[Job]:
+    now = context.clock()
+    due: dict[int, Job] = {}
+    for pod in at.look.pods:
+        names = names_of(pod, at.known.claims, memory)
+        if any(claim_on(at.known.claims, name, now) for name in names):
+            continue
+        has_ended = pod.runner is not None and pod.runner.ended is not None
+        for name in names:
+            looks_over = has_ended or at.look.runners[name].busy is False
+            for job in await _running(context, installation.id, at.known, name):
+                if is_due(job.started_at or job.queued_at, memory.at, now, looks_over=looks_over):
+                    due[job.id] = job
+    return list(due.values())
+
+
+async def _running(context: JobContext, installation: int, known: RecordedRunners, name: str) -> list[Job]:
+    """The jobs in progress under a name, as far as it is known of which repository they are."""
+    jobs = {job.id: job for job in known.jobs.get(name, ())}
+    for evidence in known.bearers.get(name, ()):
+        job_id = evidence.running_job
+        if job_id is not None and job_id not in jobs:
+            job = await context.demand.one(installation, job_id)
+            if job is not None:
+                jobs[job_id] = job._replace(runner_id=evidence.id, started_at=evidence.job_started_at)
+    return list(jobs.values())
+
+
+async def _record_end(context: JobContext, installation: Installation, job: Job, at: float) -> None:
+    """As its delivery would have: on its runner, and among the jobs."""
+    if job.runner_id is not None:
+        fold = partial(_ended, job_id=job.id, at=at)
+        await context.runners.revise(installation.id, {job.runner_id: fold})
+    await context.demand.tell(installation.id, [job._replace(status="over")])
+
+
+def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
+    return None if evidence is None else observations.job_ended(evidence, job_id, at)

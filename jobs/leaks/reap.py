@@ -1,0 +1,154 @@
+"""Reap the pods that are nobody's: look, judge, ask GitHub about the few that remain, judge again, and act.
+
+Whatever cannot be read skips the tick: nothing is reaped by half a look. The guards, by their numbers, are in the
+docstring of `ghapp.health.leaks.guards.leaks`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ghapp.errors import ClusterError, ConfigurationError
+from ghapp.health.cluster_summary import namespaces_of
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.guards import Guard, TickMemory, TickResult, leaks
+from ghapp.health.leaks.reaper_status import examples, kept_by_guard
+from ghapp.health.pods.pod import Pod
+from ghapp.log import logger
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.leaks import Leaks, Tick
+from jobs.context import JobContext, configured, open_context
+from jobs.leaks.delete import REAPED, SKIPPED, Reaper
+from jobs.leaks.github_status import query_jobs, query_runners
+from jobs.leaks.snapshot import Snapshot, snapshot_of_pods, take_snapshot
+
+log = logger(__name__)
+
+SKIPS = {
+    Guard.CLAIMS_READ_FIRST: "the clock went back while pods and claims were read",
+    Guard.READ_STALE: "reading pods and claims took too long",
+    Guard.READ_EMPTY: "there are no stamped pods, or no claims, where there were some a tick before",
+}
+"""Why a look judges nothing, for people."""
+
+
+async def reap(installation_id: int) -> None:
+    """The job: one tick, on behalf of the clock."""
+    async with open_context(configured()) as context:
+        await reap_installation(context, installation_id)
+
+
+async def reap_installation(context: JobContext, installation_id: int) -> Tick | None:
+    """One tick; None when there is nothing to look at, it is switched off, or somebody else is at it just now."""
+    async with context.claims.hold("reap", installation_id) as mine:
+        installation = await context.installations.one(installation_id)
+        if not mine or installation is None or installation.suspended:
+            return None
+        limits = context.settings.of(installation.org).leaks
+        if limits.mode == "off" or not namespaces_of(context.settings.pools_of(installation.org)):
+            return None
+        if WHOLE_ORG in await context.fuses.pauses(installation_id):
+            limits = replace(limits, mode="dry-run")
+        store = Leaks(context.redis)
+        before = await store.last(installation_id)
+        try:
+            tick = await _tick(Reaper(context, installation, await context.cluster(), limits, store), before)
+        except (ClusterError, ConfigurationError) as error:
+            tick = before._replace(trouble=str(error) or type(error).__name__, reaped=0, deferred=0, told=0)
+            await context.counters.add("ghapp_orphans_reaped_total", org=installation.org, outcome=SKIPPED)
+        return await _account(context, installation, store, before, tick)
+
+
+async def _tick(reaper: Reaper, before: Tick) -> Tick:
+    """Finish what was begun, look, judge, and reap.
+
+    Raises:
+        ClusterError: some read failed; nothing was judged.
+    """
+    context, installation = reaper.context, reaper.installation
+    if reaper.limits.mode == "act":
+        await reaper.finish_begun()
+    seen = await take_snapshot(context, installation, reaper.cluster, before.memory)
+    if await query_jobs(context, installation, seen, before.memory):
+        seen = await snapshot_of_pods(context, installation, seen.listed, seen.look.pods_at, before.memory)
+    reaping, seen = await _judge(reaper, seen, before.memory)
+    tick = Tick(
+        reaping.memory,
+        at=context.clock(),
+        stamped=len(seen.look.pods),
+        deferred=len(reaping.deferred),
+        told=len(reaping.told),
+        nobodys=seen.nobodys,
+        strangers=sum(guard is Guard.NO_RUNNER for _, guard in reaping.kept),
+        held=len(reaping.held),
+        kept=kept_by_guard(reaping),
+        examples=examples(reaping),
+    )
+    if reaping.skipped is not None:
+        await reaper.count(SKIPPED)
+        return tick._replace(trouble=SKIPS.get(reaping.skipped, reaping.skipped.value))
+    await reaper.store.remember(installation.id, tick)  # clocks go on, whatever becomes of this process
+    await reaper.reap_all(reaping, seen)
+    return tick._replace(reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
+
+
+async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[TickResult, Snapshot]:
+    """Three times: without GitHub's word, to know for whom it is needed; with its last list; and with its answers.
+
+    Returns:
+        What is to be done, and what was seen with GitHub's word for it.
+    """
+    context, heard = reaper.context, seen.look.runners
+    without = {name: word._replace(busy=None) for name, word in heard.items()}
+    blind = seen.look._replace(runners=without)
+    first = leaks(blind, context.clock(), reaper.limits, memory)
+    if first.skipped is not None or not _unknown(first):
+        return first, seen._replace(look=blind)
+    by_list = leaks(seen.look, context.clock(), reaper.limits, memory)
+    found = {pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))}
+    unknown = {pod.uid for pod in _unknown(by_list)}
+    waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
+    may_go = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
+    enough = len(may_go)
+    if unknown and not by_list.held:  # those of which the list says nothing may go, too
+        enough = reaper.limits.per_tick - len(first.reap) - len(first.told)
+    names = first.memory.names
+    asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
+    # The list's word keeps a pod, without a question; it never lets one go.
+    kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
+    runners = {
+        **asked.runners,
+        **{name: heard[name] for name in kept - {names[pod.uid] for pod in waiting} if name in heard},
+    }
+    look = seen.look._replace(runners=runners, unasked=frozenset(pod.uid for pod in asked.unasked))
+    return leaks(look, context.clock(), reaper.limits, memory), seen._replace(look=look)
+
+
+def _unknown(reaping: TickResult) -> list[Pod]:
+    """The pods that nothing keeps but that GitHub gave no word on their runners."""
+    return [pod for pod, guard in reaping.kept if guard is Guard.GITHUB_UNKNOWN]
+
+
+async def _account(context: JobContext, installation: Installation, store: Leaks, before: Tick, tick: Tick) -> Tick:
+    """Record how it went, and say once what is in the way."""
+    now, org = context.clock(), installation.org
+    since = (before.trouble_since if before.trouble else None) or now
+    tick = tick._replace(at=now, trouble_since=since if tick.trouble else None)
+    await store.remember(installation.id, tick)
+    if tick.trouble and tick.trouble != before.trouble:
+        log.warning("the reaper is held up", installation=installation.id, org=org, why=tick.trouble)
+    if before.trouble and not tick.trouble:
+        log.info("the reaper goes on", installation=installation.id, org=org)
+    if tick.deferred or tick.told or tick.held:
+        log.warning(
+            "leaks deferred",
+            installation=installation.id,
+            org=org,
+            deferred=tick.deferred,
+            only_told=tick.told,
+            held_by_fuse=tick.held,
+        )
+    if dict(tick.examples) != dict(before.examples):
+        examples = {guard: list(pods) for guard, pods in tick.examples.items()}
+        log.info("pods kept", installation=installation.id, org=org, kept=dict(tick.kept), examples=examples)
+    return tick

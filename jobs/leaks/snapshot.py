@@ -1,0 +1,225 @@
+"""Look at an org's stamped pods, and at all that is recorded of their runners. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from ghapp.cluster.api import Cluster
+from ghapp.health.cluster_summary import namespaces_of
+from ghapp.health.demand import Job
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.github_queries import combined_activity
+from ghapp.health.leaks.guards import FuseView, TickInputs, TickMemory
+from ghapp.health.leaks.ownership import is_ours
+from ghapp.health.leaks.runner_activity import Patience, RunnerActivity
+from ghapp.health.pods.pod import Pod
+from ghapp.health.pods.pod_claim import Claimed, by_name
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.settings import Settings
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.leaks import Leaks
+from jobs.context import JobContext
+
+
+class RecordedRunners(NamedTuple):
+    """What is recorded: by sweeps, by deliveries, by controllers.
+
+    Attributes:
+        bearers: runners by their name, of which several may have borne it.
+        jobs: those in progress by delivery, by the name of their runner.
+        claims: as they are kept; some may have run out.
+        survey: how the last look at GitHub went.
+        at: when the reading was begun.
+    """
+
+    bearers: Mapping[str, Sequence[Evidence]]
+    jobs: Mapping[str, Sequence[Job]]
+    claims: Claimed
+    survey: Survey
+    at: float
+
+    def heard(self, name: str, now: float, stale_seconds: float, patience: Patience) -> RunnerActivity:
+        """What all that comes to for one name."""
+        bearers, jobs = self.bearers.get(name, ()), self.jobs.get(name, ())
+        return combined_activity(bearers, jobs, self.survey, now, stale_seconds, patience)
+
+    def is_github_stale(self, now: float, stale_seconds: float) -> bool:
+        """Whether GitHub's last complete list is too old, or sweeps have failed since."""
+        swept_at = self.survey.swept_at
+        return swept_at is None or now - swept_at > stale_seconds or self.survey.failing_since is not None
+
+    def latest(self, name: str) -> Evidence | None:
+        """The last runner that bore that name."""
+        return max(self.bearers.get(name, ()), key=lambda each: each.id, default=None)
+
+
+class Snapshot(NamedTuple):
+    """One look.
+
+    Attributes:
+        look: the pods that this org may judge, and what is heard of all runners.
+        known: where that comes from.
+        listed: all pods that bear the label.
+        nobodys: how many of them are another org's, or nobody knows whose.
+    """
+
+    look: TickInputs
+    known: RecordedRunners
+    listed: Sequence[Pod]
+    nobodys: int = 0
+
+
+def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
+    """A pod's pool: its runner's, else the only one with pods in its namespace, else nobody knows: empty."""
+    rules = settings.pools_of(org)
+    if runner is not None and runner.registered:
+        return pool_of(runner.labels, runner.custom_labels, rules)
+    pools = [rule.name for rule in rules if rule.namespace == namespace]
+    return pools[0] if len(pools) == 1 else ""
+
+
+def names_of(pod: Pod, claims: Claimed, memory: TickMemory) -> set[str]:
+    """What a pod and its runner may be called."""
+    claim = claims.get(pod.name)
+    said = claim.runner_name if claim is not None and claim.pod == pod.name else pod.name
+    return {pod.name, memory.names.get(pod.uid, pod.name), said}
+
+
+async def take_snapshot(
+    context: JobContext, installation: Installation, cluster: Cluster, memory: TickMemory
+) -> Snapshot:
+    """Every stamped pod of the org's namespaces first, and then what is known of runners.
+
+    Raises:
+        ClusterError: some list cannot be had, and so none counts.
+    """
+    label = context.settings.of(installation.org).leaks.owner_label
+    began, pods = context.clock(), list[Pod]()
+    for namespace in namespaces_of(context.settings.pools_of(installation.org)):
+        pods += (await cluster.pods(namespace, label)).items
+    return await snapshot_of_pods(context, installation, pods, began, memory)
+
+
+async def snapshot_of_pods(
+    context: JobContext,
+    installation: Installation,
+    pods: Sequence[Pod],
+    pods_at: float,
+    memory: TickMemory,
+    *,
+    only: Collection[str] | None = None,
+) -> Snapshot:
+    """What is known now of the runners of pods that were read at `pods_at`; `only` of these names, not of all.
+
+    Where only a few names are looked at, what was reaped lately is left out: it is counted against all leaks together.
+    """
+    known = await _known(context, installation.id, only)
+    ours = await _ours(context, installation, pods, known, memory)
+    policy, now = context.settings.of(installation.org), context.clock()
+    stale_seconds, patience = policy.evidence.stale_seconds, _patience(context.settings, installation.org)
+    names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in ours))
+    heard = {name: known.heard(name, now, stale_seconds, patience) for name in names}
+
+    def pools(pod: Pod) -> set[str]:
+        return _pools_of(context.settings, installation.org, pod, known, memory)
+
+    paused = (await context.fuses.pauses(installation.id)).keys() - {WHOLE_ORG}
+    kept = [pod for pod in ours if not paused or paused.isdisjoint(pools(pod))]
+    look = TickInputs(
+        kept,
+        pods_at,
+        known.claims,
+        heard,
+        known.at,
+        github_stale=known.is_github_stale(now, stale_seconds),
+        list_empty=known.survey.total == 0,
+        fuse=await _fuse_view(context, installation, kept, pools, count=only is None),
+    )
+    return Snapshot(look, known, pods, len(pods) - len(ours))
+
+
+async def _fuse_view(
+    context: JobContext,
+    installation: Installation,
+    pods: Sequence[Pod],
+    pools: Callable[[Pod], set[str]],
+    *,
+    count: bool,
+) -> FuseView:
+    """What the fuses allow the reaper; `count`: with what was reaped lately."""
+    limits = context.settings.of(installation.org).fuse
+    fuses = await context.fuses.all(installation.id)
+    turned = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
+    of_pods = {pod.uid: pools(pod) for pod in pods}
+    since = context.clock() - limits.window_seconds
+    return FuseView(
+        limits,
+        pools={uid: next(iter(names)) for uid, names in of_pods.items() if len(names) == 1},
+        reaped=await Leaks(context.redis).reaped_by_pool(installation.id, since) if count else {},
+        not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, WHOLE_ORG})),
+    )
+
+
+def _patience(settings: Settings, org: str) -> Patience:
+    """For how long a runner may be offline before its pool replaces it."""
+    rules = settings.pools_of(org)
+    seconds = {rule.name: rule.replace_offline_after_seconds for rule in rules}
+    return lambda evidence: seconds.get(pool_of(evidence.labels, evidence.custom_labels, rules))
+
+
+async def _known(context: JobContext, installation: int, only: Collection[str] | None) -> RecordedRunners:
+    at = context.clock()
+    claims = by_name(await context.pod_claims.kept(installation))
+    if only is None:
+        found = await context.runners.all(installation)
+    else:
+        found = await context.runners.some(installation, (await context.runners.ids_of(installation, only)).values())
+    bearers, jobs = defaultdict[str, list[Evidence]](list), defaultdict[str, list[Job]](list)
+    for evidence in found.values():
+        bearers[evidence.name].append(evidence)
+    for job in await context.demand.all(installation):
+        if job.status == "running" and job.runner_name and (only is None or job.runner_name in only):
+            jobs[job.runner_name].append(job)
+    return RecordedRunners(dict(bearers), dict(jobs), claims, await context.runners.survey(installation), at)
+
+
+async def _ours(
+    context: JobContext, installation: Installation, pods: Sequence[Pod], known: RecordedRunners, memory: TickMemory
+) -> list[Pod]:
+    """Those that no other org has pods beside, or whose runner is known here, and nowhere else."""
+    names = {pod.uid: names_of(pod, known.claims, memory) for pod in pods}
+    others: dict[str, list[set[str]]] = {}
+    for namespace in {pod.namespace for pod in pods}:
+        asked = set[str]().union(*(names[pod.uid] for pod in pods if pod.namespace == namespace))
+        others[namespace] = await _known_elsewhere(context, installation, namespace, asked)
+    here = {*known.bearers, *known.claims}
+    return [pod for pod in pods if is_ours(names[pod.uid], here, others[pod.namespace])]
+
+
+async def _known_elsewhere(
+    context: JobContext, installation: Installation, namespace: str, names: Collection[str]
+) -> list[set[str]]:
+    """For each other org with pods in a namespace, which of these names it knows; one that is not installed, none."""
+    pools = context.settings.pools
+    orgs = {pool.org.lower() for pool in pools if pool.namespace == namespace} - {installation.org.lower()}
+    found = []
+    for org in sorted(orgs):
+        other = await context.installations.of(org)
+        if other is None:
+            found.append(set[str]())
+            continue
+        claims = by_name(await context.pod_claims.kept(other.id))
+        ids = await context.runners.ids_of(other.id, names)
+        found.append({name for name in names if name in ids or name in claims})
+    return found
+
+
+def _pools_of(settings: Settings, org: str, pod: Pod, known: RecordedRunners, memory: TickMemory) -> set[str]:
+    """Its pool; where that is not known, all that it may be of."""
+    name = memory.names.get(pod.uid, pod.name)
+    pool = pool_for(settings, org, pod.namespace, known.latest(name))
+    return {pool} if pool else {each.name for each in settings.pools_of(org) if each.namespace == pod.namespace}

@@ -1,0 +1,91 @@
+"""Look at an org's cluster side: what does not fit together, how runners died in the last day, and what was reaped."""
+
+from __future__ import annotations
+
+from ghapp.health.cluster_summary import (
+    ClusterSummary,
+    StaleNamespace,
+    continued,
+    namespaces_of,
+    stale_namespaces,
+    summary_after,
+    unread_since,
+)
+from ghapp.health.demand import is_fresh
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
+from ghapp.health.pods.degraded_sources import DegradedSource, sources_of
+from ghapp.health.pods.reconcile import find_phantoms, pod_locations
+from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.deaths import Deaths
+from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.leaks import Leaks
+from ghapp.store.pod_locations import PodLocations
+from ghapp.store.pods import Pods
+from jobs.context import JobContext
+
+EVERY_SECONDS = 15.0
+"""A look that is younger will do: nothing is told before it has lasted for minutes."""
+
+MOST_READ = 2_000
+"""Deaths read by one look; clean exits are among them."""
+
+
+async def summarize_cluster(context: JobContext, installation: Installation, now: float) -> ClusterSummary | None:
+    """What is known of an org's cluster side as of `now`; None where no pool of it says where its pods are.
+
+    Everything is read from what the watch and the sweeps have stored: nothing is asked of the cluster or of GitHub.
+    """
+    rules = context.settings.pools_of(installation.org)
+    namespaces = namespaces_of(rules)
+    if not namespaces:
+        return None
+    sides, pods = ClusterSummaries(context.redis), Pods(context.redis)
+    before = continued(await sides.of(installation.id), now)
+    if before is not None and now - before.at < EVERY_SECONDS:
+        return before
+    # GitHub's side first: what came to the cluster after it is too young to be missed.
+    survey = await context.runners.survey(installation.id)
+    runners = (await context.runners.all(installation.id)).values()
+    seen = {name: view for name in namespaces if (view := await pods.all(name)) is not None}
+    limits = context.settings.of(installation.org).evidence
+    await PodLocations(context.redis).seen(installation.id, pod_locations(runners, seen, rules), now)
+    found = find_phantoms(installation.org, runners, survey, seen, rules, now, limits)
+    deaths = Deaths(context.redis, context.clock)
+    recent = await deaths.recent(installation.id, unread_since(before, now), MOST_READ)
+    is_blind = len(seen) < len(namespaces) or not all(is_fresh(view.seen_at, now) for view in seen.values())
+    is_blind = is_blind or survey.swept_at is None or now - survey.swept_at > limits.stale_seconds
+    side = summary_after(before, found, recent, now, is_blind=is_blind)
+    await sides.keep(installation.id, side)
+    return side
+
+
+async def stale_namespaces_of(context: JobContext, installation: Installation, now: float) -> list[StaleNamespace]:
+    """The namespaces of an org's pools that nobody sees just now."""
+    names, pods = namespaces_of(context.settings.pools_of(installation.org)), Pods(context.redis)
+    return stale_namespaces({name: await pods.seen_at(name) for name in names}, now)
+
+
+async def degraded_sources_of(context: JobContext, installation: Installation) -> list[DegradedSource]:
+    """What keeps the cluster side of an org's pools from being seen, and why."""
+    names = namespaces_of(context.settings.pools_of(installation.org))
+    places = sources_of(names, has_log_store=bool(names) and context.settings.loki_url is not None)
+    return [DegradedSource(*each) for each in (await DegradedSources(context.redis).of(places)).items()]
+
+
+async def leaks_of(context: JobContext, installation: Installation, now: float) -> ReaperStatus:
+    """What its reaper of stamped pods did, and what waits, as it has told itself."""
+    store = Leaks(context.redis)
+    last, reaped = await store.last(installation.id), await store.reaped_since(installation.id, now - DAY_SECONDS)
+    return reaper_status(
+        last.at,
+        last.trouble_since,
+        now,
+        reaped=reaped,
+        deferred=last.deferred,
+        told=last.told,
+        strangers=last.strangers,
+        held=last.held,
+        kept=last.kept,
+        examples=last.examples,
+    )

@@ -1,0 +1,199 @@
+"""One lost runner's replacement in the cluster: look there, look at GitHub, record, act, record."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ghapp.cluster.api import Cluster
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
+from ghapp.health.remediation.steps import present, successor_of
+from ghapp.health.runner import absence, deletion_progress, observations
+from ghapp.health.runner.evidence import Evidence
+from ghapp.settings import PoolSettings
+from jobs.context import JobContext
+from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job
+from jobs.remediation.preconditions import is_place_of, preconditions
+from jobs.remediation.progress import ReplacementProgress
+
+Leave = Callable[[Cluster, str], Awaitable[None]]
+Look = Callable[[Cluster, str, Evidence, Preconditions], Awaitable[DeletionDecision]]
+Act = Callable[[Cluster, DeletionDecision], Awaitable[None]]
+
+
+class Replacer(NamedTuple):
+    """How a kind of pool replaces."""
+
+    look: Look
+    require_leave: Leave
+    act: Act
+
+
+class RemediationOps(NamedTuple):
+    """What `jobs.remediation.remediate` does, for it is the same for all replacers.
+
+    Attributes:
+        look_again: the last look at GitHub; an outcome when nothing is to be done any more, else an empty string.
+        remove: take the registration away; None when GitHub says that it is busy after all.
+        may_act: whether, as of this moment, nobody has stopped it: by a pause, a fuse, a claim on any of these names.
+    """
+
+    look_again: Callable[[Evidence], Awaitable[str]]
+    remove: Callable[[Evidence], Awaitable[Evidence | None]]
+    may_act: Callable[[Evidence, set[str]], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReplacement:
+    """One lost runner's replacement in the cluster. Every step is recorded, so that a crash loses none."""
+
+    context: JobContext
+    installation: Installation
+    rule: PoolSettings
+    replacer: Replacer
+    remedy: RemediationOps
+
+    @property
+    def ledger(self) -> ReplacementProgress:
+        """Where its steps are recorded."""
+        return ReplacementProgress(self.context, self.installation)
+
+    async def run(self, evidence: Evidence) -> str:
+        """Look once, and do what may be done.
+
+        Raises:
+            ClusterError: no answer; whatever was asked for may have been done or not.
+        """
+        cluster, namespace = await self.context.cluster(), self.rule.namespace or ""
+        around = await preconditions(self.context, self.installation, evidence, namespace)
+        finding = await self.replacer.look(cluster, namespace, evidence, around)
+        if evidence.replaced_at is None and not await is_place_of(self.context, self.installation, evidence, finding):
+            finding = finding._replace(ruling=DeletionVerdict.REFUSE, because=Blocker.POOL_NEVER_SEEN_THERE)
+        match finding.ruling:
+            case DeletionVerdict.REFUSE:
+                return await self._refuse(evidence, finding)
+            case DeletionVerdict.UNDER_WAY if evidence.replaced_at is not None:
+                return await self.ledger.waits(evidence, Blocker.TERMINATING, finding.after_seconds)
+            case DeletionVerdict.NOTHING_LEFT if evidence.replaced_at is not None:
+                await self.ledger.step(evidence, deletion_progress.over)
+                return "gone"
+            case DeletionVerdict.FREE:
+                return await self._free(cluster, evidence, finding)
+        return await self._delete(cluster, evidence, finding)
+
+    async def _delete(self, cluster: Cluster, evidence: Evidence, finding: DeletionDecision) -> str:
+        """GitHub is asked only now that the cluster has nothing against it: each question counts.
+
+        Whoever stops it may do so until the last moment: before the registration goes, and before the pod does.
+        """
+        is_under_way, deletes = finding.ruling is DeletionVerdict.UNDER_WAY, finding.ruling is DeletionVerdict.DELETE
+        if not is_under_way:
+            outcome = await self._look_at_github(evidence)
+            if outcome:
+                return outcome
+        evidence = await self.ledger.meant(evidence, finding, left_to_arc=self._is_arc)
+        if evidence.granted_at is None or evidence.replaced_at is not None:
+            return "held"  # a delivery, or its controller, was faster
+        if evidence.removed_at is None and self._is_ours_to_remove(evidence, finding):
+            if deletes:
+                await self.replacer.require_leave(cluster, finding.namespace)
+            if not await self._may_act(evidence, finding):
+                return "held"
+            removed = await self.remedy.remove(evidence)
+            if removed is None:
+                return "busy"
+            evidence = removed
+        if deletes:
+            if not await self._may_act(evidence, finding):
+                return "held"
+            await self.replacer.act(cluster, finding)
+        is_over = not is_under_way and not (self._is_arc and deletes)
+        await self.ledger.accepted(evidence, is_over=is_over, gone_already=not deletes)
+        return "replaced"
+
+    async def _look_at_github(self, evidence: Evidence) -> str:
+        """The last look, however often it was tried: a pod that waited for hours may bear a new registration by now."""
+        if evidence.removed_at is None:
+            return await self.remedy.look_again(evidence)
+        if evidence.confirmed_at is not None:
+            outcome = await self.remedy.look_again(evidence)
+        else:  # we took its registration away; who is it now?
+            installation_client = await self.context.installation_client(self.installation, Purpose.ACT)
+            outcome = (
+                ""
+                if successor_of(evidence, await installation_client.runners_named(evidence.name)) is None
+                else "returned"
+            )
+        if outcome:
+            await self.ledger.fold(evidence, observations.grant_revoked)
+        return outcome
+
+    async def _may_act(self, evidence: Evidence, finding: DeletionDecision) -> bool:
+        found = {each.name for each in (finding.object, finding.pod) if each is not None}
+        return await self.remedy.may_act(evidence, {evidence.name} | found)
+
+    @property
+    def _is_arc(self) -> bool:
+        return self.rule.replacer == "arc"
+
+    def _is_ours_to_remove(self, evidence: Evidence, finding: DeletionDecision) -> bool:
+        """ARC removes the registration itself, and its object goes first. Without one, an offline runner's is left."""
+        if self._is_arc:
+            return finding.ruling is DeletionVerdict.NOTHING_LEFT and evidence.confirmed_at is None
+        return True
+
+    async def _free(self, cluster: Cluster, evidence: Evidence, finding: DeletionDecision) -> str:
+        """Only when GitHub, believed as in a confirmation, says once more that the registration is gone.
+
+        An object that somebody else has deleted is freed as well: what was found is recorded first, and when it was
+        freed its replacement counts as accepted, for ARC makes another once it is gone.
+        """
+        now = await self.context.github.installation(self.installation.id)
+        if not absence.is_sane(self.installation, now):
+            return await self.ledger.waits(evidence, Blocker.STILL_REGISTERED)
+        if evidence.confirmed_at is not None:
+            outcome = await self.remedy.look_again(evidence)
+            if outcome:
+                return await self.ledger.waits(evidence, Blocker.STILL_REGISTERED)
+        else:
+            doubt = await self._doubt_about_offline(evidence)
+            if doubt is not None:
+                return await self.ledger.waits(evidence, doubt)
+        is_ours = evidence.replaced_at is not None
+        if not is_ours:
+            evidence = await self.ledger.meant(evidence, finding, left_to_arc=self._is_arc)
+        if evidence.granted_at is None or not await self._may_act(evidence, finding):
+            return "held"
+        await self.replacer.act(cluster, finding)
+        if not is_ours:
+            await self.ledger.accepted(evidence, is_over=False, gone_already=True)
+        await self.ledger.step(evidence, deletion_progress.freed)
+        await self.ledger.waits(evidence, Blocker.TERMINATING)
+        return "freed"
+
+    async def _doubt_about_offline(self, evidence: Evidence) -> Blocker | None:
+        """One that was replaced for being offline was never confirmed to be gone: that takes two 404s of its own."""
+        installation_client = await self.context.installation_client(self.installation, Purpose.ACT)
+        answer = await installation_client.runner(evidence.id)
+        answer = present(evidence, answer, [] if answer else await installation_client.runners_named(evidence.name))
+        at = self.context.clock()
+        await self.context.runners.revise(self.installation.id, {evidence.id: absence.folds_of_get(answer, at)})
+        if answer is not None:
+            return Blocker.STILL_REGISTERED
+        confirm_seconds = self.context.settings.of(self.installation.org).evidence.confirm_seconds
+        is_first = evidence.missing_at is None or at - evidence.missing_at < confirm_seconds
+        return Blocker.AWAITING_CONFIRMATION if is_first else None
+
+    async def _refuse(self, evidence: Evidence, finding: DeletionDecision) -> str:
+        because = finding.because or Blocker.CLUSTER_REFUSED
+        if because is Blocker.JOB_IN_PROGRESS:
+            await look_up_known_job(self.context, self.installation, evidence)
+        elif because in (Blocker.JOB_UNKNOWN, Blocker.SEEN_BUSY) and finding.object is not None:
+            await look_up_unknown_job(self.context, self.installation, evidence, finding.object)
+        if evidence.removed_at is not None:  # it must be replaced, however long that takes
+            return await self.ledger.waits(evidence, because, finding.after_seconds, finding.said)
+        return await self.ledger.called_off(evidence, because, finding.after_seconds, finding.said)

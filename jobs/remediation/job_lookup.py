@@ -1,0 +1,116 @@
+"""Asks GitHub how the job of a lost runner stands, where the delivery that would say so is lost or never comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from ghapp.errors import GitHubError
+from ghapp.github.jobs import Jobs
+from ghapp.health.demand import is_fresh
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
+from ghapp.health.pods.observed_remains import by_namespace
+from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.health.runner import observations
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.remains import RemainsKind
+from ghapp.health.runner.verdict import may_run_an_unknown_job
+from ghapp.log import logger
+from ghapp.store.pods import Pods
+from jobs.context import JobContext
+
+log = logger(__name__)
+
+MOST_ASKED = 25
+"""Jobs asked for in one go by `learn_jobs`; the others wait for the next."""
+
+
+async def look_up_known_job(context: JobContext, installation: Installation, evidence: Evidence) -> None:
+    """Ask whether the job that a delivery reported is over. Any doubt changes nothing."""
+    job_id = evidence.running_job
+    job = None if job_id is None else await context.demand.one(installation.id, job_id)
+    if job is None or not installation.may("actions", "read"):
+        return
+    installation_client = await context.installation_client(installation, Purpose.ACT)
+    try:
+        is_over = await installation_client.job_is_over(job.repository, job.id)
+    except GitHubError as error:
+        log.info("job lookup failed", org=installation.org, job=job.id, why=str(error))
+        return
+    if is_over:
+        ended = partial(_ended, job_id=job.id, at=context.clock())
+        await context.runners.revise(installation.id, {evidence.id: ended})
+
+
+async def look_up_unknown_job(
+    context: JobContext, installation: Installation, evidence: Evidence, found: EphemeralRunner
+) -> None:
+    """Ask for the job that ARC's object names, and record its start and end as deliveries would.
+
+    Any doubt changes nothing: the object names no run, the App may not see it, or no job of it names this runner.
+    """
+    run = run_of(found, installation)
+    if run is None or not installation.may("actions", "read"):
+        return
+    installation_client = await context.installation_client(installation, Purpose.ACT)
+    try:
+        jobs = await Jobs(installation_client, run.repository).of_run(run.id)
+    except GitHubError as error:
+        log.info("job lookup failed", org=installation.org, run=run.id, why=str(error))
+        return
+    job = job_of_runner(jobs, evidence)
+    if job is None:
+        log.info("no job of the run names the runner", org=installation.org, run=run.id, runner=evidence.name)
+        return
+    # The job first: whoever finds it running must also know where to ask whether it is over.
+    await context.demand.tell(installation.id, [job.job])
+    learned = partial(_learned, job=job, at=context.clock())
+    await context.runners.revise(installation.id, {evidence.id: learned})
+
+
+async def look_up_jobs(context: JobContext, installation: Installation, absent: Iterable[Evidence]) -> None:
+    """Ask for the jobs of absent runners that nothing else asks for, at most `MOST_ASKED` in one go.
+
+    Those are runners that were busy when last seen and of whose job nobody told: without an answer they are held as
+    long as the longest job, and are never granted, so that no deletion asks. And those whose object is being deleted
+    under a job: they are no suspects, so that no confirmation asks.
+
+    Args:
+        context: what a job needs.
+        installation: whose runners.
+        absent: runners that the last list lacked, with what the views show of them.
+    """
+    asked, runners = 0, list(absent)
+    for each in runners:
+        is_going = each.remains is not None and each.remains.kind is RemainsKind.TERMINATING
+        if is_going and each.running_job is not None and asked < MOST_ASKED:
+            asked += 1
+            await look_up_known_job(context, installation, each)
+    for each, found in await _objects_of(context, installation, filter(may_run_an_unknown_job, runners)):
+        if asked < MOST_ASKED:
+            asked += 1
+            await look_up_unknown_job(context, installation, each, found)
+
+
+async def _objects_of(
+    context: JobContext, installation: Installation, runners: Iterable[Evidence]
+) -> list[tuple[Evidence, EphemeralRunner]]:
+    """Runners with the object of ARC's that bears each, by what the watch sees just now."""
+    store, now = Pods(context.redis), context.clock()
+    found: list[tuple[Evidence, EphemeralRunner]] = []
+    for namespace, group in by_namespace(runners, context.settings.pools_of(installation.org)).items():
+        view = await store.some(namespace, [each.name for each in group])
+        if view is not None and is_fresh(view.seen_at, now):
+            objects = {each.runner_name or each.name: each for each in view.objects.values()}
+            found += [(each, objects[each.name]) for each in group if each.name in objects]
+    return found
+
+
+def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
+    return None if evidence is None else observations.job_ended(evidence, job_id, at)
+
+
+def _learned(evidence: Evidence | None, job: JobOfRun, at: float) -> Evidence | None:
+    return None if evidence is None else job_observed(evidence, job, at)

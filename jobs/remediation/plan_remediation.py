@@ -1,0 +1,173 @@
+"""Which of the lost are acted on now: read, decide, record, and ask for it to be done."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from ghapp.health.demand import is_over
+from ghapp.health.installation import Installation
+from ghapp.health.pods.pod_claim import by_name
+from ghapp.health.remediation.decision import (
+    Decision,
+    DecisionInputs,
+    FuseChange,
+    by_pool,
+    counts_for,
+    deliveries_flow,
+    is_as_planned,
+)
+from ghapp.health.remediation.decision import decide as decided
+from ghapp.health.remediation.plan import Plan
+from ghapp.health.remediation.steps import is_open
+from ghapp.health.runner import observations
+from ghapp.health.runner.deletion_progress import is_deferred
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.leaks import Leaks
+from ghapp.store.locks import OUTLIVING_SECONDS
+from jobs.checks.health_report import enqueue_report_if_wanted
+from jobs.context import JobContext
+from jobs.events.publish import publish_fuse, publish_fuse_changes, publish_runners
+
+log = logger(__name__)
+
+
+async def plan_remediation(context: JobContext, installation: Installation) -> Plan:
+    """Plan for one installation. One process at a time plans: two could each let a first batch through."""
+    async with context.claims.hold("plan", installation.id, OUTLIVING_SECONDS) as mine:
+        if not mine:
+            return Plan()
+        now = context.clock()
+        policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
+        survey = await context.runners.survey(installation.id)
+        runners = await context.runners.all(installation.id)
+        await publish_runners(context, installation, survey, runners.values(), now)
+        pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
+        fuses = await context.fuses.all(installation.id)
+        situation = await _situation(context, installation, survey, runners, now)
+        await publish_fuse_changes(
+            context, installation, fuses, counts_for(pools, fuses, rules, policy.fuse, situation), now
+        )
+        pauses = await context.fuses.pauses(installation.id)
+        paused = pools if WHOLE_ORG in pauses else pauses
+        decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, situation)
+        decision = decision.without(await _turn(context, installation, decision.turns, now))
+        await _write_off(context, installation, decision, runners, now)
+        if policy.remediation.mode == "act":
+            await _grant(context, installation, decision, runners, now)
+        else:
+            await _spare(context, installation, decision, runners, now)
+        await _ask_again(context, installation, runners.values())
+    enqueue_report_if_wanted(context, installation)
+    return decision.plan
+
+
+async def _situation(
+    context: JobContext, installation: Installation, survey: Survey, runners: Mapping[int, Evidence], now: float
+) -> DecisionInputs:
+    """What is known beside runners and fuses. Where no delivery tells of jobs, whether one waits is not known."""
+    queued = None
+    if deliveries_flow(runners.values(), now):
+        jobs = await context.demand.all(installation.id)
+        queued = [
+            frozenset(label.lower() for label in job.labels)
+            for job in jobs
+            if job.status == "queued" and not is_over(job, now)
+        ]
+    claimed = by_name(await context.pod_claims.all(installation.id, now))
+    window = context.settings.of(installation.org).fuse.window_seconds
+    reaped = await Leaks(context.redis).reaped_by_pool(installation.id, now - window)
+    return DecisionInputs(survey, now, queued, claimed, reaped)
+
+
+async def _write_off(
+    context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
+) -> None:
+    """Record the lost runners that their pool does without, as a scale-down leaves them."""
+
+    def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
+        if evidence is None or not is_as_planned(planned, evidence):
+            return evidence
+        return observations.not_needed(evidence, now)
+
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.not_needed}
+    for evidence in (await context.runners.revise(installation.id, folds)).values():
+        if evidence.not_needed_at == now:
+            log.info("loss written off", installation=installation.id, org=installation.org, runner=evidence.name)
+
+
+async def _turn(
+    context: JobContext, installation: Installation, turns: tuple[FuseChange, ...], now: float
+) -> list[str]:
+    """Record and tell each turn; the pools where a person was faster. There the next look decides."""
+    overtaken = []
+    for pool, before, after, counted in turns:
+        if await context.fuses.save(installation.id, pool, before, after):
+            await publish_fuse(context, installation, pool, after, counted, now)
+        else:
+            overtaken.append(pool)
+    return overtaken
+
+
+async def _grant(
+    context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
+) -> None:
+    def fold(evidence: Evidence | None, planned: Evidence, event_id: str) -> Evidence | None:
+        if evidence is None or not is_as_planned(planned, evidence):
+            return evidence
+        return observations.granted(evidence, now, event_id)
+
+    chosen = decision.plan
+    folds = {runner_id: partial(fold, planned=known[runner_id], event_id=str(uuid.uuid4())) for runner_id in chosen.now}
+    for runner_id, evidence in (await context.runners.revise(installation.id, folds)).items():
+        if evidence.granted_at is not None:
+            _ask(context, installation, runner_id)
+    if chosen.now or chosen.deferred:
+        log.info(
+            "planned",
+            installation=installation.id,
+            org=installation.org,
+            now=len(chosen.now),
+            deferred=len(chosen.deferred),
+            because=sorted({reason.value for reason in chosen.deferred.values()}),
+        )
+
+
+async def _spare(
+    context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
+) -> None:
+    """Dry-run: record, log and count what would have been done, once a loss."""
+
+    def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
+        if evidence is None or not is_as_planned(planned, evidence):
+            return evidence
+        return observations.would_remediate(evidence, now)
+
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.plan.now}
+    for evidence in (await context.runners.revise(installation.id, folds)).values():
+        if evidence.would_remediate_at == now:
+            log.info("would remediate", installation=installation.id, org=installation.org, runner=evidence.name)
+            await context.counters.add("ghapp_remediations_total", org=installation.org, outcome="dry-run")
+
+
+async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence]) -> None:
+    """Ask again for what a crash may have lost between a record and the queue, and for what waits in the cluster.
+
+    A job that waits keeps its key. Where a replacer deletes something, there is no event, and none that is missing.
+    """
+    now = context.clock()
+    granted = {
+        each.event_id: each
+        for each in known
+        if each.event_id is not None and is_open(each) and not is_deferred(each.deletion, now)
+    }
+    for event_id in await context.events.missing(list(granted)):
+        _ask(context, installation, granted[event_id].id)
+
+
+def _ask(context: JobContext, installation: Installation, runner_id: int) -> None:
+    context.ask(JobName.REMEDIATE, installation.id, runner_id, key=f"remediate-{installation.id}-{runner_id}")

@@ -1,0 +1,103 @@
+"""What is recorded of one runner's replacement in the cluster, step by step, so that a crash loses none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ghapp.health.installation import Installation
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.deletion_decision import DeletionDecision
+from ghapp.health.pods.deletion_guards import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS
+from ghapp.health.runner import deletion_progress, observations
+from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.evidence import Evidence
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from jobs.context import JobContext
+
+log = logger(__name__)
+
+STILL_WAITING = "still-waiting"
+"""As `waiting`, for the same reason as before: neither counted nor logged again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementProgress:
+    """An org's. Each method returns the evidence as it stands then, or the outcome as it is counted."""
+
+    context: JobContext
+    installation: Installation
+
+    async def meant(self, evidence: Evidence, finding: DeletionDecision, *, left_to_arc: bool) -> Evidence:
+        """What is about to be deleted. After a crash, what was recorded then stays: it was that one that went."""
+        known = evidence.deletion
+        if known is not None and known.uid and finding.uid != known.uid:
+            return evidence
+        return await self.step(
+            evidence,
+            lambda before, at: deletion_progress.found(before, at, finding.uid, finding.said, left_to_arc=left_to_arc),
+        )
+
+    async def accepted(self, evidence: Evidence, *, is_over: bool, gone_already: bool) -> None:
+        """Its deletion was accepted; where that is not all, it is looked at again when it should be gone.
+
+        `gone_already`: no deletion of ours was accepted just now, for it was gone, or somebody else's was under way.
+        """
+        at = self.context.clock()
+
+        def accept(known: Evidence) -> Evidence:
+            look_at = None if is_over else at + TERMINATING_SECONDS + CLOCK_SLACK_SECONDS
+            done = deletion_progress.accepted(known.deletion or Deletion(), at, look_at, gone_already=gone_already)
+            return observations.replaced(observations.removed(observations.deleting(known, done), at), at)
+
+        await self.fold(evidence, accept)
+        if not is_over:  # and if this is lost, the next sweeps ask
+            key = f"remediate-{self.installation.id}-{evidence.id}-gone"
+            args = (self.installation.id, evidence.id)
+            self.context.ask(JobName.REMEDIATE, *args, key=key, after_seconds=TERMINATING_SECONDS + CLOCK_SLACK_SECONDS)
+
+    async def called_off(self, evidence: Evidence, because: Blocker, after_seconds: float | None, why: str) -> str:
+        """The grant is taken back; it is planned for again when what is in the way may be gone."""
+        at = self.context.clock()
+
+        def call_off(known: Evidence) -> Evidence:
+            waits = deletion_progress.waits(known.deletion, at, because, after_seconds)
+            return observations.grant_revoked(observations.deleting(known, waits))
+
+        await self.fold(evidence, call_off)
+        return self._told(evidence, because, why, "called-off")
+
+    async def waits(
+        self, evidence: Evidence, because: Blocker, after_seconds: float | None = None, why: str = ""
+    ) -> str:
+        """What it waits for; `jobs.remediation.plan_remediation` asks again."""
+        await self.step(evidence, lambda known, at: deletion_progress.waits(known, at, because, after_seconds))
+        return self._told(evidence, because, why, "waiting")
+
+    async def step(self, evidence: Evidence, change: Callable[[Deletion, float], Deletion]) -> Evidence:
+        """One step further, unless it was called off meanwhile."""
+        at = self.context.clock()
+
+        def step(known: Evidence) -> Evidence:
+            if known.granted_at is None:
+                return known
+            return observations.deleting(known, change(known.deletion or Deletion(), at))
+
+        return await self.fold(evidence, step)
+
+    async def fold(self, evidence: Evidence, change: Callable[[Evidence], Evidence]) -> Evidence:
+        """Change what is known of it, whoever else writes at the same time."""
+
+        def fold(known: Evidence | None) -> Evidence | None:
+            return None if known is None else change(known)
+
+        return (await self.context.runners.revise(self.installation.id, {evidence.id: fold}))[evidence.id]
+
+    def _told(self, evidence: Evidence, because: Blocker, why: str, outcome: str) -> str:
+        if evidence.deletion is not None and evidence.deletion.waits_for == because:
+            return STILL_WAITING
+        log.warning(
+            "replacement waits", org=self.installation.org, runner=evidence.name, because=because.value, why=why
+        )
+        return outcome

@@ -1,0 +1,165 @@
+"""Act on one lost runner: claim, look again, remove, have it replaced, record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ghapp.github.installation_client import Removal
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.pod_claim import by_name, claim_on
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import fuse_of
+from ghapp.health.remediation.steps import RemediationStep, may_act, present, step_after, successor_of
+from ghapp.health.runner import absence, observations
+from ghapp.health.runner.evidence import Evidence, Fold
+from ghapp.health.runner.verdict import judge, runs_a_job
+from ghapp.log import logger
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.locks import OUTLIVING_SECONDS
+from jobs.context import JobContext, configured, open_context
+from jobs.events.publish import publish_replacement_request
+from jobs.remediation.cluster_replacement import RemediationOps
+from jobs.remediation.job_lookup import look_up_known_job
+from jobs.remediation.progress import STILL_WAITING
+from jobs.remediation.replace_in_cluster import REPLACERS, replace_in_cluster
+
+log = logger(__name__)
+
+
+async def remediate(installation_id: int, runner_id: int) -> None:
+    """The job: remediate one runner that the plan granted."""
+    async with open_context(configured()) as context:
+        await remediate_runner(context, installation_id, runner_id)
+
+
+async def remediate_runner(context: JobContext, installation_id: int, runner_id: int) -> str:
+    """Remediate once, however often it is called; returns the outcome as it is counted.
+
+    Outcomes: `held` (somebody else acts, or a person or the fuse stopped it since), `returned` (its registration is
+    back, or it has a new one), `busy` (GitHub says it runs a job), `replaced` (asked for; done before counts too);
+    where something is deleted in a cluster, also those of `jobs.remediation.replace_in_cluster`.
+    """
+    async with context.claims.hold("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
+        installation = await context.installations.one(installation_id)
+        evidence = (await context.runners.some(installation_id, [runner_id])).get(runner_id)
+        if not mine or installation is None or evidence is None:
+            return "held"
+        if not await _may_act(context, installation, evidence):
+            if await _is_claimed(context, installation, {evidence.name}):
+                await _fold(context, installation, evidence, _if_known(observations.grant_released))
+            elif runs_a_job(
+                evidence, context.clock()
+            ):  # reported after its removal: the delivery of its end may be lost
+                await look_up_known_job(context, installation, evidence)
+            return "held"
+        outcome = await _act(context, installation, evidence)
+    if outcome == STILL_WAITING:
+        return outcome
+    await context.counters.add("ghapp_remediations_total", org=installation.org, outcome=outcome)
+    log.info("remediated", installation=installation_id, org=installation.org, runner=evidence.name, outcome=outcome)
+    return outcome
+
+
+async def _act(context: JobContext, installation: Installation, evidence: Evidence) -> str:
+    rules = context.settings.pools_of(installation.org)
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    rule = next((each for each in rules if each.name == pool), None)
+    if rule is not None and rule.replacer in REPLACERS:
+        remedy = RemediationOps(
+            partial(_look_again, context, installation),
+            partial(_remove, context, installation),
+            partial(_may_still_act, context, installation),
+        )
+        return await replace_in_cluster(context, installation, evidence, rule, remedy)
+    names = {evidence.name}
+    if evidence.removed_at is None:
+        outcome = await _look_again(context, installation, evidence)
+        if outcome:
+            return outcome
+        if not await _may_still_act(context, installation, evidence, names):
+            return "held"
+        removed = await _remove(context, installation, evidence)
+        if removed is None:
+            return "busy"
+        evidence = removed
+    if not await _may_still_act(context, installation, evidence, names):
+        return "held"
+    await publish_replacement_request(context, installation, evidence, context.clock())
+    return "replaced"
+
+
+async def _look_again(context: JobContext, installation: Installation, evidence: Evidence) -> str:
+    """The last look at GitHub: the outcome when nothing is to be done any more, else an empty string."""
+    installation_client = await context.installation_client(installation, Purpose.ACT)
+    await installation_client.settle()
+    answer = await installation_client.runner(evidence.id)
+    bearers = await installation_client.runners_named(evidence.name) if answer is None else []
+    match step_after(evidence, answer, bearers):
+        case RemediationStep.RECORD_RETURN:
+            back = present(evidence, answer, bearers)
+            await _fold(context, installation, evidence, absence.folds_of_get(back, context.clock()))
+            return "returned"
+        case RemediationStep.RECORD_HEIR:
+            successor = successor_of(evidence, bearers) or 0
+            await _fold(context, installation, evidence, _if_known(partial(observations.reregistered, as_id=successor)))
+            return "returned"
+        case RemediationStep.CALL_OFF:
+            await _fold(context, installation, evidence, _if_known(observations.grant_revoked))
+            return "returned"
+    return ""
+
+
+async def _remove(context: JobContext, installation: Installation, evidence: Evidence) -> Evidence | None:
+    """Take its registration away; None when GitHub says that it is busy after all."""
+    installation_client = await context.installation_client(installation, Purpose.ACT)
+    removal = await installation_client.remove_runner(evidence.id)
+    at = context.clock()
+    if removal is Removal.BUSY:
+        await _fold(context, installation, evidence, _if_known(partial(observations.busy_after_all, at=at)))
+        return None
+    return await _fold(
+        context, installation, evidence, _if_known(partial(observations.removed, at=at, granted=evidence))
+    )
+
+
+async def _may_still_act(context: JobContext, installation: Installation, evidence: Evidence, names: set[str]) -> bool:
+    """By what is known of it, and of all who may stop it, this very moment."""
+    fresh = (await context.runners.some(installation.id, [evidence.id])).get(evidence.id)
+    return fresh is not None and await _may_act(context, installation, fresh, names)
+
+
+async def _may_act(
+    context: JobContext, installation: Installation, evidence: Evidence, names: set[str] | None = None
+) -> bool:
+    if not installation.may("organization_self_hosted_runners", "write"):
+        return False  # `doctor` and /readyz say so
+    policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
+    survey = await context.runners.survey(installation.id)
+    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    pauses = await context.fuses.pauses(installation.id)
+    fuse, now = fuse_of(await context.fuses.all(installation.id), pool), context.clock()
+    return may_act(
+        evidence,
+        judge(evidence, survey, now, policy.evidence).state,
+        fuse.position,
+        policy.remediation.mode,
+        now,
+        paused=WHOLE_ORG in pauses or pool in pauses,
+        claimed=await _is_claimed(context, installation, names or {evidence.name}),
+    )
+
+
+async def _is_claimed(context: JobContext, installation: Installation, names: set[str]) -> bool:
+    now = context.clock()
+    claimed = by_name(await context.pod_claims.all(installation.id, now))
+    return any(claim_on(claimed, name, now) is not None for name in names)
+
+
+async def _fold(context: JobContext, installation: Installation, evidence: Evidence, fold: Fold) -> Evidence:
+    return (await context.runners.revise(installation.id, {evidence.id: fold}))[evidence.id]
+
+
+def _if_known(change: Callable[[Evidence], Evidence]) -> Fold:
+    return lambda evidence: None if evidence is None else change(evidence)

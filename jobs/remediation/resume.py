@@ -1,0 +1,32 @@
+"""A person lets remediation go on: recorded under his name, told, and followed by a look."""
+
+from __future__ import annotations
+
+from math import inf
+
+from ghapp.health.installation import Installation
+from ghapp.health.remediation.decision import DecisionInputs, by_pool, counts_for
+from ghapp.queue.jobs import enqueue_sweep
+from ghapp.store.fuses import Resumption
+from jobs.checks.health_report import enqueue_report_if_wanted
+from jobs.context import JobContext
+from jobs.events.publish import publish_fuse_changes
+
+
+async def resume_installation(
+    context: JobContext, installation: Installation, by: str, until: float = inf
+) -> Resumption:
+    """End the pauses of an org that were made by `until` (epoch seconds), and let fuses stopped by then prove anew.
+
+    What is lost is looked at once more before it is acted on: a sweep comes first.
+    """
+    now, policy = context.clock(), context.settings.of(installation.org)
+    done = await context.fuses.resume(installation, None, by, now, policy.fuse, until)
+    runners, survey = await context.runners.all(installation.id), await context.runners.survey(installation.id)
+    rules = context.settings.pools_of(installation.org)
+    pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
+    counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))
+    await publish_fuse_changes(context, installation, done.proving, counts, now)
+    enqueue_sweep(context.queue_redis, installation.id)
+    enqueue_report_if_wanted(context, installation)
+    return done

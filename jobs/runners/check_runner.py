@@ -1,0 +1,42 @@
+"""Look at one runner now, for somebody who asked."""
+
+from __future__ import annotations
+
+from ghapp.errors import GitHubError
+from ghapp.health.pacing import Purpose
+from ghapp.health.runner import absence
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from jobs.context import JobContext, configured, open_context
+
+log = logger(__name__)
+
+
+async def check(installation_id: int, runner_id: int) -> None:
+    """The job: one GET on behalf of a controller."""
+    async with open_context(configured()) as context:
+        await check_runner(context, installation_id, runner_id)
+
+
+async def check_runner(context: JobContext, installation_id: int, runner_id: int) -> None:
+    """Ask GitHub for one runner, and record what it says; a 404 starts the clock of its confirmation.
+
+    It may spend no more than reports may, so that nobody who asks too often makes the sweeps blind.
+    """
+    installation = await context.installations.one(installation_id)
+    if installation is None:
+        return
+    try:
+        installation_client = await context.installation_client(installation, Purpose.REPORT)
+        answer = await installation_client.runner(runner_id)
+    except GitHubError as error:
+        log.info("checked in vain", installation=installation_id, runner=runner_id, why=str(error))
+        return
+    at = context.clock()
+    revised = await context.runners.revise(installation_id, {runner_id: absence.folds_of_get(answer, at)})
+    limits, survey = context.settings.of(installation.org).evidence, await context.runners.survey(installation_id)
+    for due in absence.confirm_at(revised.values(), survey, at, limits):
+        context.ask(
+            JobName.CONFIRM, installation_id, key=f"confirm-{installation_id}-{int(due)}", after_seconds=due - at
+        )
+    log.info("checked", installation=installation_id, runner=runner_id, there=answer is not None)

@@ -1,0 +1,142 @@
+"""Is what is missing really gone? Only when GitHub can be believed, and says so twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from functools import partial
+
+from ghapp.errors import GitHubError
+from ghapp.github.installation_client import InstallationClient
+from ghapp.github.transport import PER_PAGE
+from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.runner import absence, observations
+from ghapp.health.runner.absence import GetResult, RunnerList
+from ghapp.health.runner.evidence import Evidence, Registration, Survey
+from ghapp.log import logger
+from ghapp.store.locks import OUTLIVING_SECONDS
+from jobs.context import JobContext, configured, open_context
+from jobs.remediation.plan_remediation import plan_remediation
+from jobs.runners.list_runners import first_page, get_each, list_runners
+
+log = logger(__name__)
+
+
+async def confirm(installation_id: int) -> None:
+    """The job: confirm what a sweep found missing, and plan for what is."""
+    async with open_context(configured()) as context:
+        await confirm_installation(context, installation_id)
+
+
+async def confirm_installation(context: JobContext, installation_id: int) -> int:
+    """Confirm each suspect whose first 404 is `confirm_seconds` old; how many are gone.
+
+    In this order, and any doubt ends it with nothing confirmed: the installation is the same account, not
+    suspended, and holds the permission; the runner runs no job; a control list with the same token lacks it; its own
+    GET still answers 404; and no delivery reported a job of it in between.
+    """
+    async with context.claims.hold("confirm", installation_id, OUTLIVING_SECONDS) as mine:
+        installation = await context.installations.one(installation_id)
+        if not mine or installation is None:
+            return 0
+        suspects = await _due(context, installation)
+        gone = 0
+        if suspects:
+            try:
+                gone = await _confirm(context, installation, suspects)
+            except GitHubError as error:
+                log.warning("not confirmed", installation=installation_id, org=installation.org, why=str(error))
+    await plan_remediation(context, installation)
+    return gone
+
+
+async def _due(context: JobContext, installation: Installation) -> dict[int, Evidence]:
+    runners = await context.runners.all(installation.id)
+    survey = await context.runners.survey(installation.id)
+    return absence.due(runners.values(), survey, context.clock(), context.settings.of(installation.org).evidence)
+
+
+async def _confirm(context: JobContext, installation: Installation, suspects: dict[int, Evidence]) -> int:
+    if not absence.is_sane(installation, await context.github.installation(installation.id)):
+        log.warning("the installation is not what it was; nothing is confirmed", org=installation.org)
+        return 0
+    installation_client = await context.installation_client(installation, Purpose.ACT)
+    suspects = await _without_ended_jobs(context, installation_client, suspects)
+    suspects = {each.id: each for each in suspects.values() if each.running_job is None}
+    if not suspects:
+        return 0
+    concurrency = context.settings.of(installation.org).sweep.concurrency
+    survey, listed_at = await context.runners.survey(installation.id), context.clock()
+    control = await _control(context, installation_client, suspects.values(), survey)
+    if doubt := absence.why_unusable(control, survey):
+        log.warning("the control list proves nothing", org=installation.org, reason=doubt)
+        return 0
+    listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
+    unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
+    asked = await get_each(installation_client, unproven, concurrency, context.clock)
+    folds = {runner_id: absence.confirmed(*told) for runner_id, told in (listed | asked).items()}
+    revised = await context.runners.revise(installation.id, folds)
+    gone = sum(each.confirmed_at is not None for each in revised.values())
+    log.info("confirmed", installation=installation.id, org=installation.org, gone=gone, of=len(suspects))
+    return gone
+
+
+async def _control(
+    context: JobContext, installation_client: InstallationClient, suspects: Collection[Evidence], survey: Survey
+) -> RunnerList:
+    """The list that must lack the suspects: the whole one, or, of a large fleet, a list of each suspect's own name."""
+    concurrency = context.settings.of(installation_client.installation.org).sweep.concurrency
+    if absence.wants_whole_list(suspects, survey, PER_PAGE):
+        control = absence.allow_for_churn((await list_runners(installation_client, context.pages, concurrency)).look)
+    else:
+        control = await first_page(installation_client, context.pages)
+    if not control.slipped:
+        return control
+    slots = asyncio.Semaphore(concurrency)
+
+    async def named(name: str) -> list[Registration]:
+        async with slots:
+            return await installation_client.runners_named(name)
+
+    found = await asyncio.gather(*(named(each.name) for each in suspects))
+    return control._replace(runners={**control.runners, **{each.id: each for several in found for each in several}})
+
+
+async def _without_ended_jobs(
+    context: JobContext, installation_client: InstallationClient, suspects: dict[int, Evidence]
+) -> dict[int, Evidence]:
+    """Ask whether the jobs of those still at work are over: the delivery that would say so of them may be lost."""
+    ended = {
+        each.id: partial(_ended, job_id=each.running_job, at=context.clock())
+        for each in suspects.values()
+        if each.running_job is not None
+        and await _has_ended(context, installation_client, each.running_job, each.job_started_at)
+    }
+    return suspects | await context.runners.revise(installation_client.installation.id, ended)
+
+
+async def _has_ended(
+    context: JobContext, installation_client: InstallationClient, job_id: int, started_at: float | None
+) -> bool:
+    """By a delivery that did not name its runner, by GitHub's own answer, or because no job runs for as long."""
+    now, job = context.clock(), await context.demand.one(installation_client.installation.id, job_id)
+    if job is None:  # nobody knows where to ask
+        return started_at is not None and now - started_at > RUNNING_TOO_LONG_SECONDS
+    if is_over(job, now):
+        return True
+    return installation_client.installation.may("actions", "read") and await _is_over(installation_client, job)
+
+
+async def _is_over(installation_client: InstallationClient, job: Job) -> bool:
+    """Any doubt says no: the runner stays a suspect, and is left alone."""
+    try:
+        return await installation_client.job_is_over(job.repository, job.id)
+    except GitHubError as error:
+        log.info("the job gave no answer", org=installation_client.installation.org, job=job.id, why=str(error))
+        return False
+
+
+def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
+    return None if evidence is None else observations.job_ended(evidence, job_id, at)

@@ -1,0 +1,245 @@
+"""One complete look at an installation: observe, judge, record; ask for confirmation of what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ghapp.errors import (
+    BudgetSpentError,
+    GitHubError,
+    InstallationGoneError,
+    InstallationSuspendedError,
+    NotFoundError,
+    PermissionMissingError,
+    RateLimitedError,
+    UnauthorizedError,
+)
+from ghapp.health.demand import is_over
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose, left, next_sweep_in
+from ghapp.health.runner import absence
+from ghapp.health.runner.absence import GetResult
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.remains import RemainsKind
+from ghapp.health.runner.transitions import may_be_forgotten
+from ghapp.health.runner.verdict import Limits, Reason, is_absent, judge
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.store.locks import OUTLIVING_SECONDS
+from jobs.context import JobContext, configured, open_context
+from jobs.deliveries.installations import warn_of_name
+from jobs.pods.remains import observe_remains
+from jobs.remediation.job_lookup import look_up_jobs
+from jobs.remediation.plan_remediation import plan_remediation
+from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
+
+log = logger(__name__)
+
+FAILURES: dict[type[GitHubError], Reason] = {
+    BudgetSpentError: Reason.BUDGET_SPENT,
+    NotFoundError: Reason.PERMISSION_MISSING,
+    RateLimitedError: Reason.RATE_LIMITED,
+    UnauthorizedError: Reason.UNAUTHORIZED,
+    PermissionMissingError: Reason.PERMISSION_MISSING,
+    InstallationSuspendedError: Reason.INSTALLATION_SUSPENDED,
+    InstallationGoneError: Reason.INSTALLATION_GONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What a sweep found, what it cost, and what comes next.
+
+    Attributes:
+        org: where.
+        runners: how many were listed.
+        suspects: how many are absent and not confirmed as lost.
+        calls: requests sent.
+        billable: those that count against the hourly limit.
+        milliseconds: observe to recorded.
+        pages: billable calls of the list alone: what the next sweep will cost, too. Suspects are asked for once.
+        flaw: why the list proves no absence; empty when it is complete.
+        confirm_at: when suspects are due for confirmation (epoch seconds).
+        left: calls left until the reset, up to the share that sweeps may spend.
+        next_in: seconds from the beginning of this sweep to the next.
+    """
+
+    org: str
+    runners: int
+    suspects: int
+    calls: int
+    billable: int
+    milliseconds: float
+    pages: int = 0
+    flaw: str = ""
+    confirm_at: tuple[float, ...] = ()
+    left: int = 0
+    next_in: float = 0.0
+
+
+async def sweep(installation_id: int) -> None:
+    """The job: one sweep on behalf of the clock."""
+    async with open_context(configured()) as context:
+        await sweep_installation(context, installation_id)
+
+
+async def sweep_installation(
+    context: JobContext, installation_id: int, *, act: bool = True, progress: Progress = lambda _done, _of: None
+) -> SweepResult | None:
+    """Sweep once; None when the installation is not known, or somebody else sweeps it just now.
+
+    With `act` false everything is recorded and nothing is asked for.
+    """
+    async with context.claims.hold("sweep", installation_id, OUTLIVING_SECONDS) as mine:
+        installation = await context.installations.one(installation_id)
+        if not mine or installation is None:
+            return None
+        began = context.clock()
+        survey = await context.runners.survey(installation_id)
+        try:
+            if installation.suspended:
+                raise InstallationSuspendedError(f"{installation.org} suspended the App")
+            installation_client = await context.installation_client(installation, Purpose.SWEEP)
+            concurrency = context.settings.of(installation.org).sweep.concurrency
+            observation = await list_runners(installation_client, context.pages, concurrency, progress)
+            account = await _record(context, installation, observation, survey, began)
+        except GitHubError as error:
+            reason = await _reason(context, installation, error)
+            log.warning(
+                "sweep failed", installation=installation_id, org=installation.org, reason=reason, why=str(error)
+            )
+            await context.runners.save_survey(installation_id, absence.survey_after_failure(survey, reason, began))
+            account = SweepResult(installation.org, 0, 0, 0, 0, (context.clock() - began) * 1000, flaw=reason)
+        account = await _count(context, installation, account, began)
+    if act:
+        for due in account.confirm_at:
+            key = f"confirm-{installation_id}-{int(due)}"
+            context.ask(JobName.CONFIRM, installation_id, key=key, after_seconds=due - context.clock())
+        await plan_remediation(context, installation)
+    return account
+
+
+async def _reason(context: JobContext, installation: Installation, error: GitHubError) -> Reason:
+    """Why a sweep failed. A 404 of the list itself is looked behind: what is the installation now?"""
+    if not isinstance(error, NotFoundError):
+        return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
+    try:
+        now = await context.github.installation(installation.id)
+    except GitHubError as why:
+        return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
+    now = await context.installations.put(now)  # the next sweep asks under its new name
+    if now.called != installation.called:
+        warn_of_name(context, now)
+        return Reason.ORGANIZATION_RENAMED
+    return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
+
+
+async def _record(
+    context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float
+) -> SweepResult:
+    """Fold what was listed and what was not; look at each suspect alone."""
+    policy = context.settings.of(installation.org)
+    known = await context.runners.all(installation.id)
+    look = absence.allow_for_churn(observation.look)
+    if absence.is_doubtful(look, known, policy.fuse):
+        sampled = absence.sample(known)
+        look = absence.usable(look, sampled, await _look_alone(context, installation, sampled))
+    after = absence.survey_after(survey, look, began)
+    records = {
+        **known,
+        **await context.runners.revise(installation.id, absence.folds_of_list(look, known, survey, began), known),
+    }
+    records |= await _look_at_cluster(context, installation, records.values())
+    looked = await _look_alone(
+        context, installation, absence.not_yet_queried(records.values(), after, began, policy.evidence)
+    )
+    at = context.clock()
+    records |= await context.runners.revise(
+        installation.id, {runner_id: absence.folds_of_get(*told) for runner_id, told in looked.items()}, records
+    )
+    await context.runners.save_survey(installation.id, after)
+    await _forget(context, installation.id, records, after, at, policy.evidence)
+    missing = absence.suspects(records.values(), after, at, policy.evidence)
+    return SweepResult(
+        org=installation.org,
+        runners=len(look.runners),
+        suspects=len(missing),
+        calls=observation.calls + len(looked),
+        billable=observation.billable + len(looked),
+        milliseconds=(context.clock() - began) * 1000,
+        pages=observation.billable,
+        flaw=look.flaw or "",
+        confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
+    )
+
+
+async def _look_at_cluster(
+    context: JobContext, installation: Installation, records: Iterable[Evidence]
+) -> dict[int, Evidence]:
+    """What the watch shows of the absent, and what GitHub says of their jobs where the cluster names them.
+
+    One of which nothing stands any more is not looked for again.
+    """
+    absent = [each for each in records if is_absent(each) and not _is_taken_down(each)]
+    folds = await observe_remains(context, installation, absent)
+    if not folds:
+        return {}
+    seen_there = await context.runners.revise(installation.id, folds)
+    await look_up_jobs(context, installation, seen_there.values())
+    return await context.runners.some(installation.id, seen_there)
+
+
+def _is_taken_down(evidence: Evidence) -> bool:
+    return evidence.remains is not None and evidence.remains.kind is RemainsKind.NOTHING
+
+
+async def _look_alone(context: JobContext, installation: Installation, runner_ids: list[int]) -> dict[int, GetResult]:
+    if not runner_ids:
+        return {}
+    installation_client = await context.installation_client(installation, Purpose.ACT)
+    concurrency = context.settings.of(installation.org).sweep.concurrency
+    return await get_each(installation_client, runner_ids, concurrency, context.clock)
+
+
+async def _forget(
+    context: JobContext, installation: int, records: dict[int, Evidence], survey: Survey, now: float, limits: Limits
+) -> None:
+    def fold(evidence: Evidence | None) -> Evidence | None:
+        if evidence is None or may_be_forgotten(evidence, judge(evidence, survey, now, limits), now):
+            return None
+        return evidence
+
+    old = [each.id for each in records.values() if not each.listed and fold(each) is None]
+    await context.runners.revise(installation, dict.fromkeys(old, fold))
+    jobs = await context.demand.all(installation)
+    await context.demand.forget(installation, [job for job in jobs if is_over(job, now)])
+
+
+async def _count(context: JobContext, installation: Installation, account: SweepResult, began: float) -> SweepResult:
+    """Say what it cost, and when the next one is due."""
+    org, policy = installation.org, context.settings.of(installation.org)
+    allowance = await context.budget.left(installation.id, context.clock())
+    wait = next_sweep_in(policy.sweep.interval_seconds, account.pages, allowance, policy.budget)
+    await context.schedule.due_at(installation.id, began + wait)
+    account = replace(account, left=left(allowance, policy.budget), next_in=wait)
+    log.info("swept", installation=installation.id, **_public(account))
+    await context.counters.add("ghapp_sweeps_total", org=org, outcome=account.flaw or "complete")
+    await context.counters.add("ghapp_sweep_calls_total", account.calls, org=org)
+    await context.counters.add("ghapp_sweep_billable_calls_total", account.billable, org=org)
+    await context.counters.add("ghapp_sweep_seconds_total", account.milliseconds / 1000, org=org)
+    return account
+
+
+def _public(account: SweepResult) -> dict[str, object]:
+    return {
+        "org": account.org,
+        "runners": account.runners,
+        "suspects": account.suspects,
+        "calls": account.calls,
+        "billable": account.billable,
+        "milliseconds": round(account.milliseconds),
+        "flaw": account.flaw,
+        "left": account.left,
+        "next_in": round(account.next_in),
+    }

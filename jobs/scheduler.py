@@ -1,0 +1,212 @@
+"""The clock: enqueues due sweeps and other periodic jobs, and delivers events beside that.
+
+Two may run: each slot goes to one of them, and one of them delivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ghapp.errors import ConfigurationError
+from ghapp.health.gate.gate_checks import open_gate_checks, superseded
+from ghapp.health.installation import Installation
+from ghapp.log import logger
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
+from ghapp.queue.transitions import Enqueued
+from ghapp.report.check_run_state import repository_of
+from ghapp.settings import Settings
+from ghapp.store.connect import connect, connect_sync
+from ghapp.store.gate_checks import GateChecks
+from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.schedule import Schedule
+from ghapp.store.shards import Shards
+from jobs import lost_jobs
+from jobs.events.deliver_event import EventDelivery
+
+log = logger(__name__)
+
+TICK_SECONDS = 0.25
+PUT_OFF_SECONDS = 20.0
+"""A sweep that was given out and says nothing more is given out again after this; a good one sets its own date."""
+
+DISCOVER_SECONDS = 300.0
+DRAIN_SECONDS = 1.0
+"""How often a drain is asked for while deliveries wait. One that ended with some left, or missed the last, is followed
+by another within this time; until then the worker is free for other queues."""
+
+NEGLECTED_SECONDS = 5.0
+REPORT_SECONDS = 10.0
+"""How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
+
+GATE_SECONDS = 10.0
+"""How often it is looked whether a deployed commit waits for the gate's answer."""
+
+ACTIVE_SECONDS = 30.0
+"""How often blue/green pools are asked which shard is active; the gate takes an answer for five minutes."""
+
+REAP_SECONDS = 60.0
+"""How often stamped pods are looked at; less often than every `leak.MOST_GAP_SECONDS`, no clock of theirs would run."""
+
+WAIT_SECONDS = 1.0
+"""For a Redis that is away."""
+
+
+async def run_scheduler(settings: Settings) -> None:
+    """Tick until SIGTERM or SIGINT. A Redis that goes away is waited for."""
+    if settings.redis_url is None:
+        raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    clock = Scheduler(settings)
+    try:
+        await clock.begin()
+        async with _delivering(settings):
+            while not stopped.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), await clock.tick())
+    finally:
+        await clock.close()
+
+
+@asynccontextmanager
+async def _delivering(settings: Settings) -> AsyncIterator[None]:
+    """Events are delivered while the block runs."""
+    redis = connect(str(settings.redis_url))
+    delivery = asyncio.create_task(EventDelivery(settings, redis).run())
+    try:
+        yield
+    finally:
+        delivery.cancel()
+        await asyncio.gather(delivery, return_exceptions=True)
+        await redis.aclose()
+
+
+class Scheduler:
+    """What is due, asked for. Each chore's own time is monotonic: a wall clock that jumps stops none of them."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.redis_url is None:
+            raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
+        self._settings = settings
+        self._redis, self._desk = connect(settings.redis_url), connect_sync(settings.redis_url)
+        self._schedule, self._installations = Schedule(self._redis), Installations(self._redis)
+        self._inbox = Inbox(self._redis)
+        self._heartbeats, self._name = Heartbeats(self._redis), f"{socket.gethostname()}-{os.getpid()}"
+        self._chores: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+            (TICK_SECONDS, self._sweep),
+            (TICK_SECONDS, self._promote),
+            (NEGLECTED_SECONDS, self._beat),
+            (DRAIN_SECONDS, self._drain),
+            (NEGLECTED_SECONDS, self._requeue_lost),
+            (REPORT_SECONDS, self._report),
+            (ACTIVE_SECONDS, self._ask_shards),
+            *([(GATE_SECONDS, self._gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
+            (settings.policy.deliveries.redeliver_seconds, self._redeliver),
+            (DISCOVER_SECONDS, self._discover),
+            *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
+        ]
+        self._due = [0.0] * len(self._chores)
+        self._missed: set[Enqueued] = set()
+
+    async def begin(self) -> None:
+        """Raises: RedisError: at the start, a Redis that is not there is a mistake, and said at once."""
+        await self._redis.ping()
+
+    async def tick(self) -> float:
+        """Do the chores that are due; seconds until the next tick."""
+        now = time.monotonic()
+        try:
+            for number, (every, chore) in enumerate(self._chores):
+                if now >= self._due[number]:
+                    await chore()
+                    self._due[number] = now + every
+        except (RedisError, OSError) as error:
+            log.warning("Redis unavailable, retrying", why=str(error))
+            return WAIT_SECONDS
+        return TICK_SECONDS
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._redis.aclose()
+        self._desk.close()
+
+    async def _sweep(self) -> None:
+        for installation in await self._schedule.take_due(time.time(), PUT_OFF_SECONDS):
+            jobs.enqueue_sweep(self._desk, installation)
+
+    async def _promote(self) -> None:
+        jobs.promote_due(self._desk, time.time())
+
+    async def _beat(self) -> None:
+        await self._heartbeats.beat("clock", self._name, time.time())
+
+    async def _drain(self) -> None:
+        if await self._inbox.lag():
+            jobs.enqueue(self._desk, JobName.INBOX, retry=False)
+
+    async def _requeue_lost(self) -> None:
+        """Jobs whose worker was killed between two steps: lost is what is found twice."""
+        found = lost_jobs.find(self._desk)
+        for lost in sorted(found & self._missed):
+            if lost_jobs.requeue(self._desk, lost):
+                log.warning("lost job requeued", job=lost.job_id)
+        self._missed = found
+
+    async def _report(self) -> None:
+        for installation in await reporting(self._settings, self._installations):
+            jobs.enqueue_report(self._desk, installation)
+
+    async def _ask_shards(self) -> None:
+        for each in await self._installations.all():
+            if not each.suspended and any(pool.active_source for pool in self._settings.pools_of(each.org)):
+                jobs.enqueue(self._desk, JobName.ACTIVE, each.id, key=f"active-{each.id}", retry=False)
+
+    async def _gates(self) -> None:
+        """Only while a commit waits: in most hours there is nothing to look at, and no job for it."""
+        for each in await self._installations.all():
+            if not each.suspended and await is_waited_for(self._settings, self._redis, each, time.time()):
+                jobs.enqueue_gates(self._desk, each.id)
+
+    async def _reap(self) -> None:
+        """Only where an org's pools say where their pods are, and its reaper is not switched off."""
+        for each in await self._installations.all():
+            has_pods = any(pool.namespace for pool in self._settings.pools_of(each.org))
+            if has_pods and not each.suspended and self._settings.of(each.org).leaks.mode != "off":
+                jobs.enqueue(self._desk, JobName.REAP, each.id, key=f"reap-{each.id}", retry=False)
+
+    async def _redeliver(self) -> None:
+        jobs.enqueue(self._desk, JobName.REDELIVER, key="redeliver", retry=False)
+
+    async def _discover(self) -> None:
+        jobs.enqueue(self._desk, JobName.INSTALLATIONS, key="installations", retry=False)
+
+
+async def reporting(settings: Settings, installations: Installations) -> list[int]:
+    """The ids of installations that have a report repository of their own."""
+    return [
+        each.id
+        for each in await installations.all()
+        if not each.suspended and repository_of(settings.of(each.org).report.repository, each.org) is not None
+    ]
+
+
+async def is_waited_for(settings: Settings, redis: Redis, installation: Installation, now: float) -> bool:
+    """Whether a commit that was deployed in an org waits for the gate's answer."""
+    pools = [pool for pool in settings.pools_of(installation.org) if pool.deploy_repository]
+    known = await GateChecks(redis).rounds(installation.id) if pools else {}
+    deploys = {pool.name: await Shards(redis).deploys(installation.id, pool.name) for pool in pools}
+    goes_on = any(open_gate_checks(pool, deploys[pool.name], known, now) for pool in pools)
+    return goes_on or bool(superseded(pools, deploys, known))

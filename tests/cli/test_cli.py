@@ -1,0 +1,186 @@
+"""The command line from outside: one clear line for what is wrong, and an example for everything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from datetime import UTC, datetime, timedelta
+
+import click
+import pytest
+
+from ghapp.cli import main
+from ghapp.health.installation import Installation
+from ghapp.local.local_redis import embedded_redis
+from ghapp.sandbox import SandboxConfig, SandboxServer
+from ghapp.store.connect import connect
+from ghapp.store.installations import Installations
+from tests.support import commands
+from tests.support.keys import private_key
+
+CREDENTIALS = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
+AWAY = {"GHAPP_REDIS_URL": "redis://127.0.0.1:1/0"}
+
+
+def ghapp(*words, **environ):
+    return commands.ghapp(*words, **{"GHAPP_LOG_FORMAT": "json", **environ})
+
+
+def one_line(answer, code):
+    assert answer.returncode == code, answer.stderr
+    (line,) = [line for line in answer.stderr.splitlines() if line.startswith("ghapp: ")]
+    assert "Traceback" not in answer.stderr
+    return line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["web"],
+        ["worker"],
+        ["clock"],
+        ["sweep"],
+        ["runners"],
+        ["explain", "acme", "x"],
+        ["pause", "acme", "--why", "x"],
+        ["resume", "acme"],
+        ["token", "create", "--org", "acme", "--scope", "read"],
+        ["token", "list"],
+        ["token", "revoke", "x"],
+        ["deliveries", "dead"],
+        ["deliveries", "replay", "--all"],
+    ],
+    ids=" ".join,
+)
+def test_without_redis_each_says_so_in_one_line(words):
+    assert "check GHAPP_REDIS_URL" in one_line(ghapp(*words, **CREDENTIALS, **AWAY), 2)
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"GHAPP_REDIS": "x"}, "GHAPP_REDIS: unknown variable; did you mean GHAPP_REDIS_URL?"),
+        ({"GHAPP_CONFIG": "/nowhere.toml"}, "GHAPP_CONFIG: cannot read /nowhere.toml"),
+        ({"GHAPP_APP_ID": "1"}, "GHAPP_PRIVATE_KEY: not set, though other App credentials are"),
+        ({**CREDENTIALS, "GHAPP_PRIVATE_KEY": "x"}, "GHAPP_PRIVATE_KEY"),
+    ],
+    ids=["unknown variable", "no file", "half the credentials", "no key"],
+)
+def test_a_configuration_that_is_wrong_is_refused_in_one_line(environ, said):
+    assert one_line(ghapp("runners", **environ), 2).startswith(f"ghapp: {said}")
+
+
+def test_what_is_quoted_breaks_no_line_and_colours_none(tmp_path):
+    file = tmp_path / "ghapp.toml"
+    file.write_text('"a\\n\\u001b[31mb" = 1\n')
+    answer = ghapp("runners", GHAPP_CONFIG=str(file))
+    assert one_line(answer, 2).startswith("ghapp: [a [31mb]: unknown table")
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_without_redis_the_doctor_goes_on():
+    answer = ghapp("doctor", "--json", **AWAY)
+    found = {each["name"]: each for each in json.loads(answer.stdout)["findings"]}
+    assert answer.returncode == 1
+    assert (found["answers"]["status"], found["credentials"]["status"]) == ("wrong", "wrong")
+    assert all(each["fix"] for each in found.values() if each["status"] != "ok")
+
+
+def test_a_socket_that_a_killed_redis_left_behind_is_none(tmp_path):
+    (tmp_path / "redis").mkdir()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "redis" / "redis.sock"))
+    line = one_line(ghapp("runners", GHAPP_STATE_DIR=str(tmp_path)), 2)
+    assert line == "ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine"
+
+
+async def install(url):
+    async with connect(url) as redis:
+        await Installations(redis).put(Installation(7, "acme", 70))
+
+
+def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
+    with embedded_redis(tmp_path / "redis", durable=False) as url:
+        refused = ghapp("token", "create", "--org", "acme", "--scope", "read", GHAPP_STATE_DIR=str(tmp_path))
+        assert "acme: the App is not installed there; installed are: none" in one_line(refused, 2)
+        assert ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path)).stdout == "[]\n"
+        asyncio.run(install(url))
+        made = ghapp("token", "create", "--org", "acme", "--scope", "read", "--json", GHAPP_STATE_DIR=str(tmp_path))
+        listed = ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path))
+        assert [each["id"] for each in json.loads(listed.stdout)] == [json.loads(made.stdout)["id"]]
+        assert json.loads(made.stdout)["token"] not in listed.stdout
+        made_at = json.loads(listed.stdout)[0]["created_at"]
+        assert abs(datetime.fromisoformat(made_at) - datetime.now(UTC)) < timedelta(minutes=5)
+        table = ghapp("token", "list", GHAPP_STATE_DIR=str(tmp_path)).stdout
+        assert table.split()[:6] == ["id", "name", "orgs", "scopes", "made", "expires"]
+        assert not any(line.endswith(" ") for line in table.splitlines()), "nothing to strip for who reads it by line"
+        assert ghapp("deliveries", "dead", GHAPP_STATE_DIR=str(tmp_path)).stdout == "no delivery was given up\n"
+        for words in (["runners", "--org", "nobody"], ["explain", "nobody", "x"], ["resume", "nobody"]):
+            unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
+            assert "nobody: the App is not installed there; installed are: acme" in one_line(unknown, 2)
+        nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
+        assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
+
+
+def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
+    with (
+        SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox,
+        embedded_redis(tmp_path / "redis", durable=False) as url,
+    ):
+        theirs = {**CREDENTIALS, "GHAPP_GITHUB_API_URL": sandbox.api_url, "GHAPP_REDIS_URL": url}
+        line = one_line(ghapp("sweep", **theirs), 2)
+        assert "GHAPP_APP_ID and the private key must be of one App" in line
+        ours = {"GHAPP_APP_ID": str(sandbox.app_id), "GHAPP_PRIVATE_KEY": sandbox.private_key_pem}
+        well = ghapp("sweep", **{**theirs, **ours})
+        assert well.returncode == 0, well.stderr
+        head, found = well.stdout.splitlines()
+        assert (head.split()[:2], found.split()[:2]) == (["org", "runners"], ["acme", "300"])
+        away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
+        assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
+        unknown = ghapp("sweep", "--org", "nobody", **{**theirs, **ours})
+        assert "nobody: the App is not installed there; installed are: acme" in one_line(unknown, 2)
+        name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
+        explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
+        assert f"acme/{name} (" in explained.stdout, "a name is not broken where there is little room"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["token", "create"],
+        ["runners", "--state", "dead"],
+        ["runners", "--states"],
+        ["explain", "acme"],
+        ["nothing"],
+        ["--nothing"],
+        ["deliveries", "replay"],
+        ["up", "--port", "0"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_2_in_one_line(words):
+    answer = ghapp(*words)
+    one_line(answer, 2)
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_a_command_that_is_nearly_one_is_asked_after_in_good_order():
+    line = one_line(ghapp("check"), 2)
+    assert line == "ghapp: No such command 'check'. Did you mean 'clock'? See `ghapp --help`"
+
+
+def commands_of(group, *words):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_of(command, *words, name)
+        else:
+            yield " ".join([*words, name]), command
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), list(commands_of(main)), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_every_command_has_an_example_of_itself(words, command):
+    assert f"ghapp {words}" in (command.help or "")
+    assert "Example:" in command.help

@@ -1,0 +1,219 @@
+"""`ghapp runners` and `ghapp explain` where there is a cluster, as somebody reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from ghapp.cli.fleet_queries import is_of
+from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.meaning import DeadJob, Death
+from ghapp.health.installation import Installation
+from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.evidence import Survey
+from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.deaths import Deaths
+from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.installations import Installations
+from ghapp.store.pod_claims import PodClaims
+from ghapp.store.pods import Pods
+from ghapp.store.runners import Runners
+from tests.cli.test_cli import ghapp, one_line
+from tests.health.builders import online
+
+ACME = 7
+LOST = PhantomReason.POD_LOST
+GHOST = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "ghost", LOST, ADVICE[LOST], "linux-4vcpu", "linux", "runners")
+WATCHED = '[[pools]]\norg = "acme"\nname = "linux-4vcpu"\nlabels = ["linux-4vcpu"]\nnamespace = "runners"\n'
+
+
+class Known:
+    """What is known of acme, with one runner that is online."""
+
+    def __init__(self, redis, url, path):
+        self.redis, self.now, self._path = redis, time.time(), path
+        self._environ = {"GHAPP_REDIS_URL": url, "GHAPP_STATE_DIR": str(path)}
+
+    def watches(self, config=WATCHED):
+        (self._path / "ghapp.toml").write_text(config)
+        self._environ["GHAPP_CONFIG"] = str(self._path / "ghapp.toml")
+
+    async def knows(self, evidence):
+        await Runners(self.redis).revise(ACME, {evidence.id: lambda _: evidence})
+
+    async def dies(self, name="linux-1", **changes):
+        job = DeadJob(42, "acme/api", "test", "f00", "failure", "https://github.com/acme/api/runs/42")
+        worst = Death(name, name, "node-a", self.now - 5, 137, 9, "OOMKilled", Cause.HOST_OOM, "Raise it.", job=job)
+        lines = ("Running job: [test]", "\x1b[31mred")
+        await Deaths(self.redis).record(ACME, worst._replace(runner_log=lines, **changes))
+
+    async def ask(self, *words):
+        return await asyncio.to_thread(ghapp, *words, **self._environ)
+
+    async def told(self, *words):
+        answer = await self.ask(*words, "--json")
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+
+@pytest.fixture
+async def known(redis, redis_url, tmp_path):
+    found = Known(redis, redis_url, tmp_path)
+    await Installations(redis).put(Installation(ACME, "acme", 1))
+    await Runners(redis).save_survey(ACME, Survey(found.now, 1))
+    await found.knows(online(1, first_seen=found.now - 60))
+    return found
+
+
+async def keep(known, *phantoms):
+    since = {key(each): known.now - 300 for each in phantoms}
+    await ClusterSummaries(known.redis).keep(ACME, ClusterSummary(known.now, since, phantoms))
+
+
+async def test_phantoms_come_after_the_runners_with_what_to_do(known):
+    await keep(known, GHOST, GHOST._replace(subject="other"))
+    said = (await known.ask("runners", "--org", "acme")).stdout
+    runners, _, phantoms = said.partition("1 runner\n")
+    assert "linux-1" in runners
+    assert "runners/ghost" in phantoms
+    assert "object-without-pod" in phantoms
+    assert phantoms.count(f"PodLost → {ADVICE[LOST]}") == 1
+    assert "2 phantoms" in phantoms
+
+
+async def test_machines_are_told_the_same(known):
+    await keep(known, GHOST)
+    told = await known.told("runners")
+    assert (told["total"], [each["name"] for each in told["runners"]]) == (1, ["linux-1"])
+    (phantom,) = told["phantoms"]
+    assert phantom.pop("since").endswith("Z")
+    assert phantom == {
+        "org": "acme",
+        "name": "ghost",
+        "pool": "linux-4vcpu",
+        "namespace": "runners",
+        "scale_set": "linux",
+        "kind": "object-without-pod",
+        "reason": "PodLost",
+        "advice": ADVICE[LOST],
+    }
+
+
+async def test_where_there_is_no_cluster_nothing_is_said_of_one(known):
+    said = (await known.ask("runners")).stdout
+    assert "phantom" not in said
+    assert "cluster" not in said
+    told = await known.told("runners")
+    assert (told["phantoms"], told["unseen"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [(None, "never seen"), (725.0, "last seen 12 min ago"), (90_000.0, "last seen 25 h ago"), (10.0, None)],
+    ids=["never", "minutes", "hours", "fresh"],
+)
+async def test_a_cluster_that_nobody_sees_is_one_line(known, age, said):
+    known.watches()
+    if age is not None:
+        await Pods(known.redis).replace_all("runners", [], [], known.now - age)
+    lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
+    assert lines == (
+        [] if said is None else [f"the cluster was {said} (runners): see that `ghapp watch` runs, and `ghapp doctor`"]
+    )
+    unseen = (await known.told("runners"))["unseen"]
+    assert [each["namespace"] for each in unseen] == ([] if said is None else ["runners"])
+    assert [each["seen_at"] is None for each in unseen] == ([] if said is None else [age is None])
+
+
+async def test_the_death_of_a_runner_is_told_with_what_surrounded_it(known):
+    await known.dies()
+    said = (await known.ask("explain", "acme", "linux-1")).stdout
+    assert "is healthy" in said
+    assert "host-oom (exit code 137, signal 9, OOMKilled)" in said
+    assert "acme/api test failure https://github.com/acme/api/runs/42" in said
+    assert "Raise it." in said
+    assert "Running job: [test]" in said
+    assert "\x1b[31m" not in said, "what a log holds is shown, and not obeyed"
+    told = await known.told("explain", "acme", "1")
+    assert (told["runner_id"], told["state"], told["death"]["cause"]) == (1, "healthy", "host-oom")
+
+
+async def test_a_runner_that_lives_has_no_death(known):
+    assert (await known.told("explain", "acme", "linux-1"))["death"] is None
+
+
+async def test_a_name_that_nobody_knows_any_more_is_told_by_its_death(known):
+    await known.dies("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
+    told = await known.told("explain", "acme", "linux-9")
+    assert (told["runner_id"], told["name"], told["state"], told["reason"]) == (
+        9,
+        "linux-9",
+        "unknown",
+        "NeverObserved",
+    )
+    assert (told["death"]["cause"], told["death"]["job"]) == ("vanished", None)
+    said = (await known.ask("explain", "acme", "linux-9")).stdout
+    assert "acme/linux-9 (9) is unknown: NeverObserved" in said
+    assert "vanished (nobody saw its exit code, OOMKilled)" in said
+
+
+async def test_a_name_that_never_was_is_said_in_one_line(known):
+    assert "unknown runner" in one_line(await known.ask("explain", "acme", "nobody"), 1)
+
+
+async def test_a_claim_on_its_pod_is_among_the_evidence(known):
+    await PodClaims(known.redis).claim(ACME, "linux-1", "linux-1", 42, known.now + 600)
+    (claim,) = [
+        each for each in (await known.told("explain", "acme", "linux-1"))["evidence"] if each["source"] == "claim"
+    ]
+    assert claim["said"].startswith("pod linux-1 is busy with job 42 until ")
+
+
+NOW = 1_790_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("runner_id", "at", "theirs"),
+    [(1, NOW - 9999, True), (2, NOW, False), (None, NOW - 60, True), (None, NOW - 60.1, False)],
+    ids=["its id", "another's id", "as it was first seen", "before it was"],
+)
+def test_a_death_is_that_of_a_runner_and_not_of_one_that_bore_its_name_before(runner_id, at, theirs):
+    death = Death("linux-1", "linux-1", "", at, 1, None, "", Cause.CRASH, "", runner_id=runner_id)
+    assert is_of(death, online(1, first_seen=NOW)) is theirs
+
+
+async def test_runners_that_left_are_counted_and_shown_only_when_asked_for(known):
+    now = known.now
+    gone = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    await known.knows(online(2, first_seen=now - 600, **gone, online=False))
+    await known.knows(online(3, first_seen=now - 600, **gone, online=False, granted_at=now - 20, replaced_at=now - 10))
+    await known.knows(online(4, first_seen=now - 600, retired_at=now - 30))
+    told = await known.told("runners")
+    assert [each["name"] for each in told["runners"]] == ["linux-1", "linux-2"]
+    assert (told["total"], told["healed"], told["retired"]) == (2, 1, 1)
+    said = (await known.ask("runners")).stdout
+    assert "2 runners\n 1 healed, 1 retired within the last 24 hours; --all shows them" in said
+    assert "gone since " in said
+    assert (await known.told("runners", "--all"))["total"] == 4
+    lost = await known.told("runners", "--state", "invalidated")
+    assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
+
+
+async def test_a_pause_and_the_fuse_that_decides_are_told_of_each_runner(known):
+    await Fuses(known.redis).pause(ACME, "linux-4vcpu", Pause("mona", "a move", known.now))
+    tripped = {"since": known.now, "reason": FuseReason.BATCH_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
+    await Fuses(known.redis).save(ACME, "*", None, Fuse(Position.PROVING, **tripped))
+    for words in (["explain", "acme", "linux-1"], ["runners"]):
+        said = (await known.ask(*words)).stdout
+        assert "pause: acme/linux-4vcpu, by mona since " in said
+        assert ": a move" in said
+        assert "fuse proving: acme, the whole organization, tripped " in said
+        assert "for MassLoss, then BatchOnline" in said
+    head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
+    assert head.endswith("pool linux-4vcpu, fuse proving, paused")
+    assert [each["kind"] for each in (await known.told("explain", "acme", "1"))["held"]] == ["fuse proving", "pause"]

@@ -1,0 +1,236 @@
+"""`ghapp gate`, from outside: its exit code is what a deployment goes by."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from contextlib import suppress
+from io import SEEK_END
+from threading import Thread
+
+import pytest
+
+from ghapp.health.demand import Job
+from ghapp.health.gate.active_shard import Deploy, Role
+from ghapp.health.gate.terraform_log import LARGEST_BYTES
+from ghapp.health.installation import Installation
+from ghapp.health.runner.evidence import Registration, Survey
+from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.store.demand import Demand
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.shards import Shards
+from tests.support import commands
+
+ORG = 7
+NOTHING_DONE = "Apply complete! Resources: 0 added, 0 changed, 0 destroyed.\n"
+
+
+def on(shard, number, now, name=None, **changes):
+    labels = ("linux-4vcpu", f"shard:{shard}")
+    seen = Registration(number, name or f"{shard}-{number}", "linux", True, False, labels, labels, ephemeral=False)
+    return registration_seen(None, seen._replace(**changes), now - 60, listed=True)
+
+
+@pytest.fixture
+async def fleet(redis):
+    """Purple is active and takes jobs; pink is online."""
+    now = time.time()
+    await Installations(redis).put(Installation(ORG, "acme", 70))
+    await keep(redis, on("pink", 1, now), job_started(on("purple", 2, now), 500, now - 30))
+    await Runners(redis).save_survey(ORG, Survey(now - 5, 2))
+    await Shards(redis).tell(ORG, "linux", lambda _: Deploy("purple", Role.ACTIVE, now - 999, now - 999))
+
+
+async def keep(redis, *known):
+    await Runners(redis).revise(ORG, {each.id: lambda _, each=each: each for each in known})
+
+
+@pytest.fixture
+def ghapp(redis_url, tmp_path):
+    policy = tmp_path / "ghapp.toml"
+
+    def run(*words, rows="", **environ):
+        policy.write_text(
+            f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux-4vcpu"]\nshard_label = "shard"\n{rows}\n'
+            '[[pools]]\norg = "acme"\nname = "mac"\nlabels = ["mac"]\n'
+        )
+        ours = {"GHAPP_REDIS_URL": redis_url, "GHAPP_CONFIG": str(policy), **environ}
+        return commands.ghapp("gate", *words, **ours)
+
+    return run
+
+
+async def test_a_shard_that_passes_exits_0_and_says_what_is_next(fleet, ghapp):
+    done = ghapp("acme", "linux", "pink")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout.splitlines()
+    assert told[0] == "linux/pink (inactive) passes"
+    assert told[1].split(None, 2) == [
+        "ok",
+        "users",
+        "the active shard purple has taken 1 job in the last 10 minutes; no outage",
+    ]
+    assert told[-3:-1] == ["next, cheapest and safest first:", "  1. make pink active in place of purple"]
+
+
+async def test_a_shard_that_does_not_pass_exits_1_with_the_contract_s_json(fleet, ghapp):
+    done = ghapp("ACME", "linux", "pink", "--min-online", "2", "--json")
+    assert done.returncode == 1
+    answer = json.loads(done.stdout)
+    assert list(answer) == ["pool", "shard", "passed", "role", "checks", "next"]
+    assert (answer["pool"], answer["shard"], answer["passed"], answer["role"]) == ("linux", "pink", False, "inactive")
+    assert {frozenset(each) for each in answer["checks"]} == {frozenset({"name", "passed", "said"})}
+    assert answer["next"][0]["step"] == "provision pink again"
+    assert {frozenset(each) for each in answer["next"]} == {frozenset({"step", "why"})}
+
+
+async def test_a_provision_log_that_found_nothing_to_do_spares_one_step(fleet, ghapp, tmp_path):
+    (tmp_path / "log").write_text(NOTHING_DONE)
+    done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
+    steps = [each["step"] for each in json.loads(done.stdout)["next"]]
+    assert steps[:2] == ["shut down pink, and start it again", "delete what is unhealthy: the machines of pink"]
+
+
+async def test_a_shard_that_nobody_knows_is_wrong_usage_and_names_the_nearest(fleet, ghapp):
+    done = ghapp("acme", "linux", "pinc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "linux has no shard pinc: did you mean pink? known are pink, purple" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+async def test_a_shard_that_is_to_be_new_is_judged_and_nothing_is_to_be_destroyed_for_it(fleet, ghapp):
+    done = ghapp("acme", "linux", "green", "--expect-new", "--failures", "9", "--json")
+    assert done.returncode == 1
+    steps = [each["step"] for each in json.loads(done.stdout)["next"]]
+    assert steps == ["provision green again", "break glass"]
+
+
+async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp, redis):
+    now = time.time()
+    took = [Job(number, "running", (), "acme/api", now - 60, 2, "purple-2", now - 50 + number) for number in range(4)]
+    await Demand(redis).tell(ORG, took)
+    await Demand(redis).tell(ORG, [each._replace(status="over", started_at=None) for each in took])
+    done = ghapp("acme", "linux", "pink", "--json")
+    said = {each["name"]: each["said"] for each in json.loads(done.stdout)["checks"]}
+    assert said["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"
+
+
+async def test_a_log_that_is_not_terraform_s_is_said_and_left_out(fleet, ghapp, tmp_path):
+    (tmp_path / "log").write_text("nothing")
+    done = ghapp("acme", "linux", "pink", "--provision-log", str(tmp_path / "log"))
+    assert done.returncode == 0
+    assert done.stderr == f"ghapp: {tmp_path}/log does not say what Terraform did; going on without it\n"
+
+
+async def test_a_log_of_fifty_megabytes_is_read_from_its_end(fleet, ghapp, tmp_path):
+    with (tmp_path / "log").open("wb") as file:
+        file.truncate(50_000_000)
+        file.seek(0, SEEK_END)
+        file.write(f"\n\x1b[1m\x1b[32m{NOTHING_DONE}".encode())
+    done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout)["next"][0]["step"] == "shut down pink, and start it again"
+
+
+async def test_of_a_pipe_no_more_is_read_than_there_is_room_for(fleet, ghapp, tmp_path):
+    os.mkfifo(tmp_path / "log")
+
+    def pour():
+        with suppress(BrokenPipeError), (tmp_path / "log").open("wb") as pipe:
+            for _ in range(LARGEST_BYTES // 65_536 + 1):
+                pipe.write(b"x" * 65_536)
+
+    pouring = Thread(target=pour)
+    pouring.start()
+    done = ghapp("acme", "linux", "pink", "--provision-log", str(tmp_path / "log"))
+    pouring.join()
+    assert done.returncode == 2
+    assert "has more than 16,777,216 bytes" in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["for people", "for machines"])
+async def test_whoever_interrupts_it_is_told_no_answer(fleet, ghapp, more):
+    words = ["acme", "linux", "pink", "--min-online", "9", "--timeout", "3600", *more]
+    command = [sys.executable, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGINT); print('purple')"]
+    done = ghapp(*words, rows=f"active_command = {json.dumps(command)}")
+    assert done.returncode == 130, "neither passed nor failed"
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1] == "ghapp: interrupted; whether it passes is not known"
+    assert "Traceback" not in done.stderr
+
+
+async def test_it_waits_with_progress_and_gives_up_when_time_is_over(fleet, ghapp):
+    done = ghapp("acme", "linux", "pink", "--min-online", "2", "--timeout", "2")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch(r" +\d s: 1 runner of pink online, 2 needed", line)
+
+
+async def test_passing_that_nobody_saw_hold_is_not_enough(fleet, ghapp):
+    """No sweep runs here: the same list is one look, however long it is looked at."""
+    done = ghapp("acme", "linux", "pink", "--timeout", "2", "--settle", "1", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["next"][0]["step"] == "wait, and ask again"
+
+
+async def test_the_pool_s_own_command_is_asked_without_our_secrets(fleet, ghapp):
+    command = [sys.executable, "-c", "import os; print('pink' if any('SECRET' in n for n in os.environ) else 'purple')"]
+    done = ghapp("acme", "linux", "pink", rows=f"active_command = {json.dumps(command)}", SECRET="hush")
+    assert done.returncode == 0
+    assert "the configuration says that purple is active (active_command)" in done.stdout
+
+
+async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghapp):
+    await keep(redis, on("pink", 9, time.time() - 900, "pink\x1b[2J\n9", online=False))
+    done = ghapp("acme", "linux", "pink")
+    assert "\x1b" not in done.stdout
+    assert "unhealthy: pink [2J 9" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["acme", "linux"], "Missing argument 'SHARD'"),
+        (["acme", "linux", "p k"], "'p k' is no shard's name"),
+        (
+            ["acme", "gpu", "pink"],
+            "[[pools]] gpu: acme has no such pool with shard_label, shard_groups or shard_name; it has linux",
+        ),
+        (["acme", "mac", "pink"], "[[pools]] mac: acme has no such pool"),
+        (["acme", "linux", "pink", "--min-online", "0"], "--min-online"),
+        (["acme", "linux", "pink", "--min-online", "many"], "--min-online"),
+        (["acme", "linux", "pink", "--version", ""], "it takes a version, as 2.336.0"),
+        (["acme", "linux", "pink", "--timeout", "nan"], "--timeout"),
+        (["acme", "linux", "pink", "--timeout", "inf"], "--timeout"),
+        (["acme", "linux", ""], "'' is no shard's name"),
+        (["acme", "linux", "pink/../purple"], "is no shard's name"),
+        (["acme", "linux", "pınk"], "is no shard's name"),
+        (["acme", "linux", "pink", "--timeout", "-1"], "--timeout"),
+        (["acme", "linux", "pink", "--timeout", "5", "--settle", "6"], "leaves no time to settle for 6 seconds"),
+        (["acme", "linux", "pink", "--provision-log", "/nowhere"], "cannot read /nowhere"),
+    ],
+    ids=" ".join,
+)
+async def test_misuse_exits_2_with_one_line(fleet, ghapp, words, said):
+    done = ghapp(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ghapp: ")
+    assert said in line
+
+
+async def test_an_org_without_the_app_is_misuse(redis, ghapp):
+    await Installations(redis).put(Installation(ORG, "globex", 70))
+    done = ghapp("acme", "linux", "pink")
+    assert (done.returncode, done.stderr) == (2, "ghapp: acme: the App is not installed there; installed are: globex\n")
+
+
+async def test_a_redis_that_is_away_is_said_in_one_line(ghapp):
+    done = ghapp("acme", "linux", "pink", GHAPP_REDIS_URL="redis://127.0.0.1:1/0")
+    assert done.returncode == 2
+    assert "check GHAPP_REDIS_URL" in done.stderr

@@ -1,0 +1,146 @@
+"""docs/gate.md tells what is: its commands can be given, its file can be read, its steps are those of the gate."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from ghapp.cli import main
+from ghapp.health.gate.judgement import STOP
+from ghapp.settings import PoolSettings, Settings
+from ghapp.web.api.gate import DeployBody
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "gate.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    words
+    for kind, block in BLOCKS
+    if kind in ("console", "yaml")
+    for words in re.findall(r"(?:^\$ |&& |run: |^ +- )(ghapp .+)$", block, re.MULTILINE)
+]
+CODE = re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+def block(kind, number=0):
+    return [text for each, text in BLOCKS if each == kind][number]
+
+
+def read(words):
+    """Have the options and arguments of a command read; nothing is done."""
+    program, *rest = shlex.split(words)
+    assert program == "ghapp"
+    command = main
+    while hasattr(command, "commands"):
+        name = rest.pop(0)
+        command = command.commands[name]
+    command.make_context(name, rest)
+
+
+def test_the_page_has_commands():
+    assert len(COMMANDS) >= 6
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_can_be_given_as_it_is_written(words):
+    read(words)
+
+
+def test_a_command_that_could_not_be_given_is_found():
+    with pytest.raises(Exception, match="No such option"):
+        read("ghapp gate acme linux pink --patience 9")
+    with pytest.raises(Exception, match="Missing parameter"):
+        read("ghapp gate acme linux")
+
+
+def test_every_option_that_is_named_is_one_of_the_gate():
+    known = {name for each in main.commands["gate"].params for name in each.opts}
+    named = set(re.findall(r"`(--[\w-]+)`", CODE))
+    assert named
+    assert named <= known
+
+
+def test_the_file_is_taken_as_it_is_written(tmp_path):
+    (tmp_path / "ghapp.toml").write_text(block("toml"))
+    (pool,) = Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml")}).pools
+    assert (pool.deploy_repository, pool.min_online) == ("acme/infra", 3)
+
+
+def test_every_key_of_the_gate_is_told_and_no_other():
+    of_gate = {each.name for each in fields(PoolSettings)} - {
+        "org",
+        "name",
+        "labels",
+        "replacer",
+        "url",
+        "secret_env",
+        "namespace",
+        "replace_offline_after_seconds",
+    }
+    (rows,) = re.findall(r"^\| key \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    first = [line.split("|")[1] for line in rows.splitlines()[2:] if line]
+    assert {key for cell in first for key in re.findall(r"`(\w+)`", cell)} == of_gate
+    in_file = set(tomllib.loads(block("toml"))["pools"][0])
+    assert of_gate - in_file == {"active_url"}, "which the other one excludes"
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["GitHub Actions", "GitLab CI"])
+def test_the_examples_are_yaml_and_go_by_the_exit_code(number):
+    text = block("yaml", number)
+    assert yaml.safe_load(text)
+    assert "ghapp gate acme linux-4vcpu pink --timeout" in text
+    assert "--provision-log provision.log" in text
+    assert not re.search(r"ghapp gate .*(\|\||;|continue-on-error|allow_failure)", text)
+
+
+def test_what_the_examples_tell_is_understood():
+    told = re.findall(r"-d '(\{\"role\".*\})'", PAGE)
+    assert len(told) == 2
+    for body in told:
+        filled = body.replace("""'"$(date -u +%FT%TZ)"'""", "2026-11-20T12:00:00Z")
+        filled = filled.replace("""'"$GITHUB_SHA"'""", "0" * 40)
+        assert msgspec.json.decode(filled, type=DeployBody).role in ("active", "inactive")
+
+
+def test_what_the_sandbox_is_told_is_json_that_its_levers_take():
+    told = [json.loads(body) for body in re.findall(r"/deploy -d '(.*)'$", PAGE, re.MULTILINE)]
+    assert told == [{"shard": "pink", "badly": True}, {"shard": "pink"}]
+
+
+def steps():
+    """How each step of the gate begins, from its source."""
+    for name in ("ladder", "gate"):
+        tree = ast.parse((ROOT / "ghapp" / "health" / "rollout" / f"{name}.py").read_text())
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Step":
+                step = call.args[0]
+                said = step.values[0] if isinstance(step, ast.JoinedStr) else step
+                yield STOP if isinstance(said, ast.Name) else said.value
+
+
+@pytest.mark.parametrize("step", sorted({step.split(":")[0].strip() for step in steps()}))
+def test_every_step_is_explained(step):
+    rows = [line.split("|")[1].strip() for line in PAGE.splitlines() if line.startswith("| ")]
+    assert any(row.startswith(step) for row in rows)
+
+
+def checks():
+    """The names of all checks, from their source."""
+    for name in ("inspection", "gate"):
+        source = (ROOT / "ghapp" / "health" / "rollout" / f"{name}.py").read_text()
+        yield from re.findall(r"Check\(\s*\"([\w-]+)\"", source)
+    yield "settled"
+
+
+@pytest.mark.parametrize("name", sorted(set(checks())))
+def test_every_check_is_explained(name):
+    assert f"| `{name}` | " in PAGE

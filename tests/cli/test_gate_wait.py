@@ -1,0 +1,88 @@
+"""Waiting for a gate: how long, and what a Redis that goes away does to it."""
+
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ConnectionError as RedisAway
+
+from ghapp.cli.gate_wait import POLL_SECONDS, Patience, watch
+from ghapp.health.gate.active_shard import Role
+from ghapp.health.gate.judgement import Gate
+from ghapp.health.gate.shard_checks import Check
+
+NOW = 1_790_000_000.0
+
+
+def gate(passed, at):
+    return Gate("linux", "pink", Role.INACTIVE, (Check("online", passed, ""),), (), at)
+
+
+class Time:
+    """A look a second; each gives what the script says, from a list of that very second."""
+
+    def __init__(self, script):
+        self.script, self.now, self.said = script, 0.0, []
+
+    async def look(self):
+        now = self.script[min(int(self.now), len(self.script) - 1)]
+        if now == "away":
+            raise RedisAway("away")
+        return gate(now == "pass", NOW + self.now)
+
+    async def pause(self, seconds):
+        self.now += seconds
+
+    def say(self, answer, waited):
+        self.said.append((None if answer is None else answer.passed, waited))
+
+    async def watch(self, *patience):
+        return await watch(self.look, Patience(*patience), lambda: self.now, self.pause, self.say)
+
+
+FAIL, PASS, AWAY = ["fail"], ["pass"], ["away"]
+
+
+@pytest.mark.parametrize(
+    ("script", "patience", "passed", "waited"),
+    [
+        (PASS, (0, 0, 0), True, 0),
+        (FAIL, (0, 0, 0), False, 0),
+        (FAIL, (0, 60, 5), False, 0),
+        (FAIL * 3 + PASS, (10, 10, 0), True, 3),
+        (FAIL, (10, 10, 0), False, 10),
+        (PASS, (0, 60, 5), True, 5),
+        (PASS * 3 + FAIL + PASS, (0, 60, 5), False, 3),
+        (PASS * 3 + FAIL + PASS, (60, 60, 5), True, 9),
+        (FAIL + PASS, (5, 5, 5), False, 5),
+        ((PASS * 2 + FAIL) * 9, (20, 20, 5), False, 20),
+        (AWAY * 2 + PASS, (10, 10, 0), True, 2),
+        (PASS * 3 + AWAY + PASS, (60, 60, 5), True, 9),
+    ],
+    ids=[
+        "passes at once",
+        "fails at once",
+        "does not pass, and there is time to settle alone",
+        "passes later",
+        "never passes",
+        "settles",
+        "a gap, and no time",
+        "a gap, and time",
+        "no time left to settle",
+        "flaps",
+        "Redis comes back",
+        "nobody saw it hold",
+    ],
+)
+async def test_it_is_waited_for_as_long_as_there_is_patience(script, patience, passed, waited):
+    time = Time(script)
+    answer = await time.watch(*patience)
+    assert answer.passed is passed
+    assert time.said[-1] == (passed, waited)
+    assert len(time.said) == waited / POLL_SECONDS + 1
+
+
+async def test_a_redis_that_stays_away_ends_it():
+    time = Time(AWAY)
+    with pytest.raises(RedisAway):
+        await time.watch(3, 3, 0)
+    assert time.said == [(None, 0.0), (None, 1.0), (None, 2.0)]

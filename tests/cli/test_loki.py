@@ -1,0 +1,242 @@
+"""The log store: asked as Loki is, believed as little as a stranger."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.errors import LogStoreUnavailableError
+from ghapp.loki import client
+from ghapp.loki.client import LONGEST_LINE, MOST_BYTES, LogStore, quoted
+from tests.support.loki import Loki, answer
+
+ENDED = 1_795_176_003.5
+START, MIDDLE, END = 1_795_175_943_500_000_000, 1_795_176_003_500_000_000, 1_795_176_063_500_000_001
+SECOND = 1_000_000_000
+RUNNER = '{namespace="runners", pod="linux-x7k2p"}'
+HOST = '{job="integrations/kubernetes/journal", instance="node-1"}'
+
+
+def line(seconds, text, *more):
+    """A line so many seconds after the end."""
+    return [str(MIDDLE + int(seconds * SECOND)), text, *more]
+
+
+@pytest.fixture
+def store():
+    with Loki() as loki_:
+        loki_.holds()
+        yield loki_
+
+
+@pytest.fixture
+async def logs(store):
+    async with LogStore.open(f"http://{store.address}") as opened:
+        yield opened
+
+
+async def test_a_runner_s_lines_are_asked_for_by_its_pod_from_a_minute_before_to_a_minute_after(store, logs):
+    await logs.runner_lines("runners", "linux-x7k2p", ENDED)
+    asked = {"query": RUNNER, "start": str(START), "end": str(END), "limit": "200", "direction": "backward"}
+    assert store.asked == [("/loki/api/v1/query_range", asked, "")]
+
+
+async def test_a_journal_is_asked_for_by_its_node_alone_and_from_both_sides_of_the_end(store, logs):
+    await logs.host_lines("node-1", ENDED)
+    before = {"query": HOST, "start": str(START), "end": str(MIDDLE), "limit": "100", "direction": "backward"}
+    after = {"query": HOST, "start": str(MIDDLE), "end": str(END), "limit": "100", "direction": "forward"}
+    older = [{**each, "query": '{job="systemd-journal", node="node-1"}'} for each in (before, after)]
+    assert [params for _, params, _ in store.asked] == [before, after, *older], "and where there is none, as before"
+
+
+async def test_where_a_journal_has_lines_no_other_is_asked_for(store, logs):
+    store.holds(({}, [line(-1, "Killing container")]))
+    await logs.host_lines("node-1", ENDED)
+    assert [params["query"] for _, params, _ in store.asked] == [HOST, HOST]
+
+
+async def test_lines_of_several_streams_are_told_in_the_order_of_their_times(store, logs):
+    one = [line(-3, "third"), line(-5, "first"), line(2, "last", {"traceID": "x"})]
+    store.holds(({"container": "runner"}, one), ({"container": "dind"}, [line(-4, "second")]))
+    assert await logs.runner_lines("runners", "x", ENDED) == ("first", "second", "third", "last")
+
+
+async def test_every_unit_of_a_journal_stays_and_so_does_what_has_none(store, logs):
+    store.holds(
+        ({"unit": "kubelet.service"}, [line(-1, "Killing container")]),
+        ({"unit": "containerd.service"}, [line(0, "shim disconnected")]),
+        ({}, [line(-2, "Out of memory: Killed process 4242 (qemu)")]),
+        ({"unit": ""}, [line(60, "the last of the minute")]),
+    )
+    assert await logs.host_lines("node-1", ENDED) == (
+        "2026-11-20T12:00:01.500Z Out of memory: Killed process 4242 (qemu)",
+        "2026-11-20T12:00:02.500Z kubelet.service: Killing container",
+        "2026-11-20T12:00:03.500Z containerd.service: shim disconnected",
+        "2026-11-20T12:01:03.500Z the last of the minute",
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (START - 1, False),
+        (START, True),
+        (END - 1, True),
+        (END, False),
+    ],
+)
+async def test_what_is_not_of_that_time_is_not_told_whoever_sends_it(store, logs, at, told):
+    store.holds(({}, [[str(at), "said"]]))
+    assert await logs.runner_lines("runners", "x", ENDED) == (("said",) if told else ())
+
+
+async def test_of_too_many_lines_a_runner_s_last_are_told(store, logs):
+    store.holds(({}, [line(-50 + number / 10, str(number)) for number in range(500)]))
+    told = await logs.runner_lines("runners", "x", ENDED)
+    assert (len(told), told[0], told[-1]) == (200, "300", "499")
+
+
+async def test_of_too_many_lines_a_journal_s_nearest_to_the_end_are_told(store, logs):
+    store.holds(({}, [line(number / 10, f"<{number}>") for number in range(-500, 500)]))
+    told = await logs.host_lines("node-1", ENDED)
+    assert len(told) == 200
+    assert ("<-100>" in told[0], "<99>" in told[-1]) == (True, True)
+
+
+async def test_of_too_long_lines_those_nearest_to_the_end_are_told(store, logs):
+    store.holds(({}, [line(number, f"{number}".ljust(975, ".")) for number in range(-30, 30)]))
+    told = await logs.host_lines("node-1", ENDED)
+    assert {len(each) for each in told} == {1000}, "a time and a space before each"
+    assert [int(each.split(" ")[1].strip(".")) for each in told] == list(range(-16, 16))
+
+
+@pytest.mark.parametrize(("length", "shown"), [(1000, "x" * 1000), (1001, "x" * 999 + "…")])
+async def test_a_line_is_cut_where_its_room_ends(store, logs, length, shown):
+    store.holds(({}, [line(0, "x" * length + "  \n")]))
+    assert await logs.runner_lines("runners", "x", ENDED) == (shown,)
+
+
+async def test_what_looks_like_a_secret_is_told_to_nobody(store, logs):
+    token = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
+    store.holds(({}, [line(0, f"{'x' * 980} {token} and on")]))
+    (told,) = await logs.runner_lines("runners", "x", ENDED)
+    assert told == f"{'x' * 980} [redacted] and on"
+
+
+async def test_a_line_of_a_megabyte_that_looks_like_a_token_costs_nothing(store, logs):
+    store.holds(({}, [line(0, "eyJ" * 400_000)]))
+    assert len((await logs.runner_lines("runners", "x", ENDED))[0]) == LONGEST_LINE
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda logs: logs.runner_lines("", "pod", ENDED),
+        lambda logs: logs.runner_lines("runners", "", ENDED),
+        lambda logs: logs.host_lines("", ENDED),
+    ],
+    ids=["no namespace", "no pod", "no node"],
+)
+async def test_a_label_that_is_not_known_is_not_asked_for_it_would_match_everybody(store, logs, ask):
+    assert await ask(logs) == ()
+    assert store.asked == []
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("linux-x7k2p", '"linux-x7k2p"'),
+        ('", pod=~".+', r'"\", pod=~\".+"'),
+        ("back\\slash", r'"back\\slash"'),
+        ("a\nb\tc\x00", r'"a\nb\tc\u0000"'),
+        ("ä😀`", '"ä😀`"'),
+    ],
+)
+def test_a_stranger_s_word_stays_one_string(value, written):
+    assert quoted(value) == written
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_no_word_ends_its_string_before_its_end(value):
+    written = quoted(value)
+    assert written[0] == written[-1] == '"'
+    inside = written[1:-1].replace("\\\\", "")
+    assert '"' not in inside.replace('\\"', "")
+    assert "\n" not in inside
+    assert json.loads(written) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "answered what is not a Loki's streams"),
+        (b"<html>", "answered what is not a Loki's streams"),
+        (b"{}", "answered what is not a Loki's streams"),
+        (answer("matrix", []), "answered what is not a Loki's streams"),
+        (answer("streams", [], "error"), "answered what is not a Loki's streams"),
+        (answer("streams", [{"stream": {}, "values": [["soon", "x"]]}]), "answered what is not a Loki's streams"),
+        (answer("streams", [{"stream": {}, "values": [["1"]]}]), "answered what is not a Loki's streams"),
+        (answer("streams", [{"stream": {}, "values": [[1, "x"]]}]), "answered what is not a Loki's streams"),
+        (b" " * (MOST_BYTES + 1), "answered more than 4,194,304 bytes"),
+    ],
+    ids=["nothing", "html", "empty", "matrix", "error", "no time", "no line", "number", "too long"],
+)
+async def test_an_answer_that_is_not_loki_s_is_one_line_that_says_so(store, logs, body, why):
+    store.body = body
+    with pytest.raises(LogStoreUnavailableError) as error:
+        await logs.runner_lines("runners", "x", ENDED)
+    assert str(error.value) == f"the log store at {store.address} {why}; check GHAPP_LOKI_URL"
+
+
+async def test_an_answer_as_long_as_may_be_is_read(store, logs):
+    store.body = answer("streams", []).ljust(MOST_BYTES)
+    assert await logs.runner_lines("runners", "x", ENDED) == ()
+
+
+@pytest.mark.parametrize("status", [204, 302, 400, 401, 404, 429, 500])
+async def test_any_other_status_is_an_error(store, logs, status):
+    store.status, store.headers = status, {"location": "/elsewhere"}
+    with pytest.raises(LogStoreUnavailableError, match=f"answered {status};"):
+        await logs.runner_lines("runners", "x", ENDED)
+    assert len(store.asked) == 1
+
+
+async def test_an_answer_that_is_packed_is_not_unpacked(store, logs):
+    store.headers = {"content-encoding": "gzip"}
+    store.body = b"\x1f\x8b" + b"\0" * 100
+    with pytest.raises(LogStoreUnavailableError, match="not a Loki's streams"):
+        await logs.runner_lines("runners", "x", ENDED)
+
+
+async def test_an_answer_that_drips_is_given_up(store, logs, monkeypatch):
+    assert client.TIMEOUT_SECONDS == 5.0
+    monkeypatch.setattr(client, "TIMEOUT_SECONDS", 0.2)
+    store.drip_seconds = 0.02
+    with pytest.raises(LogStoreUnavailableError, match=r"did not answer within 0\.2 s"):
+        await logs.runner_lines("runners", "x", ENDED)
+
+
+async def test_a_store_that_is_away_is_an_error():
+    with Loki() as gone:
+        address = gone.address
+    async with LogStore.open(f"http://{address}") as logs:
+        with pytest.raises(LogStoreUnavailableError, match=r"did not answer \(ConnectError\)") as error:
+            await logs.host_lines("node-1", ENDED)
+    assert error.value.__suppress_context__, "a traceback would show the address with its password"
+
+
+async def test_a_word_that_cannot_be_sent_is_an_error(logs):
+    with pytest.raises(LogStoreUnavailableError):
+        await logs.runner_lines("runners", "half a \ud83d", ENDED)
+
+
+async def test_a_user_and_a_password_are_sent_and_never_shown(store):
+    store.status = 401
+    async with LogStore.open(f"http://us:p%40ss@{store.address}/logs/") as logs:
+        with pytest.raises(LogStoreUnavailableError) as error:
+            await logs.runner_lines("runners", "x", ENDED)
+    assert [(path, auth) for path, _, auth in store.asked] == [("/logs/loki/api/v1/query_range", "Basic dXM6cEBzcw==")]
+    assert str(error.value) == f"the log store at {store.address} answered 401; check GHAPP_LOKI_URL"

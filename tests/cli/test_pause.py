@@ -1,0 +1,91 @@
+"""`ghapp pause` and `ghapp resume`, from outside."""
+
+import getpass
+
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from ghapp.health.installation import Installation
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.store.connect import connect_sync
+from ghapp.store.fuses import Fuses
+from ghapp.store.installations import Installations
+from tests.support import commands
+
+STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
+
+
+def ghapp(redis_url, *arguments):
+    return commands.ghapp(*arguments, GHAPP_REDIS_URL=redis_url)
+
+
+async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    await Fuses(redis).save(7, "gpu", None, STOPPED)
+    await Fuses(redis).save(7, "linux", None, Fuse())
+    paused = ghapp(redis_url, "pause", "acme", "--why", "maintenance")
+    assert (paused.returncode, paused.stdout) == (0, "paused: Acme, until `ghapp resume Acme`\n")
+    assert ghapp(redis_url, "pause", "acme", "--pool", "linux", "--why", "new image").returncode == 0
+    user = getpass.getuser()
+
+    pool = ghapp(redis_url, "resume", "acme", "--pool", "linux")
+    assert pool.stdout.splitlines() == [
+        f"resumed: Acme/linux, paused by {user}: new image",
+        f"still paused: Acme, by {user}: maintenance",
+    ]
+    org = ghapp(redis_url, "resume", "acme")
+    assert org.stdout.splitlines() == [f"resumed: Acme, paused by {user}: maintenance", "fuse proves anew: Acme/gpu"]
+    assert org.stderr == "", "what was done is said once"
+    fuse = (await Fuses(redis).all(7))["gpu"]
+    assert (fuse.position, fuse.by) == (Position.PROVING, user)
+    with connect_sync(redis_url) as queue_redis:
+        assert Queue("sweep", connection=queue_redis, serializer=JSONSerializer).job_ids == ["sweep-7"]
+    again = ghapp(redis_url, "resume", "acme")
+    assert (again.returncode, again.stdout) == (0, "nothing was paused or stopped\n")
+
+
+async def test_a_pool_whose_name_is_mistyped_is_one_clear_line_and_no_pause(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    await Fuses(redis).save(7, "gpu", None, Fuse())
+    done = ghapp(redis_url, "pause", "acme", "--pool", "gpus", "--why", "x")
+    assert (done.returncode, done.stderr) == (2, "ghapp: --pool gpus: Acme has no such pool; it has gpu\n")
+    assert await Fuses(redis).pauses(7) == {}
+
+
+async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):
+    await Installations(redis).put(Installation(7, "acme", 70))
+    for arguments in (("pause", "globex", "--why", "x"), ("resume", "globex")):
+        done = ghapp(redis_url, *arguments)
+        assert done.returncode == 2
+        assert done.stderr == "ghapp: globex: the App is not installed there; installed are: acme\n"
+
+
+async def test_a_second_pause_keeps_the_first_and_says_so(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    ghapp(redis_url, "pause", "acme", "--why", "maintenance")
+    again = ghapp(redis_url, "pause", "acme", "--why", "another")
+    assert again.returncode == 0
+    first, then = again.stdout.splitlines()
+    assert first.startswith(f"already paused: Acme, by {getpass.getuser()} since ")
+    assert first.endswith(": maintenance")
+    assert then == "that pause holds until `ghapp resume Acme`; your reason was not recorded"
+    assert (await Fuses(redis).pauses(7))["*"].why == "maintenance"
+
+
+async def test_a_pool_whose_name_is_mistyped_is_not_resumed(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    await Fuses(redis).save(7, "gpu", None, STOPPED)
+    done = ghapp(redis_url, "resume", "acme", "--pool", "gpus")
+    assert (done.returncode, done.stderr) == (2, "ghapp: --pool gpus: Acme has no such pool; it has gpu\n")
+    assert (await Fuses(redis).all(7))["gpu"] == STOPPED
+
+
+async def test_the_fuse_of_the_whole_installation_is_resumed_with_it_and_named_so(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    for pool in ("*", "gpu"):
+        await Fuses(redis).save(7, pool, None, STOPPED)
+    assert ghapp(redis_url, "resume", "acme", "--pool", "gpu").stdout.splitlines() == [
+        "fuse proves anew: Acme/gpu",
+        "still stopped: the fuse of the whole installation (BatchNeverOnline); `ghapp resume Acme`",
+    ]
+    assert ghapp(redis_url, "resume", "acme").stdout == "fuse proves anew: Acme, the whole installation\n"

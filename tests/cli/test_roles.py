@@ -1,0 +1,85 @@
+"""How the roles refuse to start: one clear line, exit code 2, and nothing left behind."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from ghapp.local.dashboard import invitation
+from ghapp.settings import Settings
+from tests.stories.test_up import free_port
+from tests.support import commands
+from tests.support.keys import private_key
+
+
+@pytest.fixture
+def ghapp(tmp_path):
+    """Runs a command to its end; its exit code and what it said on stderr."""
+
+    def run(*arguments, **environ):
+        done = commands.ghapp(*arguments, **{"GHAPP_STATE_DIR": str(tmp_path / "state"), **environ})
+        return done.returncode, done.stderr
+
+    return run
+
+
+def test_the_web_role_alone_does_not_set_up(ghapp, redis_url):
+    code, said = ghapp("web", GHAPP_REDIS_URL=redis_url)
+    assert code == 2
+    assert said == "ghapp: GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup\n"
+
+
+def test_the_web_role_starts_without_what_it_needs_later_or_never():
+    script = "import sys, ghapp.web.app; print([name for name in ('githubkit', 'yaml', 'rq') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_address_that_is_taken_is_said_at_once(ghapp, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, said = ghapp("up", "--port", str(port))
+    assert code == 2
+    assert said.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at 127.0.0.1:{port}: Address already in use; ")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "state").exists()
+
+
+def test_the_web_role_says_so_too(ghapp, redis_url):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        theirs = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
+        code, said = ghapp("web", GHAPP_REDIS_URL=redis_url, GHAPP_LISTEN=address, **theirs)
+    assert code == 2
+    assert said.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at {address}: Address already in use; ")
+    assert said.count("\n") == 1
+
+
+def test_a_state_directory_that_cannot_be_made_is_said_so(ghapp, tmp_path):
+    (tmp_path / "state").write_text("a file")
+    code, said = ghapp("up", GHAPP_LISTEN=f"127.0.0.1:{free_port()}")
+    assert code == 2
+    assert said.startswith("ghapp: GHAPP_STATE_DIR: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "here", "elsewhere"),
+    [
+        ({}, "http://127.0.0.1:8000/setup", "http://127.0.0.1:8000/setup?key=k"),
+        ({"GHAPP_LISTEN": "0.0.0.0:80"}, "http://127.0.0.1:80/setup", "http://127.0.0.1:80/setup?key=k"),
+        ({"GHAPP_LISTEN": "[::]:80"}, "http://[::1]:80/setup", "http://[::1]:80/setup?key=k"),
+        ({"GHAPP_PUBLIC_URL": "https://g.example/x"}, "http://127.0.0.1:8000/setup", "https://g.example/x/setup?key=k"),
+    ],
+)
+def test_the_terminal_says_where_to_go_from_here_and_from_elsewhere(tmp_path, environ, here, elsewhere):
+    settings = Settings.read({"GHAPP_STATE_DIR": str(tmp_path), **environ})
+    lines = [line.strip() for line in invitation(settings, "k").plain.splitlines()]
+    assert [line for line in lines if line.startswith("http")] == [here, elsewhere]

@@ -1,0 +1,86 @@
+"""Whom we trust is read once in a process, however many clients are opened."""
+
+from __future__ import annotations
+
+import httpx
+import httpx2
+import pytest
+
+import jobs.worker
+from ghapp.cluster import connection
+from ghapp.cluster.connection import open_cluster
+from ghapp.errors import ReplacerUnavailableError
+from ghapp.github.transport import open_client
+from ghapp.loki.client import LogStore
+from ghapp.replace import cloudevents
+from ghapp.sandbox.cluster.server import ClusterServer
+from ghapp.settings import Settings
+from ghapp.tls import trusted
+
+NOBODY = "http://127.0.0.1:9"
+SECRET = "whsec_" + "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0"
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """How often all that are trusted were read, by the library that did."""
+    times = {"httpx": 0, "httpx2": 0}
+
+    def counted(name, build):
+        def count(*args, **how):
+            times[name] += 1
+            return build(*args, **how)
+
+        return count
+
+    for name, library in (("httpx", httpx), ("httpx2", httpx2)):
+        monkeypatch.setattr(library, "create_ssl_context", counted(name, library.create_ssl_context))
+        build = counted(name, library._config.create_ssl_context)
+        for module in (library._config, library._transports.default):
+            if hasattr(module, "create_ssl_context"):
+                # What a client calls that is given a context reads nothing.
+                monkeypatch.setattr(module, "create_ssl_context", _given_or(build, module.create_ssl_context))
+    trusted.cache_clear()
+    connection._machines_trust.cache_clear()
+    yield times
+    trusted.cache_clear()
+    connection._machines_trust.cache_clear()
+
+
+def _given_or(count, build):
+    def choose(verify=True, *args, **how):
+        return (count if verify is True else build)(verify, *args, **how)
+
+    return choose
+
+
+async def test_clients_of_github_of_controllers_and_of_logs_share_what_was_read_once(read):
+    for _ in range(3):
+        async with open_client("https://api.github.com"), LogStore.open(NOBODY), cloudevents.open_client() as client:
+            with pytest.raises(ReplacerUnavailableError):
+                await cloudevents.post(client, NOBODY, SECRET, "evt-1", b"{}", 1_790_000_000.0)
+    assert read == {"httpx": 1, "httpx2": 0}
+
+
+async def test_a_cluster_that_names_no_authority_is_opened_with_what_was_read_once(read, tmp_path):
+    with ClusterServer() as server:
+        environ = {"KUBECONFIG": str(server.kubeconfig(tmp_path / "kubeconfig"))}
+        for _ in range(3):
+            async with open_cluster(environ) as cluster:
+                assert (await cluster.version()).startswith("v1.")
+    assert read == {"httpx": 0, "httpx2": 1}
+
+
+def test_a_worker_reads_it_before_it_forks(read, redis_url, monkeypatch):
+    found = []
+
+    def work(_connection):
+        found.append(dict(read))
+        return True
+
+    monkeypatch.setattr(jobs.worker, "_worked_until_asked_to_stop", work)
+    monkeypatch.setattr(jobs.worker, "furnish", lambda _: None)
+    jobs.worker.run(Settings.read({"GHAPP_REDIS_URL": redis_url}))
+    open_client("https://api.github.com")
+    assert found == [{"httpx": 1, "httpx2": 0}]
+    assert read == found[0]

@@ -1,0 +1,123 @@
+"""What each refusal means; above all, which one says that an object is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.cluster.api_errors import RefusedError, error_of, says_absent
+from ghapp.cluster.request import EPHEMERAL_RUNNERS, LEASES, PODS, ClusterRequest
+from ghapp.errors import (
+    ClusterForbiddenError,
+    ClusterUnavailableError,
+    ConflictError,
+    ResourceMissingError,
+    VersionGoneError,
+)
+from tests.cluster.shapes import encoded, status
+
+GET = ClusterRequest("get", EPHEMERAL_RUNNERS, "runners", "x")
+ABSENT = status(404, "NotFound", 'ephemeralrunners.actions.github.com "x" not found', name="x", kind="ephemeralrunners")
+
+
+def test_the_object_s_own_404_says_that_it_is_gone():
+    assert says_absent(GET, 404, encoded(ABSENT)) is True
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        pytest.param(404, b"404 page not found\n", id="no-such-path"),
+        pytest.param(404, encoded(status(404, "NotFound", "could not find the requested resource")), id="no-crd"),
+        pytest.param(404, encoded(ABSENT | {"details": None}), id="no-details"),
+        pytest.param(404, encoded(ABSENT | {"details": {"name": "y", "kind": "ephemeralrunners"}}), id="another-name"),
+        pytest.param(404, encoded(ABSENT | {"details": {"name": "x", "kind": "namespaces"}}), id="namespace"),
+        pytest.param(404, encoded(ABSENT | {"reason": "Unknown"}), id="another-reason"),
+        pytest.param(404, encoded({"message": "Not Found"}), id="somebody-else-s-json"),
+        pytest.param(404, b"<html>Not Found</html>", id="a-proxy"),
+        pytest.param(404, b"\xff\xfe", id="no-text"),
+        pytest.param(404, b"", id="nothing"),
+        pytest.param(403, encoded(ABSENT), id="another-code"),
+        pytest.param(503, encoded(ABSENT), id="out-of-order"),
+    ],
+)
+def test_nothing_else_does(code, body):
+    assert says_absent(GET, code, body) is False
+
+
+def test_a_list_s_404_never_does():
+    assert (
+        says_absent(ClusterRequest("list", EPHEMERAL_RUNNERS, "runners"), 404, encoded(ABSENT | {"details": {}}))
+        is False
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        pytest.param(200, ClusterUnavailableError, id="200-where-it-is-none"),
+        pytest.param(302, ClusterUnavailableError, id="302"),
+        pytest.param(400, RefusedError, id="400"),
+        pytest.param(401, ClusterUnavailableError, id="401"),
+        pytest.param(403, ClusterForbiddenError, id="403"),
+        pytest.param(404, ResourceMissingError, id="404"),
+        pytest.param(409, ConflictError, id="409"),
+        pytest.param(410, VersionGoneError, id="410"),
+        pytest.param(422, RefusedError, id="422"),
+        pytest.param(429, ClusterUnavailableError, id="429"),
+        pytest.param(499, RefusedError, id="499"),
+        pytest.param(500, ClusterUnavailableError, id="500"),
+        pytest.param(504, ClusterUnavailableError, id="504"),
+    ],
+)
+def test_each_code_is_one_error(code, error):
+    assert type(error_of(GET, code, b"")) is error
+
+
+def test_a_denial_says_which_role_lacks_what():
+    who = "system:serviceaccount:ghapp:worker"
+    message = (
+        f'ephemeralrunners "x" is forbidden: User "{who}" cannot delete resource "ephemeralrunners" in API group …'
+    )
+    error = error_of(GET._replace(verb="delete"), 403, encoded(status(403, "Forbidden", message)))
+    assert isinstance(error, ClusterForbiddenError)
+    assert (error.verb, error.resource) == ("delete", "ephemeralrunners.actions.github.com")
+    assert str(error) == (
+        "RBAC lacks delete on ephemeralrunners.actions.github.com: a Role in namespace runners bound to "
+        "system:serviceaccount:ghapp:worker must allow it"
+    )
+
+
+def test_a_denied_subresource_is_named():
+    error = error_of(ClusterRequest("get", PODS, "runners", "x", "log"), 403, b"")
+    assert isinstance(error, ClusterForbiddenError)
+    assert (error.verb, error.resource) == ("get", "pods/log")
+    assert "RBAC lacks get on pods/log: a Role in namespace runners bound to ghapp's ServiceAccount" in str(error)
+
+
+def test_another_s_veto_is_not_laid_at_rbac_s_door():
+    error = error_of(GET, 403, encoded(status(403, "Forbidden", 'admission webhook "x" denied the request:\n no')))
+    assert "RBAC" not in str(error)
+    assert str(error).endswith('forbidden: admission webhook "x" denied the request: no')
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "said"),
+    [
+        pytest.param(GET, b"404 page not found", "does not know ephemeralrunners.actions.github.com", id="no-crd"),
+        pytest.param(
+            ClusterRequest("create", LEASES, "gone"),
+            encoded(status(404, "NotFound", "", name="gone", kind="namespaces")),
+            "there is no namespace gone",
+            id="no-namespace",
+        ),
+        pytest.param(ClusterRequest("list", PODS, "runners"), b"", "check the cluster's address", id="no-api-server"),
+    ],
+)
+def test_a_404_says_what_is_missing(call, body, said):
+    assert said in str(error_of(call, 404, body))
+
+
+def test_a_refusal_is_one_short_line():
+    error = error_of(GET, 422, encoded(status(422, "Invalid", "a\nb" * 1000)))
+    assert "\n" not in str(error)
+    assert len(str(error)) < 500

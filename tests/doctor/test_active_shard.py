@@ -1,0 +1,114 @@
+"""Whether whoever knows the active shard answers."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from ghapp.doctor import active_shard
+from ghapp.doctor.active_shard import of_answers
+from ghapp.doctor.finding import FindingStatus
+from ghapp.health.gate.active_shard import ActiveShardAnswer
+from ghapp.health.installation import Installation
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.installations import Installations
+from ghapp.store.shards import Shards
+
+NOW = 1_790_000_000.0
+POOL = PoolSettings("acme", "linux", shard_label="shard", active_command=("true",))
+PURPLE, PINK = ActiveShardAnswer("purple", "", NOW - 12), ActiveShardAnswer("pink", "", NOW - 12)
+BROKEN = ActiveShardAnswer("", "it ended with 1", NOW - 12)
+
+
+@pytest.mark.parametrize(
+    ("here", "told", "known", "status", "said"),
+    [
+        (PURPLE, PURPLE, True, "ok", "purple, by active_command, here and at the workers"),
+        (
+            PURPLE,
+            ActiveShardAnswer("Purple", "", NOW),
+            True,
+            "ok",
+            "purple, by active_command, here and at the workers",
+        ),
+        (PURPLE, None, False, "ok", "purple, by active_command"),
+        (PURPLE, None, True, "warning", "says purple here, and no worker has asked it for minutes"),
+        (PURPLE, BROKEN, True, "warning", "says purple here, and failed to a worker 12 s ago: it ended with 1"),
+        (PURPLE, PINK, True, "warning", "says purple here, and said pink to a worker 12 s ago"),
+        (BROKEN, PINK, True, "warning", "failed here, it ended with 1; it said pink to a worker 12 s ago"),
+        (BROKEN, None, True, "wrong", "active_command failed, it ended with 1"),
+        (BROKEN, None, False, "wrong", "active_command failed, it ended with 1"),
+        (
+            BROKEN,
+            ActiveShardAnswer("", "it said nothing", NOW + 9),
+            True,
+            "wrong",
+            "; to a worker 0 s ago: it said nothing",
+        ),
+    ],
+    ids=[
+        "agree",
+        "agree but for case",
+        "workers not known",
+        "no worker asks",
+        "fails at the workers",
+        "disagree",
+        "fails here alone",
+        "fails, nobody asks",
+        "fails, workers not known",
+        "fails everywhere",
+    ],
+)
+def test_here_is_held_against_what_workers_are_told(here, told, known, status, said):
+    found = of_answers(POOL, here, told, NOW, known=known)
+    assert (found.status, found.org, found.name) == (status, "acme", "active shard of linux")
+    assert said in found.said
+    assert (found.fix is None) is (found.status is FindingStatus.OK)
+
+
+@pytest.fixture
+def looked(tmp_path):
+    async def look(rows, url=None):
+        (tmp_path / "ghapp.toml").write_text(
+            f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label = "shard"\n{rows}'
+        )
+        settings = Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "PATH": "/usr/bin:/bin"})
+        return await active_shard.look(settings, url)
+
+    return look
+
+
+ECHO = 'active_command = ["echo", "purple"]'
+
+
+async def test_a_pool_without_a_source_is_not_asked(looked):
+    assert await looked("") == []
+
+
+async def test_the_command_is_run_and_held_against_the_store(looked, redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    (unasked,) = await looked(ECHO, redis_url)
+    await Shards(redis).answered(7, "linux", ActiveShardAnswer("purple", "", 1.0))
+    (agreed,) = await looked(ECHO, redis_url)
+    assert (unasked.status, agreed.status) == (FindingStatus.WARNING, FindingStatus.OK)
+
+
+async def test_where_the_app_is_not_installed_yet_only_here_is_told(looked, redis, redis_url):
+    (found,) = await looked(ECHO, redis_url)
+    assert (found.status, found.said) == (FindingStatus.OK, "purple, by active_command")
+
+
+async def test_a_redis_that_is_away_hides_nothing_of_the_command(looked):
+    found = await looked(ECHO, "redis://127.0.0.1:1/0")
+    assert [(each.name, each.status) for each in found] == [
+        ("active shard of linux", FindingStatus.OK),
+        ("active shards", FindingStatus.WRONG),
+    ]
+
+
+async def test_a_url_that_hangs_is_given_up(looked, monkeypatch):
+    monkeypatch.setattr("ghapp.active_shard.TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        (found,) = await looked(f'active_url = "http://127.0.0.1:{silent.getsockname()[1]}/"')
+    assert (found.status, found.said) == (FindingStatus.WRONG, "active_url failed, it took longer than 0 s")

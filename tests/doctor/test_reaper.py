@@ -1,0 +1,162 @@
+"""What `ghapp doctor` says of the reaper."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ghapp.doctor import cluster
+from ghapp.doctor.finding import FindingStatus
+from ghapp.doctor.reaper import look, of_tick, of_unfinished
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.orphan import Orphan
+from ghapp.report.health_document import timestamp
+from ghapp.settings import Settings
+from ghapp.store.installations import Installations
+from ghapp.store.leaks import Leaks, Tick
+
+NOW = 1_790_000_000.0
+ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
+PLACED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nnamespace = "runners"\n'
+
+
+def tick(**changes):
+    return Tick(at=NOW - 60, stamped=12, reaped=2)._replace(**changes)
+
+
+def orphan(name="linux-1", **changes):
+    return Orphan("runners", name, f"uid-{name}", name, "", "", NOW - 600, NOW - 900)._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "said"),
+    [
+        (tick(), "ok", "12 stamped pods; in the last minute 2 were reaped"),
+        (
+            tick(deferred=3, told=4, nobodys=1),
+            "ok",
+            "12 stamped pods; in the last minute 2 were reaped, 3 deferred, 4 only told, 1 nobody knows whose",
+        ),
+        (
+            tick(kept={"SessionOpen": 7, "NeverStarted": 1}, examples={"NeverStarted": (("runners/a", NOW - 900),)}),
+            "ok",
+            (
+                "12 stamped pods; in the last minute 2 were reaped; kept: 1 NeverStarted, 7 SessionOpen: "
+                f"runners/a (created {timestamp(NOW - 900)})"
+            ),
+        ),
+        (
+            tick(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/b", NOW - 900),)}),
+            "warning",
+            (
+                "1 running pods are unclaimed, and their runners' names are not known: "
+                f"runners/b (created {timestamp(NOW - 900)}); kept: 1 Unnamed"
+            ),
+        ),
+        (
+            tick(held=2, kept={"MassLeak": 2}, examples={"MassLeak": (("runners/c", NOW - 900),)}),
+            "warning",
+            f"2 leaked pods are held back by the fuse: runners/c (created {timestamp(NOW - 900)}); kept: 2 MassLeak",
+        ),
+        (tick(strangers=2), "warning", "2 of 12 pods that bear the owner label were never a runner's, and are kept"),
+        (
+            tick(trouble="no answer", trouble_since=NOW - 300),
+            "warning",
+            f"held up since {timestamp(NOW - 300)}: no answer",
+        ),
+        (tick(at=NOW - 180), "ok", "12 stamped"),
+        (tick(at=NOW - 180.001), "warning", f"it last looked at {timestamp(NOW - 181)}"),
+        (tick(at=NOW - 600, trouble="no answer", trouble_since=NOW - 900), "warning", "it last looked at"),
+        (tick(at=NOW + 600), "warning", "it last looked at"),
+        (Tick(), "warning", "it has not looked in the last day"),
+    ],
+    ids=[
+        "well",
+        "waiting",
+        "kept",
+        "unnamed",
+        "held by the fuse",
+        "strangers",
+        "held up",
+        "3 minutes",
+        "longer",
+        "stopped in trouble",
+        "of a clock that jumped",
+        "never",
+    ],
+)
+def test_how_the_last_tick_went(last, status, said):
+    found = of_tick("acme", last, NOW)
+    assert (found.status, found.org) == (status, "acme")
+    assert found.said.startswith(said)
+
+
+def test_a_secret_in_what_is_in_the_way_is_not_shown():
+    trouble = "GET https://mona:hush@10.0.0.1/api: no answer"
+    assert "hush" not in of_tick("acme", tick(trouble=trouble, trouble_since=NOW), NOW).said
+
+
+@pytest.mark.parametrize(
+    ("begun", "said"),
+    [
+        ([], None),
+        ([orphan(found_at=NOW - 180)], None),
+        ([orphan(found_at=NOW - 180.001)], "1 begun"),
+        (
+            [orphan(), orphan("b", found_at=NOW - 400), orphan("c", found_at=NOW)],
+            f"2 begun and not finished, the first at {timestamp(NOW - 600)}: runners/linux-1",
+        ),
+    ],
+    ids=["none", "at work on it", "for too long", "some"],
+)
+def test_deletions_that_stay_unfinished(begun, said):
+    found = of_unfinished("acme", begun, NOW)
+    assert [(each.status, each.org) for each in found] == ([("warning", "acme")] if said else [])
+    assert all(each.said.startswith(said) for each in found)
+
+
+@pytest.fixture
+async def names(redis, redis_url, tmp_path):
+    """What a look finds of an org, by name; the org is installed, and nothing has looked at it."""
+
+    async def looked(toml=PLACED, installation=ACME, url=redis_url, through=look):
+        await Installations(redis).put(installation)
+        policy = tmp_path / "ghapp.toml"
+        policy.write_text(toml)
+        environ = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "GHAPP_REDIS_URL": redis_url}
+        return {each.name: each.status for each in await through(Settings.read(environ), url)}
+
+    return looked
+
+
+@pytest.mark.parametrize(
+    ("toml", "suspended", "found"),
+    [
+        (PLACED, False, {"reaper": FindingStatus.WARNING}),
+        ('[leaks]\nmode = "dry-run"\n' + PLACED, False, {"reaper": FindingStatus.WARNING}),
+        ('[leaks]\nmode = "off"\n' + PLACED, False, {}),
+        (PLACED, True, {}),
+        (PLACED.replace('"acme"', '"globex"'), False, {}),
+        ('[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\n', False, {}),
+    ],
+    ids=["a namespace", "dry-run", "off", "suspended", "another org's", "no namespace"],
+)
+async def test_ticks_are_missed_where_there_should_be_some(names, toml, suspended, found):
+    installation = Installation(7, "acme", 70, {}, suspended=suspended)
+    assert await names(toml, installation) == found
+
+
+async def test_what_the_reaper_stored_is_read(names, redis):
+    await Leaks(redis).remember(ACME.id, Tick(at=time.time()))
+    await Leaks(redis).begin(ACME.id, orphan())
+    assert await names() == {"reaper": FindingStatus.OK, "unfinished deletions": FindingStatus.WARNING}
+
+
+async def test_it_is_part_of_the_cluster_s_group(names):
+    assert (await names(through=cluster.look))["reaper"] is FindingStatus.WARNING
+
+
+async def test_without_redis_that_is_what_is_wrong(names):
+    assert await names(url=None) == {}
+    assert await names(url="redis://127.0.0.1:1/0") == {"reapers": FindingStatus.WRONG}

@@ -1,0 +1,243 @@
+"""Which jobs failed because their runner died, and what their developers read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.meaning import DeadJob, Death
+from ghapp.health.deaths.post_mortem import (
+    LOOKS_AFTER_SECONDS,
+    JobFacts,
+    failed_for_it,
+    has_full_context,
+    job_at_death,
+    may_have_failed_for_it,
+    next_look_after,
+    post_mortem_report,
+    wants_lines,
+)
+from ghapp.report import LONGEST, Conclusion
+from tests.health.builders import MICROSECOND, NOW, lost
+
+LOST = "The self-hosted runner lost communication with the server. Verify the machine is running."
+SHUT_DOWN = "The runner has received a shutdown signal. This can happen when the runner service is stopped."
+CANCELED = "The operation was canceled."
+GFM = MarkdownIt("commonmark", {"html": True}).enable("table")
+
+
+def death(**changes):
+    """A runner that was killed on its host while it ran a job."""
+    worst = Death(
+        runner_name="linux-x7k2p",
+        pod="linux-x7k2p",
+        node="node-1",
+        at=NOW,
+        exit_code=137,
+        signal=9,
+        reason="OOMKilled",
+        cause=Cause.HOST_OOM,
+        advice="Raise `resources.limits.memory`.",
+        namespace="runners",
+        pod_uid="uid-1",
+        job=DeadJob(42, "acme/api", "test", "a" * 40, "failure"),
+    )
+    return worst._replace(**changes)
+
+
+def job(**changes):
+    """A job that failed when its lease was over, and none of whose steps did."""
+    worst = JobFacts(42, "test", "a" * 40, over=True, conclusion="failure", completed_at=NOW + 600)
+    return worst._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "notes", "cause", "step_failed", "failed"),
+    [
+        ("failure", [LOST], Cause.HOST_OOM, False, True),
+        ("failure", [], Cause.HOST_OOM, False, True),
+        ("failure", [CANCELED], Cause.HOST_OOM, False, True),
+        ("failure", [], Cause.HOST_OOM, True, False),
+        ("failure", [CANCELED, LOST], Cause.HOST_OOM, True, True),
+        ("failure", [SHUT_DOWN], Cause.TERMINATED, True, True),
+        ("failure", [LOST], Cause.CLEAN_EXIT, False, False),
+        ("cancelled", [CANCELED], Cause.HOST_OOM, False, False),
+        ("cancelled", [CANCELED, LOST], Cause.HOST_OOM, False, True),
+        ("cancelled", [CANCELED], Cause.TERMINATED, False, False),
+        ("cancelled", [CANCELED, SHUT_DOWN], Cause.TERMINATED, False, True),
+        ("timed_out", [], Cause.HOST_OOM, False, True),
+        ("success", [LOST], Cause.HOST_OOM, False, False),
+        ("skipped", [LOST], Cause.HOST_OOM, False, False),
+        ("neutral", [LOST], Cause.HOST_OOM, False, False),
+        ("action_required", [LOST], Cause.HOST_OOM, False, False),
+    ],
+)
+def test_whether_a_job_failed_for_its_runner_s_death(conclusion, notes, cause, step_failed, failed):
+    dead = death(cause=cause, job=death().job._replace(conclusion=conclusion))
+    assert failed_for_it(dead, job(conclusion=conclusion, step_failed=step_failed), notes) is failed
+
+
+def test_a_job_that_was_cancelled_when_its_pod_was_evicted_was_not_cancelled_by_a_person():
+    dead = death(cause=Cause.TERMINATED, reason="Evicted", job=death().job._replace(conclusion="cancelled"))
+    assert failed_for_it(dead, job(conclusion="cancelled"), [CANCELED]) is True
+
+
+def test_a_runner_that_told_its_job_s_result_has_no_part_in_it():
+    told = death(runner_log=("2026-11-20 12:00:00Z: Job test completed with result: Failed",))
+    assert failed_for_it(told, job(), []) is False
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "before", "may"),
+    [
+        (137, 60.0, True),
+        (137, 60.0 + MICROSECOND, False),
+        (None, 900.0, True),
+        (None, 900.0 + MICROSECOND, False),
+    ],
+)
+def test_a_job_that_was_over_long_before_did_not_fail_for_it(exit_code, before, may):
+    dead = death(exit_code=exit_code)
+    assert may_have_failed_for_it(dead, job(completed_at=NOW - before)) is may
+    assert failed_for_it(dead, job(completed_at=NOW - before), [LOST]) is may
+
+
+def test_for_a_clean_exit_github_is_not_even_asked_for_more():
+    assert may_have_failed_for_it(death(cause=Cause.CLEAN_EXIT), job()) is False
+    assert may_have_failed_for_it(death(), job()) is True
+
+
+def test_a_job_that_is_not_over_has_not_failed():
+    assert may_have_failed_for_it(death(), job(over=False, conclusion="", completed_at=None)) is False
+    assert may_have_failed_for_it(death(), job(completed_at=None)) is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "exit_code", "found"),
+    [
+        ({"job_id": None}, 137, None),
+        ({"job_started_at": None, "job_ended_at": None}, 137, 42),
+        ({"job_started_at": NOW - 3600, "job_ended_at": None}, 137, 42),
+        ({"job_started_at": NOW + 60, "job_ended_at": None}, 137, 42),
+        ({"job_started_at": NOW + 60.1, "job_ended_at": None}, 137, None),
+        ({"job_started_at": NOW - 3600, "job_ended_at": NOW - 60}, 137, 42),
+        ({"job_started_at": NOW - 3600, "job_ended_at": NOW - 60.1}, 137, None),
+        ({"job_started_at": NOW - 3600, "job_ended_at": NOW - 900}, None, 42),
+        ({"job_started_at": NOW - 3600, "job_ended_at": NOW - 900.1}, None, None),
+        ({"job_started_at": NOW - 3600, "job_ended_at": NOW + 600}, 137, 42),
+    ],
+    ids=[
+        "never had one",
+        "told of neither beginning nor end",
+        "runs",
+        "began a moment later, by another clock",
+        "began later",
+        "ended a moment before",
+        "ended before",
+        "ended before the pod was found to be gone",
+        "ended long before the pod was found to be gone",
+        "ended when its lease was over",
+    ],
+)
+def test_the_job_that_a_runner_had_when_it_died(changes, exit_code, found):
+    assert job_at_death(lost(**{"job_id": 42, **changes}), death(exit_code=exit_code)) == found
+
+
+@pytest.mark.parametrize(
+    ("changes", "wants"),
+    [
+        ({}, True),
+        ({"cause": Cause.CLEAN_EXIT, "reason": "Completed"}, False),
+        ({"cause": Cause.CLEAN_EXIT, "reason": "CompletedSilently"}, True),
+        ({"cause": Cause.CLEAN_EXIT, "reason": "CompletedSilently", "runner_log": ("bye",)}, False),
+    ],
+)
+def test_a_clean_end_wants_no_more_lines_unless_it_was_silent(changes, wants):
+    assert wants_lines(death(**changes)) is wants
+
+
+def test_all_that_surrounded_it_is_there_a_minute_later_and_a_little():
+    assert has_full_context(death(), NOW + 75) is True
+    assert has_full_context(death(), NOW + 75 - MICROSECOND) is False
+
+
+def test_the_second_look_finds_the_surroundings_and_the_third_a_lease_that_is_over():
+    assert LOOKS_AFTER_SECONDS[0] > 75
+    assert sum(LOOKS_AFTER_SECONDS[:2]) > 600
+    assert [next_look_after(look) for look in range(-1, 6)] == [None, *LOOKS_AFTER_SECONDS, None]
+
+
+def test_it_tells_in_three_sentences_and_blocks_nothing():
+    said = post_mortem_report(death(), death().job, show_host=True)
+    assert said.title == "This job's runner died: host-oom"
+    assert said.summary == (
+        "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1` "
+        "(`OOMKilled`, exit code 137, signal 9). No line of your code failed, but the job and the runner together "
+        "needed more memory than they were given. For the platform team: Raise `resources.limits.memory`."
+    )
+    assert (said.conclusion, said.actions) == (Conclusion.NEUTRAL, ())
+
+
+def test_its_text_tells_the_facts_and_both_logs():
+    dead = death(runner_log=("Running job: test",), host_log=("kernel: Out of memory",))
+    assert post_mortem_report(dead, dead.job, show_host=True).text == (
+        "| Fact | Value |\n| --- | --- |\n| Cause | `host-oom` |\n| Job | `test` |\n| Runner | `linux-x7k2p` |\n"
+        "| Ended | 2026-09-21T14:13:20Z |\n| Exit code | 137 |\n| Signal | 9 |\n| Reason | `OOMKilled` |\n"
+        "| Pod | `runners/linux-x7k2p` |\n| Node | `node-1` |\n\n"
+        "### The runner's last lines\n\n```text\nRunning job: test\n```\n\n"
+        "### What its host said, from a minute before to a minute after\n\n```text\nkernel: Out of memory\n```"
+    )
+
+
+def test_an_end_that_nobody_saw_has_neither_code_nor_signal():
+    unseen = death(exit_code=None, signal=None, reason="", node="", cause=Cause.VANISHED)
+    said = post_mortem_report(unseen, unseen.job, show_host=True)
+    assert "`linux-x7k2p`." in said.summary
+    assert "| Exit code | – |\n| Signal | – |\n| Reason | – |" in said.text
+    assert "| Node | – |" in said.text
+
+
+def test_where_everybody_can_read_it_nothing_is_told_of_the_host():
+    dead = death(runner_log=("Running job: test",), host_log=("another tenant's pod",))
+    said = post_mortem_report(dead, dead.job, show_host=False)
+    assert "Running job: test" in said.text
+    assert "What its host said is not shown where everybody can read it" in said.text
+    shown = said.title + said.summary + said.text
+    assert [word in shown for word in ("node-1", "runners/", "another tenant")] == [False] * 3
+
+
+EVIL = st.text(st.sampled_from("|`\\\n\r\t<>&@#[]()*_~!-:;. \u202e\u2028a1") | st.characters(), max_size=40)
+
+
+@given(EVIL, EVIL, EVIL, st.lists(EVIL, max_size=5))
+def test_no_stranger_s_word_is_obeyed(name, node, reason, log):
+    dead = death(runner_name=name, node=node, reason=reason, pod=name, runner_log=tuple(log), host_log=tuple(log))
+    said = post_mortem_report(dead, dead.job._replace(name=reason), show_host=True)
+    kinds = [token.type for token in GFM.parse(said.text) if token.level == 0]
+    logs = ["heading_open", "inline", "heading_close", "fence"] if log else []
+    outside = [kind for kind in kinds if kind != "inline"]
+    assert outside == ["table_open", "table_close", *[kind for kind in logs * 2 if kind != "inline"]]
+    paragraph = GFM.parse(said.summary)
+    assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"]
+    words = {child.content for child in paragraph[1].children if child.type == "html_inline"}
+    assert words <= {"<code>", "</code>"}
+    assert {child.type for child in paragraph[1].children} <= {"text", "text_special", "code_inline", "html_inline"}
+
+
+@pytest.mark.parametrize("character", ["x", "|", "`", "😀"])
+def test_however_much_there_is_to_tell_github_takes_it(character):
+    lines = tuple(character * 1000 for _ in range(200))
+    dead = death(
+        runner_name=character * 1000,
+        pod=character * 1000,
+        node=character * 1000,
+        reason=character * 1000,
+        runner_log=lines,
+        host_log=lines,
+    )
+    said = post_mortem_report(dead, dead.job._replace(name=character * 1000), show_host=True)
+    assert (len(said.text) <= LONGEST, len(said.summary) <= LONGEST) == (True, True)
+    assert len(said.text) > 47_000, "whole lines, as many as there is room for"

@@ -1,0 +1,38 @@
+"""Whether a runner worked in a pod that was last seen before it ran."""
+
+import pytest
+
+from ghapp.health.deaths.vanished_pod import BEFORE_ITS_POD_SECONDS, has_worked
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost
+from tests.health.pods.builders import pod
+
+MADE = NOW - 600
+PENDING = pod(created_at=MADE, runner=None)
+UNUSED = {"was_online": False, "online": False, "busy": False, "job_id": None, "first_seen": MADE}
+
+
+@pytest.mark.parametrize(
+    ("seen", "worked"),
+    [
+        ({}, False),
+        ({"was_online": True}, True),
+        ({"online": True}, True),
+        ({"busy": True}, True),
+        ({"job_id": 7}, True),
+    ],
+    ids=["registered, and no more", "was online", "is online", "is busy", "had a job"],
+)
+def test_a_registration_that_came_with_the_pod_tells_it(seen, worked):
+    assert has_worked(lost(**(UNUSED | seen)), PENDING) is worked
+
+
+@pytest.mark.parametrize(("earlier", "worked"), [(0.0, True), (MICROSECOND, False)])
+def test_one_that_is_older_was_online_in_another_pod(earlier, worked):
+    evidence = lost(first_seen=MADE - BEFORE_ITS_POD_SECONDS - earlier)
+    assert has_worked(evidence, PENDING) is worked
+
+
+@pytest.mark.parametrize("when", ["job_started_at", "sighted_at"])
+@pytest.mark.parametrize(("at", "worked"), [(MADE, False), (MADE + MICROSECOND, True)])
+def test_of_an_older_one_only_what_began_in_this_pods_time_counts(when, at, worked):
+    assert has_worked(lost(first_seen=LONG_AGO, job_id=7, **{when: at}), PENDING) is worked

@@ -1,0 +1,182 @@
+"""Which shard is active, when sources agree, are silent, or contradict each other."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.gate.active_shard import (
+    ANSWER_SECONDS,
+    CONFIGURED,
+    DEPLOY,
+    GITHUB,
+    MOST_CANARIES,
+    MOST_DEPLOYS,
+    ActiveShardAnswer,
+    Deploy,
+    Role,
+    SourceStatement,
+    answer_states,
+    deploys_state,
+    jobs_state,
+    shard_role,
+    switched_at,
+    with_deploy,
+)
+from tests.health.builders import MICROSECOND, NOW
+
+
+def deploy(shard, role, at=NOW - 3600):
+    return Deploy(shard, Role(role), at, at)
+
+
+SILENT = SourceStatement(GITHUB, None, "GitHub is silent: no jobs")
+PINK, PURPLE = (SourceStatement(CONFIGURED, each, f"{each}, says the configuration") for each in ("pink", "purple"))
+GITHUB_PURPLE = SourceStatement(GITHUB, "purple", "purple, says GitHub")
+PINK_IS_NOT = SourceStatement(DEPLOY, None, "not pink, says the last deploy", frozenset({"pink"}))
+
+
+@pytest.mark.parametrize(
+    ("words", "role", "active", "disagree"),
+    [
+        ([SILENT], "unknown", None, False),
+        ([], "unknown", None, False),
+        ([PURPLE, SILENT], "inactive", "purple", False),
+        ([PINK, SILENT], "active", "pink", False),
+        ([PURPLE, GITHUB_PURPLE], "inactive", "purple", False),
+        ([PINK, GITHUB_PURPLE], "unknown", None, True),
+        ([PINK, PINK_IS_NOT], "unknown", None, True),
+        ([PURPLE, PINK_IS_NOT], "inactive", "purple", False),
+        ([SILENT, PINK_IS_NOT], "inactive", None, False),
+    ],
+    ids=[
+        "all are silent",
+        "no source",
+        "one says another",
+        "one says this",
+        "two agree",
+        "two name two",
+        "one denies what the other says",
+        "a denial that agrees",
+        "a denial alone",
+    ],
+)
+def test_the_role_is_what_nobody_contradicts(words, role, active, disagree):
+    found = shard_role("pink", words)
+    assert (found.role, found.active, found.disagree) == (role, active, disagree)
+    assert all(word.said in found.said for word in words)
+
+
+@given(st.lists(st.sampled_from([SILENT, PINK, PURPLE, GITHUB_PURPLE, PINK_IS_NOT])), st.sampled_from(["pink", "x"]))
+def test_a_silent_source_changes_nothing_and_the_order_neither(words, shard):
+    found = shard_role(shard, words)
+    again = shard_role(shard, [SILENT, *reversed(words)])
+    assert (found.role, found.active, found.disagree) == (again.role, again.active, again.disagree)
+    assert not (found.disagree and found.active)
+
+
+@pytest.mark.parametrize(
+    ("answer", "active", "said"),
+    [
+        (None, None, "is silent: active_command has not answered for 5 minutes"),
+        (ActiveShardAnswer("", "it ended with 1", NOW), None, "is silent: active_command failed, it ended with 1"),
+        (ActiveShardAnswer("Pink", "", NOW), "pink", "says that pink is active (active_command)"),
+        (ActiveShardAnswer("pink", "", NOW - ANSWER_SECONDS), "pink", "says that pink"),
+        (ActiveShardAnswer("pink", "", NOW - ANSWER_SECONDS - MICROSECOND), None, "is silent"),
+        (ActiveShardAnswer("pink", "", NOW + ANSWER_SECONDS + 1), None, "is silent"),
+    ],
+    ids=["none", "failed", "answered", "just fresh", "just too old", "from a clock that jumped"],
+)
+def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, said):
+    word = answer_states("active_command", answer, NOW)
+    assert word.active == active
+    assert said in word.said
+
+
+@pytest.mark.parametrize(
+    ("taken", "canary", "active", "said"),
+    [
+        ({}, None, None, "no jobs"),
+        ({"pink": 0, "purple": 14}, None, "purple", "GitHub has given purple 14 jobs lately"),
+        ({"pink": 1, "purple": 14}, None, None, "GitHub is silent: it gives jobs to pink and purple at once"),
+        ({"pink": 1, "purple": 14}, "pink", "purple", "GitHub has given purple 14 jobs lately"),
+        ({"pink": 1}, "pink", None, "none but pink, where canaries go, has taken a job lately"),
+        ({"pink": 1}, None, "pink", "GitHub has given pink 1 job lately"),
+        ({"pink": MOST_CANARIES}, "pink", None, "none but pink, where canaries go"),
+        ({"pink": MOST_CANARIES + 1}, "pink", "pink", f"GitHub has given pink {MOST_CANARIES + 1} jobs lately"),
+        ({"pink": MOST_CANARIES + 1, "purple": 1}, "pink", None, "it gives jobs to pink and purple at once"),
+    ],
+    ids=[
+        "no jobs",
+        "one shard",
+        "both",
+        "both, but one is a canary",
+        "the canary alone",
+        "one job",
+        "canaries",
+        "too many to be canaries",
+        "too many, and others elsewhere",
+    ],
+)
+def test_github_names_the_one_shard_that_takes_jobs(taken, canary, active, said):
+    word = jobs_state(taken, canary)
+    assert word.active == active
+    assert said in word.said
+
+
+@pytest.mark.parametrize(
+    ("deploys", "active", "inactive"),
+    [
+        ([], None, set()),
+        ([deploy("purple", "active")], "purple", set()),
+        ([deploy("purple", "active"), deploy("pink", "inactive")], "purple", {"pink"}),
+        ([deploy("purple", "active"), deploy("pink", "active")], "pink", set()),
+        ([deploy("pink", "active"), deploy("purple", "active", NOW - 9999)], "purple", set()),
+        ([deploy("pink", "inactive")], None, {"pink"}),
+    ],
+    ids=["none", "one", "beside it", "taken over", "the order is that of telling", "nobody is active"],
+)
+def test_of_deploys_that_called_a_shard_active_the_last_one_holds(deploys, active, inactive):
+    word = deploys_state(deploys)
+    assert (word.active, word.inactive) == (active, inactive)
+    assert word.is_silent is (not deploys)
+
+
+def test_a_deploy_takes_the_place_of_its_shard_s_last_one():
+    deploys = with_deploy(with_deploy((), deploy("pink", "inactive")), deploy("purple", "active"))
+    again = deploy("pink", "active")
+    assert with_deploy(deploys, again) == (deploy("purple", "active"), again)
+
+
+@given(st.lists(st.text("abcdefghijklmnop", min_size=1, max_size=2)))
+def test_no_more_shards_are_remembered_than_there_is_room_for(shards):
+    deploys = ()
+    for shard in shards:
+        deploys = with_deploy(deploys, deploy(shard, "active"))
+    assert len(deploys) <= MOST_DEPLOYS
+    assert len({each.shard for each in deploys}) == len(deploys)
+    assert not shards or deploys[-1].shard == shards[-1]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefghijklmnop"), st.sampled_from(["active", "inactive"])), max_size=40))
+def test_who_is_active_is_not_forgotten_for_want_of_room(said):
+    deploys, active = (), None
+    for shard, role in said:
+        deploys = with_deploy(deploys, deploy(shard, role))
+        active = shard if role == "active" else None if shard == active else active
+        if active is not None:
+            assert deploys_state(deploys).active == active
+
+
+@pytest.mark.parametrize(
+    ("deploys", "at"),
+    [
+        ([], None),
+        ([deploy("pink", "inactive", NOW)], None),
+        ([deploy("pink", "active", NOW - 9), deploy("purple", "inactive", NOW - 1)], NOW - 9),
+        ([deploy("pink", "active", NOW)], NOW),
+        ([deploy("pink", "active", NOW + MICROSECOND)], None),
+    ],
+    ids=["none", "nobody active", "the last that was", "now", "a time to come"],
+)
+def test_jobs_are_held_against_a_deploy_from_when_it_was_told(deploys, at):
+    assert switched_at(deploys, NOW) == at

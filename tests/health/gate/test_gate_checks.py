@@ -1,0 +1,252 @@
+"""From a deploy to the gate's answer: when a round begins, goes on, and ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from ghapp.health.gate.active_shard import Deploy, Role
+from ghapp.health.gate.gate_checks import (
+    FORGET_SECONDS,
+    GIVE_UP_SECONDS,
+    REFRESH_SECONDS,
+    GateCheck,
+    GateCheckStage,
+    commit_of,
+    is_to_be_posted,
+    observed,
+    open_gate_checks,
+    place_of,
+    restarted,
+    subject_of,
+    superseded,
+)
+from ghapp.health.gate.judgement import Gate
+from ghapp.health.gate.shard_checks import Check
+
+NOW = 1_790_000_000.0
+SHA = "0123456789abcdef0123456789abcdef01234567"
+OTHER_SHA = SHA[::-1]
+PLACE = place_of("linux", "pink")
+
+
+@dataclass
+class Pool:
+    name: str = "linux"
+    deploy_repository: str | None = "acme/infra"
+
+
+def deploy(ref=SHA, deployed_at=NOW - 60, told_at=NOW - 50, shard="pink", role=Role.INACTIVE):
+    return Deploy(shard, role, deployed_at, told_at, ref)
+
+
+def begun(**changes):
+    return GateCheck(SHA, NOW - 60, "acme/infra", NOW - 50)._replace(**changes)
+
+
+def gate(*, passed=True, at=NOW, **changes):
+    checks = (Check("online", passed, "said"),)
+    return Gate("linux", "pink", Role.INACTIVE, checks, (), at, **changes)
+
+
+@pytest.mark.parametrize(
+    ("ref", "commit"),
+    [
+        (SHA, SHA),
+        (SHA.upper(), SHA),
+        ("", None),
+        ("v42", None),
+        (SHA[:39], None),
+        (SHA + "0", None),
+        ("g" + SHA[1:], None),
+        (SHA + "\n", None),
+    ],
+    ids=["full", "in capitals", "none", "a tag", "39", "41", "no hex", "with a line break"],
+)
+def test_only_a_full_sha_names_a_commit(ref, commit):
+    assert commit_of(ref) == commit
+
+
+@pytest.mark.parametrize(
+    ("pool", "told", "known", "goes_on"),
+    [
+        (Pool(), deploy(), None, True),
+        (Pool(deploy_repository=None), deploy(), None, False),
+        (Pool(), deploy("v42"), None, False),
+        (Pool(), deploy(), begun(), True),
+        (Pool(), deploy(), begun(over=True), False),
+        (Pool(), deploy(role=Role.ACTIVE, told_at=NOW), begun(over=True), False),
+        (Pool(), deploy(deployed_at=NOW - 59), begun(over=True), True),
+        (Pool(), deploy(OTHER_SHA), begun(over=True), True),
+        (Pool("mac"), deploy(), begun(over=True), True),
+        (Pool(), deploy(shard="purple"), begun(over=True), True),
+        (Pool(deploy_repository="acme/other"), deploy(), begun(over=True), True),
+    ],
+    ids=[
+        "just told",
+        "nowhere to post",
+        "no commit",
+        "begun",
+        "over",
+        "told of again in another role",
+        "deployed anew",
+        "another commit",
+        "another pool",
+        "another shard",
+        "another repository",
+    ],
+)
+def test_a_round_goes_on_until_it_is_over(pool, told, known, goes_on):
+    found = open_gate_checks(pool, [told], {} if known is None else {PLACE: known}, NOW)
+    assert [told for told, _ in found] == ([told] if goes_on else [])
+
+
+def test_a_new_round_begins_when_it_was_told_and_remembers_nothing():
+    ((_, found),) = open_gate_checks(Pool(), [deploy()], {PLACE: begun(sha=OTHER_SHA, check_run=1, private=True)}, NOW)
+    assert found == GateCheck(SHA, NOW - 60, "acme/infra", NOW - 50)
+
+
+def test_a_clock_that_was_ahead_does_not_put_its_beginning_into_the_future():
+    ((_, found),) = open_gate_checks(Pool(), [deploy(told_at=NOW + 86_400)], {}, NOW)
+    assert found.began_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("ago", "known", "goes_on"),
+    [
+        (GIVE_UP_SECONDS + FORGET_SECONDS - 0.1, None, True),
+        (GIVE_UP_SECONDS + FORGET_SECONDS, None, False),
+        (GIVE_UP_SECONDS + FORGET_SECONDS, {"check_run": 7}, True),
+        (GIVE_UP_SECONDS + FORGET_SECONDS, {"setback": "refused"}, True),
+        (GIVE_UP_SECONDS + FORGET_SECONDS, {}, True),
+    ],
+    ids=[
+        "just in time",
+        "of long ago",
+        "its check run waits to be ended",
+        "it waits to be given up",
+        "a crash left it",
+    ],
+)
+def test_a_deploy_of_long_ago_begins_no_round(ago, known, goes_on):
+    told = deploy(told_at=NOW - ago)
+    rounds = {} if known is None else {PLACE: begun(began_at=NOW - ago, **known)}
+    assert bool(open_gate_checks(Pool(), [told], rounds, NOW)) is goes_on
+
+
+def test_each_round_has_a_check_run_of_its_own():
+    known = [
+        subject_of(PLACE, begun()),
+        subject_of(place_of("mac", "pink"), begun()),
+        subject_of(place_of("linux", "purple"), begun()),
+        subject_of(PLACE, begun(sha=OTHER_SHA)),
+        subject_of(PLACE, begun(deployed_at=NOW)),
+    ]
+    assert len(set(known)) == len(known)
+    assert subject_of(PLACE, begun(check_run=7, over=True, began_at=NOW)) == known[0]
+    assert known[0] == "gate-84a938c855a0f91fb7bf5a9e", "it is kept at GitHub: another one would be another check run"
+
+
+@pytest.mark.parametrize(
+    ("pools", "told", "known", "left"),
+    [
+        ([Pool()], deploy(), begun(), False),
+        ([Pool()], deploy(SHA.upper(), role=Role.ACTIVE, told_at=NOW), begun(), False),
+        ([Pool()], deploy(OTHER_SHA), begun(), True),
+        ([Pool()], deploy(OTHER_SHA), begun(over=True), False),
+        ([Pool()], deploy(deployed_at=NOW), begun(), True),
+        ([Pool()], deploy("v42"), begun(), True),
+        ([Pool()], deploy(shard="purple"), begun(), True),
+        ([Pool(deploy_repository="acme/other")], deploy(), begun(), True),
+        ([Pool("mac")], deploy(), begun(), True),
+        ([], deploy(), begun(), True),
+    ],
+    ids=[
+        "goes on",
+        "told of again",
+        "another commit",
+        "it was over",
+        "deployed anew",
+        "from a tag",
+        "forgotten among many shards",
+        "another repository",
+        "its pool is gone",
+        "every pool is gone",
+    ],
+)
+def test_a_round_whose_place_was_taken_is_left_to_be_ended(pools, told, known, left):
+    deploys = {pool.name: [told] for pool in pools}
+    assert superseded(pools, deploys, {PLACE: known}) == ({PLACE: known} if left else {})
+
+
+def test_a_round_ends_by_itself_or_is_superseded_and_never_both():
+    for told in (deploy(), deploy(OTHER_SHA), deploy("v42"), deploy(deployed_at=NOW)):
+        goes_on = [each for _, each in open_gate_checks(Pool(), [told], {PLACE: begun(check_run=7)}, NOW)]
+        left = superseded([Pool()], {"linux": [told]}, {PLACE: begun(check_run=7)})
+        assert (begun(check_run=7) in goes_on) is not bool(left)
+
+
+@pytest.mark.parametrize(
+    ("answer", "now", "stage"),
+    [
+        (gate(at=NOW - 50), NOW, GateCheckStage.PASSED),
+        (gate(at=NOW - 50.1), NOW, GateCheckStage.WAITS),
+        (gate(at=None), NOW, GateCheckStage.WAITS),
+        (gate(passed=False), NOW, GateCheckStage.WAITS),
+        (gate(passed=False), NOW - 50 + GIVE_UP_SECONDS - 0.1, GateCheckStage.WAITS),
+        (gate(passed=False), NOW - 50 + GIVE_UP_SECONDS, GateCheckStage.FAILED),
+        (gate(), NOW - 50 + GIVE_UP_SECONDS, GateCheckStage.PASSED),
+        (gate(passed=False, at=None), NOW - 50 + GIVE_UP_SECONDS, GateCheckStage.UNSEEN),
+        (gate(at=NOW - 50.1), NOW - 50 + GIVE_UP_SECONDS, GateCheckStage.UNSEEN),
+    ],
+    ids=[
+        "passes on a list since the deploy",
+        "on one from before it",
+        "on none",
+        "does not pass",
+        "for nearly an hour",
+        "for an hour",
+        "passes in the last moment",
+        "GitHub is away",
+        "no list came",
+    ],
+)
+def test_it_ends_with_success_or_after_an_hour(answer, now, stage):
+    assert observed(begun(), answer, 0.0, now)[2] is stage
+
+
+@pytest.mark.parametrize(("held", "stage"), [(59.9, GateCheckStage.WAITS), (60.0, GateCheckStage.PASSED)])
+def test_passing_must_hold_from_list_to_list_and_survives_whoever_looks(held, stage):
+    first, answer, waits = observed(begun(), gate(at=NOW), 60.0, NOW)
+    assert (waits, answer.checks[-1].name, answer.checks[-1].passed) == (GateCheckStage.WAITS, "settled", False)
+    assert observed(first, gate(at=NOW + held), 60.0, NOW + held)[2] is stage
+
+
+def test_a_gap_begins_it_anew_and_so_does_a_list_from_before_the_deploy():
+    first, _, _ = observed(begun(), gate(at=NOW), 60.0, NOW)
+    for gap in (gate(passed=False, at=NOW + 30), gate(at=None), gate(at=NOW - 51)):
+        after, _, _ = observed(first, gap, 60.0, NOW + 30)
+        assert observed(after, gate(at=NOW + 60), 60.0, NOW + 60)[2] is GateCheckStage.WAITS
+
+
+@pytest.mark.parametrize(
+    ("known", "digest", "gist", "after", "posted"),
+    [
+        ({"check_run": None}, "d", "g", 0.0, True),
+        ({}, "d", "g", REFRESH_SECONDS, False),
+        ({}, "d2", "g", REFRESH_SECONDS - 0.1, False),
+        ({}, "d2", "g", REFRESH_SECONDS, True),
+        ({}, "d2", "g2", 0.0, True),
+        ({}, "d2", "g", -0.1, True),
+    ],
+    ids=["the first", "the same", "a number, at once", "a number, a minute later", "news", "a clock that went back"],
+)
+def test_news_is_told_at_once_and_numbers_once_a_minute(known, digest, gist, after, posted):
+    last = begun(**{"check_run": 7, "digest": "d", "gist": "g", "posted_at": NOW, **known})
+    assert is_to_be_posted(last, digest, gist, NOW + after) is posted
+
+
+def test_asked_for_again_it_begins_anew_on_the_check_run_that_it_has():
+    last = begun(check_run=7, digest="d", gist="g", posted_at=NOW, over=True, private=True, since=NOW, setback="x")
+    assert restarted(last, NOW + 9) == GateCheck(SHA, NOW - 60, "acme/infra", NOW + 9, private=True, check_run=7)

@@ -1,0 +1,95 @@
+"""Who says which shard is active, and what is warned of beside the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.demand import Job
+from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role
+from ghapp.health.gate.judgement import STOP, ActiveShardSources, GateRequest
+from tests.health.builders import MICROSECOND, NOW, online
+from tests.health.gate.builders import (
+    DEPLOYED_AT,
+    PURPLE_IS_ACTIVE,
+    at_work,
+    check,
+    deploy,
+    failed,
+    gate,
+    on,
+    pink,
+    steps,
+    why,
+)
+
+
+def test_sources_that_disagree_leave_one_step_stop_and_say_who_says_what():
+    sources = ActiveShardSources(PURPLE_IS_ACTIVE.deploys, "active_command", ActiveShardAnswer("pink", "", NOW))
+    answer = gate([*pink(3), *at_work()], sources=sources)
+    assert (answer.passed, answer.role, steps(answer)) == (False, Role.UNKNOWN, [STOP])
+    for said in (
+        "the configuration says that pink is active (active_command)",
+        "GitHub has given purple 14 jobs lately",
+        "the last deploy says that purple is active",
+    ):
+        assert said in answer.next[0].why
+    assert failed(answer) == {"role"}
+
+
+def test_a_source_that_fails_is_named_and_does_not_disagree():
+    sources = ActiveShardSources(PURPLE_IS_ACTIVE.deploys, "active_url", ActiveShardAnswer("", "it answered 503", NOW))
+    answer = gate([*pink(3), *at_work()], sources=sources)
+    assert answer.passed
+    assert "the configuration is silent: active_url failed, it answered 503" in check(answer, "role").said
+
+
+def test_when_all_are_silent_nothing_is_to_be_changed():
+    answer = gate([*pink(3), on("purple", online())], sources=ActiveShardSources())
+    assert (answer.passed, answer.role, steps(answer)) == (False, Role.UNKNOWN, [STOP])
+    assert answer.next[0].why.startswith(
+        "nobody says which shard is active: GitHub is silent: no jobs; the last deploy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("told_at", "role"),
+    [(NOW - 60 + MICROSECOND, "active"), (NOW - 60, "unknown"), (NOW + 60, "unknown")],
+    ids=["told after the job", "told before it", "told by a clock that jumped"],
+)
+def test_jobs_taken_before_the_last_deploy_told_who_is_active_do_not_contradict_it(told_at, role):
+    sources = ActiveShardSources((Deploy("pink", Role.ACTIVE, DEPLOYED_AT, told_at),))
+    assert gate([*pink(1), *at_work("purple", 1, ago=60)], sources=sources).role == role
+
+
+def test_two_shards_that_take_jobs_at_once_are_warned_of_and_name_nobody():
+    answer = gate([*at_work("pink", 2), *at_work("purple", 3)])
+    assert answer.passed
+    assert check(answer, "one-shard").said == (
+        "warning: 2 shards take jobs at once: pink has taken 2 jobs, purple has taken 3 jobs in the last 10 minutes"
+    )
+    assert not check(answer, "one-shard").passed
+    assert "it gives jobs to pink and purple at once" in check(answer, "role").said
+
+
+def test_what_stopping_a_shard_would_hurt_is_told_with_the_jobs():
+    busy = on("pink", online(busy=True), 9)
+    told = Job(77, "running", (), "acme/api", NOW - 90, on("pink", online()).id, "pink-1", NOW - 80)
+    answer = gate([busy, on("pink", online()), *at_work("purple", 1)], jobs=[told])
+    assert check(answer, "running-jobs").said == (
+        "stopping pink now would hurt 2 running jobs: one on pink-9, 77 of acme/api; "
+        "purple, which is active, runs 1 job: 101"
+    )
+    assert not check(answer, "running-jobs").passed
+    answer = gate([busy, *at_work("purple", 1)], GateRequest("pink", min_online=2, failures=3))
+    assert "cleaning up pink now would hurt 1 running job: one on pink-9." in why(
+        answer, "clean up pink and provision it again"
+    )
+
+
+def test_after_it_took_over_the_other_colour_is_tidied_away_and_its_jobs_are_warned_of():
+    sources = ActiveShardSources((deploy("purple", "inactive"), deploy("pink", "active")))
+    answer = gate([*at_work("pink", 3), *at_work("purple", 1, ago=3600)], sources=sources)
+    assert (answer.passed, answer.role) == (True, Role.ACTIVE)
+    assert steps(answer) == ["drain purple, then stop it"]
+    assert "cost money and confuse" in answer.next[0].why
+    assert "stopping purple now would hurt 1 running job: 101." in answer.next[0].why

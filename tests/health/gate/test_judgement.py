@@ -1,0 +1,243 @@
+"""May this shard take over."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.deaths.meaning import Cause
+from ghapp.health.gate.active_shard import Role
+from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
+from ghapp.health.gate.shard_status import LOOP_SECONDS
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
+from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps
+
+
+def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
+    answer = gate([*pink(3), *at_work()], GateRequest("Pink", min_online=3))
+    assert answer.passed
+    assert answer.document() == {
+        "pool": "linux",
+        "shard": "Pink",
+        "passed": True,
+        "role": "inactive",
+        "checks": [
+            {
+                "name": "users",
+                "passed": True,
+                "said": "the active shard purple has taken 14 jobs in the last 10 minutes; no outage",
+            },
+            {"name": "github", "passed": True, "said": "it listed the runners 0 s ago"},
+            {
+                "name": "role",
+                "passed": True,
+                "said": "inactive: GitHub has given purple 14 jobs lately; "
+                "the last deploy says that purple is active and pink is inactive",
+            },
+            {"name": "since-deploy", "passed": True, "said": "the runners have been listed since the deploy of v42"},
+            {"name": "online", "passed": True, "said": "3 runners of pink online, 3 needed"},
+            {"name": "one-shard", "passed": True, "said": "purple has taken 14 jobs in the last 10 minutes"},
+            {
+                "name": "running-jobs",
+                "passed": True,
+                "said": "purple, which is active, runs 14 jobs: 101, 102, 103, 104, 105 and 9 more",
+            },
+        ],
+        "next": [
+            {
+                "step": "make pink active in place of purple",
+                "why": "it passes. Ask the gate again when it is active: then it says what is to be tidied away",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(("least", "passed"), [(1, True), (3, True), (4, False)])
+def test_so_many_must_be_online_and_no_more(least, passed):
+    assert gate([*pink(3), *at_work()], GateRequest("pink", least)).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("runner", "good"),
+    [
+        (online(), True),
+        (online(busy=True), True),
+        (online(ephemeral=True), True),
+        (online(registered=False), False),
+        (present(offline_since=NOW - 3600), False),
+        (present(offline_since=NOW - 1), False),
+        (present(busy=True, offline_since=NOW - 1), False),
+        (lost(), False),
+        (lost(confirmed_at=None), False),
+        (online(retired_at=NOW), False),
+        (online(ephemeral=True, job_id=1, job_ended_at=NOW - 1), False),
+        (online(listed=False, observed_at=NOW - 301), False),
+        (online(custom_labels=("gpu",), labels=("gpu", "shard:pink")), False),
+    ],
+    ids=[
+        "online",
+        "busy",
+        "ephemeral",
+        "only heard of",
+        "offline",
+        "offline for a moment",
+        "busy, they say, and offline",
+        "invalidated",
+        "suspect",
+        "removed by its controller",
+        "has had its one job",
+        "not seen for too long",
+        "of another pool",
+    ],
+)
+def test_a_runner_counts_when_it_is_registered_online_and_good_for_a_job(runner, good):
+    of_pink = runner if "gpu" in runner.labels else on("pink", runner)
+    answer = gate([of_pink, *at_work()])
+    assert check(answer, "online").passed is good
+    assert answer.passed is good
+
+
+@pytest.mark.parametrize(
+    ("versions", "passed", "said"),
+    [
+        (("2.336.0", "2.336.0"), True, "2 of 2 online are of version 2.336.0, 2 needed"),
+        (("2.336.0", "2.335.1"), False, "1 of 2 online are of version 2.336.0, 2 needed; others: 2.335.1"),
+        ((None, "2.336.0"), False, "1 of 2 online are of version 2.336.0, 2 needed; others: unknown"),
+        (("2.336.0", "2.336.0", "2.335.1"), True, "2 of 3 online"),
+    ],
+    ids=["all", "one is older", "one does not say", "enough are"],
+)
+def test_where_a_version_is_expected_as_many_must_have_it(versions, passed, said):
+    runners = [on("pink", online(version=version), number) for number, version in enumerate(versions)]
+    answer = gate([*runners, *at_work()], GateRequest("pink", 2, version="2.336.0"))
+    assert check(answer, "version").said.startswith(said)
+    assert answer.passed is passed
+
+
+@pytest.mark.parametrize(
+    ("deaths", "online_now", "passed"),
+    [
+        (None, 3, True),
+        ([death(n) for n in range(2)], 3, True),
+        ([death(n) for n in range(3)], 3, False),
+        ([death(n, Cause.CLEAN_EXIT) for n in range(9)], 3, True),
+        ([death(n, Cause.TERMINATED) for n in range(9)], 3, True),
+        ([death(n, at=NOW - LOOP_SECONDS) for n in range(3)], 3, False),
+        ([death(n, at=NOW - LOOP_SECONDS - MICROSECOND) for n in range(3)], 3, True),
+        ([death(n, name="purple") for n in range(3)], 3, True),
+        ([death(n) for n in range(100, 103)], 3, False),
+        ([death(n) for n in range(3)], 31, True),
+        ([death(n) for n in range(4)], 31, False),
+    ],
+    ids=[
+        "no cluster",
+        "two",
+        "three",
+        "clean exits",
+        "terminated",
+        "just recent",
+        "just over",
+        "of the other shard",
+        "of runners never listed",
+        "few of many",
+        "a tenth of many",
+    ],
+)
+def test_runners_that_die_in_a_loop_are_no_shard_that_works(deaths, online_now, passed):
+    answer = gate([*pink(online_now), *at_work()], deaths=deaths)
+    assert answer.passed is passed
+    assert any(each.name == "deaths" for each in answer.checks) is (deaths is not None)
+
+
+def test_the_next_step_of_a_loop_is_to_find_out_why():
+    answer = gate([*pink(3), *at_work()], deaths=[death(1), death(2), death(3, Cause.CRASH)])
+    assert steps(answer)[0] == "find out why runners of pink die: `ghapp explain`"
+    assert answer.next[0].why.startswith("2 host-oom, 1 crash; Give it more memory. Until that")
+
+
+@pytest.mark.parametrize(
+    ("runner", "passed"),
+    [
+        (done("pink", 1, DEPLOYED_AT, NOW - 60), True),
+        (done("pink", 1, DEPLOYED_AT - MICROSECOND, NOW - 60), False),
+        (done("pink", 1, None, NOW - 60), False),
+        (done("pink", 1, None, NOW - 60)._replace(first_seen=DEPLOYED_AT), True),
+        (on("pink", online(job_id=1, job_started_at=NOW - 60)), False),
+        (on("pink", lost(ephemeral=True, job_id=1, job_started_at=NOW - 90, job_ended_at=NOW - 60)), True),
+        (done("purple", 1, NOW - 90, NOW - 60), False),
+    ],
+    ids=[
+        "since the deploy",
+        "begun before it",
+        "nobody said when it began",
+        "nobody said, but the runner is younger",
+        "not done yet",
+        "of an ephemeral runner that is gone",
+        "on the other shard",
+    ],
+)
+def test_a_canary_is_a_job_taken_and_completed_since_the_deploy(runner, passed):
+    answer = gate([*pink(3)[2:], runner, *at_work(first=50)], GateRequest("pink", canary=True))
+    assert check(answer, "canary").passed is passed
+    assert answer.passed is passed
+
+
+def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_tell_of_it():
+    answer = gate(
+        [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
+    )
+    assert check(answer, "canary").said == "nobody has told when pink was deployed"
+    assert steps(answer)[0] == "tell when pink was deployed"
+
+
+def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():
+    runners = [done("pink", 1, NOW - 90, NOW - 60), *pink(1), on("purple", online())]
+    assert gate(runners, GateRequest("pink", canary=True)).passed
+    assert gate(runners).role is Role.UNKNOWN, "GitHub gives pink jobs, and the deploy says purple"
+
+
+@pytest.mark.parametrize(
+    ("first_told_at", "passed"),
+    [(0.0, True), (NOW - 5, True), (NOW - 5 + MICROSECOND, False), (NOW + 9999, False)],
+    ids=["by an older release", "just before the list", "just after it was begun", "by a clock that jumped"],
+)
+def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_told_at, passed):
+    sources = ActiveShardSources((deploy("purple", "active"), deploy("pink", "inactive", first_told_at=first_told_at)))
+    answer = gate([*pink(3), *at_work()], sources=sources, survey=survey(swept_at=NOW - 5))
+    assert answer.passed is passed
+    if not passed:
+        assert check(answer, "since-deploy").said == "the runners have not been listed since the deploy of pink"
+        assert steps(answer) == ["wait for the next list of runners, then ask again"]
+        assert [each.changes for each in answer.next] == [""]
+        assert "no outage" in answer.checks[0].said, "of the others it says enough"
+
+
+def test_the_deploy_of_another_shard_is_waited_for_by_nobody():
+    sources = ActiveShardSources((deploy("purple", "active", first_told_at=NOW + 1), deploy("pink", "inactive")))
+    assert gate([*pink(3), *at_work()], sources=sources).passed
+
+
+# GitHub is away.
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (survey(failing_since=NOW - 1, failure="GitHubUnavailable"), "GitHubUnavailable"),
+        (survey(failing_since=NOW - 1, failure="RateLimited"), "RateLimited"),
+        (survey(swept_at=NOW - 300 - MICROSECOND), "ObservationStale"),
+        (survey(swept_at=None), "ObservationStale"),
+        (survey(swept_at=NOW + 121), "ObservationStale"),
+    ],
+    ids=["away", "rate limited", "stale", "never swept", "from a clock that jumped"],
+)
+def test_while_github_does_not_answer_nothing_passes_and_nothing_is_changed(seen, reason):
+    answer = gate([*pink(3), *at_work()], survey=seen)
+    assert not answer.passed
+    assert check(answer, "github").said.startswith(f"{reason}: ")
+    assert steps(answer) == ["wait until GitHub answers, then ask again"]
+    assert [each.changes for each in answer.next] == [""]
+    assert answer.checks[0].said.startswith(f"whether users are hurt cannot be said: {reason}")
+
+
+def test_a_list_of_just_now_is_fresh_until_it_is_stale():
+    assert gate([*pink(3), *at_work()], survey=survey(swept_at=NOW - 300)).passed

@@ -1,0 +1,247 @@
+"""What a shard that fails is told: whether users are hurt, and what to do next, cheapest and safest first."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.gate import next_steps
+from ghapp.health.gate.active_shard import ActiveShardAnswer, Role, ShardRole
+from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
+from ghapp.health.gate.shard_status import WAITING_SECONDS, ShardStatus
+from ghapp.health.gate.terraform_log import TerraformRun
+from tests.health.builders import MICROSECOND, NOW, lost, online, present
+from tests.health.gate.builders import at_work, check, deploy, failed, gate, on, pink, steps, waits, why
+
+
+def test_a_failing_inactive_shard_says_first_that_there_is_no_outage_and_then_the_ladder():
+    answer = gate([on("pink", present()), *at_work()])
+    assert not answer.passed
+    assert answer.checks[0][:2] == ("users", True)
+    assert answer.checks[0].said == "the active shard purple has taken 14 jobs in the last 10 minutes; no outage"
+    assert check(answer, "online").said == "0 runners of pink online, 1 needed; unhealthy: pink-1"
+    assert steps(answer) == [
+        "provision pink again",
+        "shut down pink, and start it again",
+        "delete what is unhealthy: pink-1",
+        "taint what pink is made of, and provision it again",
+        "break glass",
+    ]
+    assert all("Warning: " in each.why for each in answer.next)
+
+
+def test_provisioning_that_found_nothing_to_do_is_not_done_again():
+    answer = gate([on("pink", present()), *at_work()], GateRequest("pink", provision=TerraformRun(0, 0, 0)))
+    assert steps(answer)[0] == "shut down pink, and start it again"
+    assert answer.next[0].why.startswith(
+        "provisioning again will not help, unless something was changed since: its log says 0 added, 0 changed, 0 dest"
+    )
+
+
+def test_provisioning_that_failed_is_mended_first():
+    answer = gate(at_work(), GateRequest("pink", provision=TerraformRun(errors=("no quota",))))
+    assert steps(answer)[:2] == ["mend what provisioning failed at", "provision pink again"]
+    assert "it ended with: no quota." in answer.next[0].why
+
+
+def test_runners_that_start_are_waited_for_first():
+    young = on("pink", present(first_seen=NOW - 10, was_online=False))
+    assert steps(gate([young, *at_work()]))[:2] == ["wait for 1 runner of pink", "provision pink again"]
+
+
+def test_a_shard_that_is_misspelt_is_told_which_there_are():
+    answer = gate([*pink(1), *at_work()], GateRequest("pinc"))
+    assert check(answer, "online").said.endswith("no runner of that shard is known, only of pink, purple")
+
+
+def test_a_shard_online_that_takes_no_canary_is_sent_one_before_anything_is_changed():
+    answer = gate([*pink(3), *at_work()], GateRequest("pink", canary=True))
+    assert failed(answer) == {"canary"}
+    assert check(answer, "canary").said == "no job was taken and completed on pink since the deploy of v42"
+    assert steps(answer)[0] == "send a canary job to pink"
+
+
+def test_the_active_shard_is_not_changed_below_break_glass():
+    answer = gate([on("purple", present()), *pink(3)], GateRequest("purple"))
+    assert answer.role is Role.ACTIVE
+    assert steps(answer) == ["raise the alarm", "ask the gate about pink", "break glass"]
+
+
+def test_with_both_shards_down_it_is_an_outage_and_the_way_out_is_the_inactive_one():
+    answer = gate([on("pink", present()), on("purple", present())])
+    assert answer.checks[0][:3] == ("users", False, "the active shard purple has no runner online: an outage")
+    assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
+
+
+def test_in_an_outage_the_last_runners_that_users_have_are_not_cleaned_up():
+    answer = gate([*pink(1), on("purple", present())], GateRequest("pink", min_online=2, failures=3))
+    assert "clean up pink and provision it again" not in steps(answer)
+
+
+def test_a_healthy_shard_may_take_over_because_of_an_outage():
+    answer = gate([*pink(3), on("purple", present())])
+    assert answer.passed
+    assert check(answer, "users").passed is False
+
+
+IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, job_started_at=NOW - 3600))
+
+
+@pytest.mark.parametrize(
+    ("runners", "jobs", "passed", "said"),
+    [
+        ([IDLE], [], True, "purple has 1 runner online, and no job waits; no outage"),
+        ([IDLE], [waits(1, WAITING_SECONDS - MICROSECOND)], True, "no job waits; no outage"),
+        (
+            [IDLE],
+            [waits(1, WAITING_SECONDS)],
+            False,
+            "purple has 1 idle runner online and takes no jobs; 1 waiting job",
+        ),
+        ([IDLE], [waits(1, 600), waits(2, 90)], False, "2 waiting jobs, the oldest for 10 minutes: users are hurt"),
+        ([IDLE], [waits(1, 600, ("gpu",))], True, "no job waits"),
+        ([BUSY], [waits(1, 600)], True, "purple has 1 runner online, all at work; 1 waiting job"),
+        ([BUSY], [waits(1, 86_401)], True, "no job waits"),
+        (
+            [],
+            [waits(1, 600)],
+            False,
+            "the oldest for 10 minutes: an outage, or another name is meant",
+        ),
+        (
+            [on("purple", present())],
+            [waits(1, 600)],
+            False,
+            "purple has no runner online; 1 waiting job, the oldest for 10 minutes: an outage",
+        ),
+        ([IDLE], [waits(1, 600, ("linux-4vcpu", "shard:pink"))], True, "no job waits; no outage"),
+        ([IDLE], [waits(1, 600, ("linux-4vcpu", "Shard:PURPLE"))], False, "users are hurt"),
+        ([IDLE, *at_work(count=1, ago=500, first=2)], [waits(1, 499)], False, "takes no jobs; 1 waiting job"),
+        ([IDLE, *at_work(count=1, ago=500, first=2)], [waits(1, 500)], True, "has taken 1 job in the last 10 minutes"),
+        ([*at_work(count=1, ago=500, first=2)], [waits(1, 499)], True, "has taken 1 job in the last 10 minutes"),
+        (
+            [on("purple", present(job_id=1, job_started_at=NOW - 90, job_ended_at=NOW - 9), 2)],
+            [],
+            False,
+            "purple has no runner online; it took 1 job in the last 10 minutes: an outage",
+        ),
+    ],
+    ids=[
+        "idle",
+        "a job not yet waiting",
+        "a job that waits",
+        "two that wait",
+        "a job of others",
+        "all at work",
+        "a job that must be over",
+        "none known",
+        "none online",
+        "a canary for the other shard waits",
+        "a job for this shard waits",
+        "it took a job, and none since another waits",
+        "it took one since",
+        "it took one, and is at work",
+        "died just now",
+    ],
+)
+def test_users_are_hurt_when_the_active_shard_does_not_take_what_waits(runners, jobs, passed, said):
+    # without GitHub's word: what died took the last job on purple, and a deploy says that purple is active
+    answer = gate([*pink(1), *runners], jobs=jobs)
+    assert said in answer.checks[0].said
+    assert answer.checks[0].passed is passed
+
+
+def test_runners_that_went_offline_a_moment_ago_are_waited_for_first():
+    answer = gate([on("pink", present(offline_since=NOW - 1)), *at_work()])
+    assert steps(answer)[0] == "wait for 1 runner of pink"
+
+
+@pytest.mark.parametrize(
+    ("runner", "named"),
+    [
+        (present(), True),
+        (lost(), True),
+        (lost(confirmed_at=None), True),
+        (lost(removed_at=NOW), False),
+        (present(job_id=5, job_started_at=NOW - 7200), False),
+        (present(offline_since=NOW - 1), False),
+        (lost(retired_at=NOW), False),
+    ],
+    ids=["offline", "lost", "suspect", "removed already", "offline, with a job", "offline for a moment", "retired"],
+)
+def test_only_what_nobody_works_on_is_deleted(runner, named):
+    answer = gate([on("pink", runner), *at_work()])
+    assert ("delete what is unhealthy: pink-1" in steps(answer)) is named
+
+
+def test_while_nobody_says_who_is_active_nothing_is_tidied_away():
+    answer = gate([*pink(3), on("purple", online())], sources=ActiveShardSources((deploy("pink", "inactive"),)))
+    assert answer.passed
+    assert steps(answer) == ["make pink active"]
+
+
+@pytest.mark.parametrize(("days", "running"), [(5, True), (6, False)])
+def test_a_job_that_must_be_over_is_not_hurt(days, running):
+    old = on("pink", online(job_id=5, job_started_at=NOW - days * 86_400))
+    assert check(gate([old, *at_work()]), "running-jobs").passed is not running
+
+
+CLEAN_UP = "clean up pink and provision it again"
+
+
+@pytest.mark.parametrize(("role", "cleaned"), [(Role.INACTIVE, True), (Role.UNKNOWN, False)])
+def test_a_shard_is_cleaned_up_only_when_it_is_known_to_be_inactive(role, cleaned):
+    ruling = ShardRole(role, "purple", disagree=False, said="")
+    known = {"purple": ShardStatus("purple")}
+    trouble = next_steps.GateFailure(
+        "pink", ruling, {"online"}, known, next_steps.UserImpact(hurt=False, said=""), NOW, failures=3
+    )
+    assert (CLEAN_UP in [each.step for each in next_steps.next_steps(trouble)]) is cleaned
+
+
+def test_nothing_is_cleaned_up_for_a_shard_that_no_runner_is_on():
+    sources = ActiveShardSources(
+        (), "active_command", ActiveShardAnswer("None", "", NOW)
+    )  # as `aws --output text` says nothing
+    answer = gate([on("pink", present()), *at_work("purple", 2, ago=3600)], GateRequest("pink", failures=3), sources)
+    assert (answer.role, answer.active) == (Role.INACTIVE, "none")
+    assert CLEAN_UP not in steps(answer)
+    assert "no runner of the active shard none is known, only of pink, purple" in answer.checks[0].said
+
+
+@pytest.mark.parametrize(("ago", "cleaned"), [(600.0, False), (600.0 + MICROSECOND, True)])
+def test_what_takes_jobs_is_not_torn_down_whatever_its_role(ago, cleaned):
+    """GitHub gives jobs to both, and says nothing; who says purple may be wrong."""
+    for canary in (False, True):
+        runners = [*at_work("pink", 1, ago=ago), *at_work("purple", 3)]
+        answer = gate(runners, GateRequest("pink", min_online=9, canary=canary, failures=3))
+        assert (CLEAN_UP in steps(answer)) is cleaned
+        assert ("find out why pink takes jobs" in steps(answer)) is not cleaned
+
+
+def test_whoever_asks_for_a_canary_on_the_shard_that_users_live_on_is_not_told_to_tear_it_down():
+    wrong = ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
+    answer = gate([*pink(1), *at_work("purple", 6)], GateRequest("purple", 9, canary=True), wrong)
+    assert (answer.role, steps(answer)) == (Role.UNKNOWN, ["stop"]), "so many are no canaries"
+    answer = gate([*pink(1), *at_work("purple", 5)], GateRequest("purple", 9, canary=True), wrong)
+    assert answer.role is Role.INACTIVE
+    assert not any("clean up" in step or "machines" in step for step in steps(answer))
+
+
+def test_in_an_outage_the_machines_that_users_have_left_are_not_made_anew():
+    futile = GateRequest("pink", min_online=2, provision=TerraformRun(0, 0, 0), failures=3)
+    assert "delete what is unhealthy: the machines of pink" in steps(gate([*pink(1), *at_work()], futile))
+    assert steps(gate([*pink(1), on("purple", present())], futile)) == ["raise the alarm", "break glass"]
+    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # nobody is online, and one is at work
+    assert CLEAN_UP not in steps(gate([at_the_last, on("purple", present())], futile))
+
+
+def test_a_run_that_destroyed_something_is_told_with_the_step_to_do_it_again():
+    answer = gate(at_work(), GateRequest("pink", provision=TerraformRun(0, 0, 4)))
+    assert why(answer, "provision pink again").endswith("do not apply it; by its log the last run destroyed 4")
+
+
+def test_what_is_to_be_drained_and_takes_jobs_is_told_so():
+    sources = ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
+    answer = gate([*at_work("pink", 1), *at_work("purple", 6)], sources=sources)
+    assert steps(answer) == ["drain purple, then stop it"]
+    assert "It has taken 6 jobs lately: see first that none come to it." in answer.next[0].why

@@ -1,0 +1,205 @@
+"""The gate's ladder is that of the runbook, clause by clause: docs/gate.md, "What to do when it fails"."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ghapp.health.gate.active_shard import ActiveShardAnswer
+from ghapp.health.gate.judgement import METRICS, STOP, ActiveShardSources, GateRequest
+from ghapp.health.gate.next_steps import DESTROYS, SEVERAL_FAILURES, StepLevel
+from ghapp.health.gate.terraform_log import TerraformRun
+from tests.health.builders import NOW, online, present
+from tests.health.gate.builders import PURPLE_IS_ACTIVE, at_work, deploy, gate, on, pink, steps, why
+
+PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text()
+SECTION = PAGE.split("## What to do when it fails\n")[1].split("\n## ")[0]
+DOWN = [on("pink", present()), *at_work()]
+
+
+def rungs(answer):
+    return [each.rung for each in answer.next]
+
+
+def provision_it_again():
+    assert steps(gate(DOWN))[0] == "provision pink again"
+
+
+def again_is_futile_unless_something_was_changed_since():
+    answer = gate(DOWN, GateRequest("pink", provision=TerraformRun(0, 0, 0)))
+    assert StepLevel.PROVISION not in rungs(answer)
+    assert "will not help, unless something was changed since: its log says 0 added, 0 changed, 0 destroyed" in (
+        answer.next[0].why
+    )
+    assert StepLevel.PROVISION in rungs(gate(DOWN, GateRequest("pink", provision=TerraformRun(1, 0, 0))))
+
+
+def clean_up_only_after_several_failures_of_the_same_shard_else_shut_it_down_first():
+    few = rungs(gate(DOWN, GateRequest("pink", failures=SEVERAL_FAILURES - 1)))
+    assert few[:2] == [StepLevel.PROVISION, StepLevel.SHUT_DOWN]
+    assert StepLevel.CLEAN_UP not in few
+    several = rungs(gate(DOWN, GateRequest("pink", failures=SEVERAL_FAILURES)))
+    assert several[:2] == [StepLevel.PROVISION, StepLevel.CLEAN_UP]
+    assert StepLevel.SHUT_DOWN not in several
+
+
+@pytest.mark.parametrize("failures", [1, SEVERAL_FAILURES])
+def test_delete_comes_after_shutting_down_or_cleaning_up_and_taint_after_that(failures):
+    found = rungs(gate(DOWN, GateRequest("pink", failures=failures)))
+    assert found[2:] == [StepLevel.DELETE, StepLevel.TAINT, StepLevel.BREAK_GLASS]
+
+
+def then_delete_what_is_unhealthy():
+    assert steps(gate(DOWN))[2] == "delete what is unhealthy: pink-1"
+
+
+def then_taint_and_provision():
+    assert steps(gate(DOWN))[3] == "taint what pink is made of, and provision it again"
+
+
+def each_destructive_step_with_the_confirmation_of_stack_shard_and_role_declared_and_announced():
+    destroys = 0
+    for failures in (1, SEVERAL_FAILURES):
+        for each in gate(DOWN, GateRequest("pink", failures=failures)).next:
+            if each.rung in DESTROYS:
+                destroys += 1
+                assert "First confirm stack linux, shard pink, role inactive; declare it, and announce it." in each.why
+    assert destroys == 6
+
+
+def where_sources_disagree_look_at_the_metrics():
+    answer = gate(
+        [*pink(1), *at_work()], sources=ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
+    )
+    assert steps(answer) == [STOP]
+    assert METRICS in answer.next[0].why
+    for metric in ("one-shard", "running-jobs", "ghapp_runners", "/demand"):
+        assert metric in METRICS
+
+
+def after_a_success_by_hand_verify_flip_shut_down_the_other_and_run_the_pipeline_once():
+    told = why(gate(DOWN), "break glass")
+    order = [
+        "verify it",
+        "make pink active",
+        "shut down the other shard",
+        "run the whole pipeline once for a clean run",
+    ]
+    places = [told.index(each) for each in order]
+    assert places == sorted(places)
+
+
+def the_same_fault_may_sit_in_the_other_shard():
+    assert "The same fault may sit in the other shard" in why(gate(DOWN), "break glass")
+    active = gate([on("purple", present()), *pink(3)], GateRequest("purple"))
+    assert "the same fault may sit in pink" in why(active, "ask the gate about pink")
+
+
+CLAUSES = {
+    "Provision it again.": provision_it_again,
+    'If the log says "0 added, 0 changed, 0 destroyed", again is futile, unless something was changed since.': (
+        again_is_futile_unless_something_was_changed_since
+    ),
+    "Clean up only after several failures of the same shard (`--failures 3`, counted by the pipeline); else shut it "
+    "down first.": clean_up_only_after_several_failures_of_the_same_shard_else_shut_it_down_first,
+    "Then delete what is unhealthy.": then_delete_what_is_unhealthy,
+    "Then taint, and provision.": then_taint_and_provision,
+    "Each destructive step only with the confirmation of stack, shard and role, declared and announced.": (
+        each_destructive_step_with_the_confirmation_of_stack_shard_and_role_declared_and_announced
+    ),
+    "Where sources disagree, stop, and look at the metrics: jobs taken and running by shard, `ghapp_runners`, the "
+    "queue.": where_sources_disagree_look_at_the_metrics,
+    "After a success by hand: verify, flip, shut down the other, and run the whole pipeline once for a clean run.": (
+        after_a_success_by_hand_verify_flip_shut_down_the_other_and_run_the_pipeline_once
+    ),
+    "The same fault may sit in the other shard.": the_same_fault_may_sit_in_the_other_shard,
+}
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_the_ladder_is_the_runbooks(clause):
+    CLAUSES[clause]()
+
+
+def test_every_clause_of_the_runbook_has_its_test_and_no_other():
+    told = re.findall(r"^\d\. (.+(?:\n   .+)*)", SECTION, re.MULTILINE)
+    assert [re.sub(r"\s+", " ", each) for each in told] == list(CLAUSES)
+
+
+# What is never told to be destroyed.
+
+
+@pytest.mark.parametrize("failures", [1, SEVERAL_FAILURES])
+@pytest.mark.parametrize(
+    ("runners", "question", "sources"),
+    [
+        (at_work(), GateRequest("pinc"), PURPLE_IS_ACTIVE),
+        (at_work(), GateRequest("green", expect_new=True), PURPLE_IS_ACTIVE),
+        ([*pink(3, version="2.336.0"), *at_work()], GateRequest("pink", version="2.335.1"), PURPLE_IS_ACTIVE),
+        ([*pink(3, version="2.336.0"), *at_work()], GateRequest("pink", 9, version="2.335.1"), PURPLE_IS_ACTIVE),
+        ([*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))),
+        (DOWN, GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))),
+    ],
+    ids=[
+        "a typo",
+        "a shard that is to be new",
+        "an older version asked for",
+        "an older version asked for, and too few online",
+        "a canary without a reported deploy",
+        "the same, and none online",
+    ],
+)
+def test_nothing_that_destroys_is_told_on(runners, question, sources, failures):
+    answer = gate(runners, GateRequest(**{**asked(question), "failures": failures}), sources)
+    assert not answer.passed
+    assert answer.next
+    assert not DESTROYS & set(rungs(answer))
+
+
+def asked(question):
+    return {name: getattr(question, name) for name in question.__slots__}
+
+
+def test_a_standby_that_took_a_canary_since_the_switch_is_left_alone():
+    answer = gate([*pink(2), *at_work("pink", 1, ago=60, first=5), *at_work()], GateRequest("purple"))
+    assert steps(answer) == ["ask the gate about pink"]
+
+
+def test_where_only_the_question_does_not_fit_nothing_is_to_be_changed():
+    older = gate([*pink(3, version="2.336.0"), *at_work()], GateRequest("pink", version="2.335.1"))
+    assert steps(older) == ["look at what pink is made of"]
+    assert "newer than 2.335.1: ask for that one" in older.next[0].why
+    never = gate(
+        [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
+    )
+    assert steps(never) == ["tell when pink was deployed"]
+
+
+@pytest.mark.parametrize(
+    ("asks", "runs", "is_older"),
+    [
+        ("2.336.0", "2.335.1", False),
+        ("2.9.0", "2.10.0", True),
+        ("2.336", "2.336.0", True),
+        ("2.335.1", None, False),
+        ("latest", "2.336.0", False),
+    ],
+)
+def test_versions_are_compared_as_numbers(asks, runs, is_older):
+    answer = gate([*pink(3, version=runs), *at_work()], GateRequest("pink", version=asks))
+    assert (steps(answer) == ["look at what pink is made of"]) is is_older
+
+
+def test_asked_about_the_active_one_before_a_switch_the_standby_is_left_alone():
+    answer = gate([*pink(3), *at_work()], GateRequest("purple"))
+    assert answer.passed
+    assert steps(answer) == ["ask the gate about pink"]
+    assert [each.changes for each in answer.next] == [""]
+
+
+def test_after_a_switch_was_reported_the_other_one_is_told_to_be_drained():
+    sources = ActiveShardSources((deploy("pink", "inactive"), deploy("purple", "active")))
+    answer = gate([*pink(3), on("purple", online())], GateRequest("purple"), sources)
+    assert steps(answer) == ["drain pink, then stop it"]

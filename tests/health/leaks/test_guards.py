@@ -1,0 +1,845 @@
+"""Which stamped pods are nobody's, and what keeps the others."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, leaks
+from ghapp.health.leaks.runner_activity import RunnerActivity, runner_activity
+from ghapp.health.pods.pod import Container, Ended, Owner, Pod
+from ghapp.health.pods.pod_claim import PodClaim, by_name
+from ghapp.health.remediation.fuse import FuseLimits
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
+
+LIMITS = LeakLimits()
+NO_FUSE = FuseView(FuseLimits(floor=10_000))
+TICK = 60.0
+IDLE = RunnerActivity(busy=False, is_known=True, absent_seconds=3600.0, seen_at=NOW - 60)
+"""A runner that GitHub showed a minute ago, by a clock of its own, and whose registration has been gone for an hour."""
+
+LABEL = {LIMITS.owner_label: "linux-4vcpu"}
+
+
+def pod(name="linux-1", **changes):
+    """A leak by all that can be seen of it: stamped, old, and its container has run for an hour."""
+    running = Container("runner", running_since=NOW - 3600)
+    leak = Pod("runners", name, f"uid-{name}", "41", NOW - 3600, labels=LABEL, runner=running, read_at=NOW)._replace(
+        container="runner"
+    )
+    return leak._replace(**changes)
+
+
+def claim(name="linux-1", **changes):
+    return PodClaim(**{"pod": name, "runner_name": name, "job_id": None, "expires_at": NOW + 600, **changes})
+
+
+def look(*pods, **changes):
+    """A complete look of this very moment, at pods whose runners GitHub shows idle."""
+    runners = {each.name: IDLE for each in pods}
+    return TickInputs(**{"pods": pods, "pods_at": NOW, "claims": {}, "runners": runners, "claims_at": NOW, **changes})
+
+
+def remembered(*pods, for_seconds=300.0, **changes):
+    """They have been unclaimed for this long, and the last tick was a minute ago."""
+    since = {each.uid: NOW - for_seconds for each in pods}
+    lasting = {"since": since, "since_there": since}
+    return TickMemory(**{**lasting, "pods": len(pods), "claims": 0, "at": NOW - TICK, **changes})
+
+
+def guard_of(pod, runner=IDLE, limits=LIMITS, memory=None, **changes):
+    """What keeps one pod; None for a leak."""
+    seen = look(pod, **{"runners": {pod.name: runner}, **changes})
+    reaping = leaks(seen, NOW, limits, remembered(pod) if memory is None else memory)
+    assert (reaping.skipped, reaping.deferred, reaping.told) == (None, (), ())
+    assert [*reaping.reap, *(each for each, _ in reaping.kept)] == [pod]
+    return reaping.kept[0][1] if reaping.kept else None
+
+
+def test_a_stamped_pod_that_nobody_claims_is_reaped():
+    seen = look(pod())
+    reaping = leaks(seen, NOW, LIMITS, remembered(pod()))
+    assert (reaping.reap, reaping.kept, reaping.skipped) == ((pod(),), (), None)
+
+
+def test_pods_without_the_label_are_none_of_ours():
+    strangers = [pod(labels={}), pod("linux-2", labels={"tuist.dev/runner-pool-owner": "x"})]
+    reaping = leaks(look(*strangers), NOW, LIMITS, remembered(*strangers, pods=0))
+    assert (reaping.reap, reaping.kept, reaping.skipped, reaping.memory.since) == ((), (), None, {})
+
+
+def test_the_labels_name_is_configurable():
+    limits = LeakLimits(owner_label="tuist.dev/runner-pool-owner")
+    stamped = pod(labels={"tuist.dev/runner-pool-owner": "x"})
+    assert guard_of(stamped, limits=limits) is None
+
+
+class TestGuard1PodsBeforeClaims:
+    @pytest.mark.parametrize(("apart", "skipped"), [(0.0, None), (MICROSECOND, Guard.CLAIMS_READ_FIRST)])
+    def test_claims_that_were_read_first_prove_nothing(self, apart, skipped):
+        at = 1_000.0
+        stale = pod(created_at=0.0, runner=Container("runner", ended=Ended(0)), read_at=at + apart)
+        seen = look(stale, pods_at=at + apart, claims_at=at)
+        memory = TickMemory({stale.uid: 0.0}, 1, 0, at, since_there={stale.uid: 0.0})
+        reaping = leaks(seen, at + 1, LIMITS, memory)
+        assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
+        assert skipped is None or reaping.memory == memory
+
+
+class TestGuard2CompleteReads:
+    def test_an_incomplete_read_judges_nothing_and_forgets_nothing(self):
+        memory = remembered(pod(), pods=7, claims=7)
+        reaping = leaks(look(pod(), complete=False), NOW, LIMITS, memory)
+        assert (reaping.skipped, reaping.reap) == (Guard.READ_INCOMPLETE, ())
+        assert reaping.memory == memory
+
+    @pytest.mark.parametrize(("age", "skipped"), [(150.0, None), (150.0 + MICROSECOND, Guard.READ_STALE)])
+    def test_nor_does_an_old_one(self, age, skipped):
+        reaping = leaks(look(pod(), pods_at=NOW - age), NOW, LIMITS, remembered(pod()))
+        assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
+
+    @pytest.mark.parametrize(
+        ("pods", "claims", "skipped"),
+        [
+            ((), {}, Guard.READ_EMPTY),
+            ((pod(labels={}),), {}, Guard.READ_EMPTY),
+            ((pod(),), {}, None),
+        ],
+        ids=["no pods", "none of ours", "some"],
+    )
+    def test_no_pods_where_there_were_some_is_a_bad_read(self, pods, claims, skipped):
+        assert leaks(look(*pods, claims=claims), NOW, LIMITS, remembered(pod())).skipped is skipped
+
+    @pytest.mark.parametrize(
+        ("claims", "runners", "skipped"),
+        [
+            ({}, {}, Guard.READ_EMPTY),
+            ({}, {"linux-9": IDLE._replace(running=False, busy=True)}, Guard.READ_EMPTY),
+            (by_name([claim("linux-9", expires_at=NOW)]), {}, Guard.READ_EMPTY),
+            (by_name([claim("linux-9", expires_at=NOW + MICROSECOND)]), {}, None),
+            ({}, {"linux-9": IDLE._replace(running=True)}, None),
+        ],
+        ids=["nothing", "busy but no claim", "run out", "a controller's", "a delivery's"],
+    )
+    def test_no_claims_where_there_were_some_is_a_bad_read(self, claims, runners, skipped):
+        memory = remembered(pod(), claims=1)
+        seen = look(pod(), claims=claims, runners={"linux-1": IDLE, **runners})
+        reaping = leaks(seen, NOW, LIMITS, memory)
+        assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
+
+    def test_the_same_emptiness_a_tick_later_is_believed_and_no_clock_was_lost(self):
+        first = leaks(look(pod()), NOW, LIMITS, remembered(pod(), claims=7))
+        assert first.memory == remembered(pod(), claims=0)
+        later = look(pod(), pods_at=NOW + TICK, claims_at=NOW + TICK)
+        assert leaks(later, NOW + TICK, LIMITS, first.memory).reap == (pod(),)
+
+    def test_where_there_were_none_an_empty_read_is_what_it_is(self):
+        assert leaks(look(), NOW, LIMITS, TickMemory()).skipped is None
+
+
+class TestGuard3Age:
+    @pytest.mark.parametrize(("age", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.WITHIN_GRACE)])
+    def test_a_young_pod_may_still_be_claimed(self, age, guard):
+        assert guard_of(pod(created_at=NOW - age)) is guard
+
+    def test_one_from_the_future_is_young(self):
+        assert guard_of(pod(created_at=NOW + 3600)) is Guard.WITHIN_GRACE
+
+
+class TestGuard4UnclaimedWithoutAGap:
+    @pytest.mark.parametrize(("since", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.UNCLAIMED_BRIEFLY)])
+    def test_it_must_have_been_unclaimed_for_the_grace(self, since, guard):
+        assert guard_of(pod(), memory=remembered(pod(), for_seconds=since)) is guard
+
+    def test_the_first_look_only_starts_a_clock(self):
+        reaping = leaks(look(pod()), NOW, LIMITS, TickMemory())
+        assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
+        clock, names = {"uid-linux-1": NOW}, {"uid-linux-1": "linux-1"}
+        named = {"uid-linux-1": IDLE.seen_at}
+        assert reaping.memory == TickMemory(clock, 1, 0, NOW, names, clock, frozenset(clock), named)
+
+    def test_a_pod_of_the_same_name_has_a_clock_of_its_own(self):
+        assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
+
+    @pytest.mark.parametrize(
+        ("expires_at", "guard"), [(NOW, None), (NOW + MICROSECOND, Guard.CLAIMED)], ids=["has run out", "runs out"]
+    )
+    def test_a_controllers_claim_holds_until_it_runs_out(self, expires_at, guard):
+        assert guard_of(pod(), claims=by_name([claim(expires_at=expires_at)])) is guard
+
+    def test_a_claim_by_the_runners_name_holds_too(self):
+        other = claim("elsewhere", runner_name="linux-1")
+        assert guard_of(pod(), claims=by_name([other])) is Guard.CLAIMED
+
+    def test_a_claim_is_overruled_by_no_job_that_is_over(self):
+        long_over = IDLE._replace(over_at=NOW - 3000, busy=False)
+        assert guard_of(pod(), long_over, claims=by_name([claim()])) is Guard.CLAIMED
+
+    def test_a_job_by_delivery_is_a_claim(self):
+        assert guard_of(pod(), IDLE._replace(running=True, busy=False)) is Guard.CLAIMED
+
+    @pytest.mark.parametrize(
+        "runner", [IDLE._replace(running=True, busy=False), IDLE], ids=["by delivery", "by controller"]
+    )
+    def test_a_claim_that_came_back_starts_the_clock_anew(self, runner):
+        claims = {} if runner.running else by_name([claim()])
+        claimed = leaks(look(pod(), claims=claims, runners={"linux-1": runner}), NOW, LIMITS, remembered(pod()))
+        assert (claimed.reap, claimed.memory.since) == ((), {})
+        now = NOW + TICK
+        again = look(pod(), pods_at=now, claims_at=now, claims=by_name([claim("x", expires_at=now + 9)]))
+        assert leaks(again, now, LIMITS, claimed.memory).kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
+
+    @pytest.mark.parametrize(
+        ("last", "guard"),
+        [
+            (NOW - 150.0, None),
+            (NOW - 150.0 - MICROSECOND, Guard.UNCLAIMED_BRIEFLY),
+            (NOW, None),
+            (NOW + MICROSECOND, Guard.UNCLAIMED_BRIEFLY),
+            (None, Guard.UNCLAIMED_BRIEFLY),
+        ],
+        ids=["a gap", "a longer gap", "no time at all", "a clock that went back", "never"],
+    )
+    def test_a_gap_between_two_looks_starts_all_clocks_anew(self, last, guard):
+        assert guard_of(pod(), memory=remembered(pod(), at=last)) is guard
+
+    def test_a_pod_that_was_not_seen_between_is_forgotten(self):
+        other = pod("linux-2")
+        between = leaks(look(other), NOW, LIMITS, remembered(pod(), other))
+        assert set(between.memory.since) == {other.uid}
+
+    def test_a_runner_is_known_by_the_name_its_controller_gave_it_though_the_claim_is_gone(self):
+        named = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
+        first = leaks(look(pod(), claims=named, runners=busy), NOW, LIMITS, remembered(pod()))
+        assert first.kept == ((pod(), Guard.SESSION_OPEN),)
+        now = NOW + TICK
+        second = leaks(look(pod(), runners=busy, pods_at=now, claims_at=now), now, LIMITS, first.memory)
+        assert second.kept == ((pod(), Guard.SESSION_OPEN),)
+
+    def test_a_claim_on_another_pod_does_not_rename_its_runner(self):
+        others = by_name([claim("elsewhere", runner_name="linux-1", expires_at=NOW)])
+        memory = remembered(pod(), names={"uid-linux-1": "jit-7"})
+        busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
+        assert guard_of(pod(), memory=memory, claims=others, runners=busy) is Guard.SESSION_OPEN
+
+
+class TestClocks:
+    """The cluster's clock writes when a pod was created; ours is another, and either may jump."""
+
+    @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
+    def test_whatever_time_the_cluster_tells_a_pod_is_as_old_as_it_is(self, ahead):
+        theirs = NOW + ahead
+        for age, guard in ((299.0, Guard.WITHIN_GRACE), (300.0, None)):
+            found = pod(created_at=theirs - age, read_at=theirs, runner=Container("runner", ended=Ended(1)))
+            memory = remembered(found, since_there={found.uid: theirs - 300})
+            assert guard_of(found, memory=memory) is guard
+
+    @pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+    def test_nor_is_its_container_older(self, ahead):
+        run = Container("runner", running_since=NOW + ahead - 299)
+        found = pod(created_at=NOW + ahead - 3600, read_at=NOW + ahead, runner=run)
+        memory = remembered(found, since_there={found.uid: NOW + ahead - 300})
+        assert guard_of(found, memory=memory) is Guard.JUST_STARTED
+
+    def test_a_clock_of_ours_that_jumps_ahead_makes_nothing_unclaimed_for_longer(self):
+        """By less than what would be taken for a gap."""
+        found = pod()
+        first = leaks(look(found), NOW, LIMITS, TickMemory())
+        for minute, jump in ((1, 80.0), (2, 160.0), (3, 240.0), (4, 320.0)):
+            ours = NOW + 60 * minute + jump
+            again = look(found._replace(read_at=NOW + 60 * minute), pods_at=ours, claims_at=ours)
+            first = leaks(again, ours, LIMITS, first.memory)
+            assert [guard for _, guard in first.kept] == [Guard.UNCLAIMED_BRIEFLY]
+        last = look(found._replace(read_at=NOW + 300), pods_at=NOW + 620, claims_at=NOW + 620)
+        assert leaks(last, NOW + 620, LIMITS, first.memory).reap == tuple(last.pods)
+
+    def test_nor_does_the_cluster_s(self):
+        found = pod(read_at=NOW + 9000, created_at=NOW - 9000)
+        memory = remembered(found, for_seconds=299.0)
+        assert guard_of(found, memory=memory) is Guard.UNCLAIMED_BRIEFLY
+
+    def test_of_a_pod_of_which_nobody_told_when_it_was_read_the_age_is_not_known(self):
+        assert guard_of(pod(read_at=None)) is Guard.WITHIN_GRACE
+
+    def test_what_a_version_before_this_one_remembered_starts_the_cluster_s_clock_anew(self):
+        assert guard_of(pod(), memory=remembered(pod(), since_there={})) is Guard.UNCLAIMED_BRIEFLY
+
+    @pytest.mark.parametrize("behind", [0.0, 1000.0])
+    def test_a_job_from_before_the_pod_was_is_told_by_either_clock(self, behind):
+        """The job ended by our clock, and the pod was made a minute later, by one that is behind."""
+        made = NOW - 2000 + 60 - behind
+        found = pod(created_at=made, read_at=NOW - behind)
+        memory = remembered(found, since_there={found.uid: NOW - behind - 300})
+        assert guard_of(found, IDLE._replace(over_at=NOW - 2000, busy=True), memory=memory) is Guard.SESSION_OPEN
+
+
+class TestGuards5To7Shields:
+    def test_5_a_job_that_deliveries_show_in_progress(self):
+        # GitHub, asked for the job itself, says that it is over: no claim any more, and a shield for a while.
+        assert guard_of(pod(), IDLE._replace(running=True, over_at=NOW - 60, busy=False)) is Guard.JOB_BY_DELIVERY
+
+    @pytest.mark.parametrize(
+        ("busy", "online", "guard"),
+        [
+            (False, False, None),
+            (True, False, Guard.SESSION_OPEN),
+            (False, True, Guard.SESSION_OPEN),
+            (None, True, Guard.GITHUB_UNKNOWN),
+        ],
+    )
+    def test_6_a_session_by_githubs_word_and_no_word_is_no_answer(self, busy, online, guard):
+        assert guard_of(pod(), IDLE._replace(busy=busy, online=online)) is guard
+
+    def test_6_a_runner_that_nobody_was_asked_about_is_not_idle(self):
+        memory = remembered(pod(), names={"uid-linux-1": "linux-1"}, named={"uid-linux-1": NOW})
+        assert guard_of(pod(), runners={}, memory=memory) is Guard.GITHUB_UNKNOWN
+
+    @pytest.mark.parametrize(
+        ("container", "guard"),
+        [
+            (Container("runner", running_since=NOW - 3600), Guard.SESSION_OPEN),
+            (Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)), Guard.SESSION_OPEN),
+            (Container("runner", ended=Ended(137)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)), Guard.SESSION_OPEN),
+            (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.SESSION_OPEN),
+        ],
+        ids=["runs", "waits to be started again", "has ended", "ended for good", "may be started again", "runs again"],
+    )
+    @pytest.mark.parametrize(
+        "runner", [IDLE._replace(busy=True), IDLE._replace(busy=False, online=True)], ids=["busy", "online"]
+    )
+    def test_7_a_session_is_believed_of_every_container_but_one_that_has_ended(self, container, guard, runner):
+        assert guard_of(pod(runner=container), runner) is guard
+
+    @pytest.mark.parametrize(("ran", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.JUST_STARTED)])
+    def test_7_a_container_that_just_started_has_had_no_time_to_be_claimed(self, ran, guard):
+        assert guard_of(pod(runner=Container("runner", running_since=NOW - ran))) is guard
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_7_a_pod_whose_phase_is_final_has_ended_whatever_its_containers_say(self, phase):
+        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is None
+
+
+OVER = IDLE._replace(running=True, over_at=NOW - 900, busy=True, ephemeral=True, registered=True)
+
+
+class TestGuard8TerminalJobs:
+    @pytest.mark.parametrize(
+        "runner",
+        [
+            OVER,
+            OVER._replace(running=False),
+            OVER._replace(running=False, busy=False, online=True),
+            OVER._replace(running=False, busy=None),
+            OVER._replace(running=False, busy=False),
+            OVER._replace(running=False, busy=False, registered=False, last_busy=True),
+            OVER._replace(running=False, busy=False, seen_at=None),
+        ],
+        ids=["all shields", "busy", "hangs online", "unknown", "registered", "busy to the last", "unnamed"],
+    )
+    def test_a_job_that_has_long_been_over_overrules_the_shields(self, runner):
+        assert guard_of(pod(), runner) is None
+
+    @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
+    @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
+    def test_it_takes_15_minutes(self, over_for, guard, session):
+        runner = IDLE._replace(ephemeral=True, over_at=NOW - over_for, **session)
+        assert guard_of(pod(), runner) is guard
+
+    @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
+    @pytest.mark.parametrize("ephemeral", [False, None], ids=["persistent", "GitHub does not say"])
+    def test_a_runner_that_may_take_further_jobs_may_have_another_by_now(self, session, ephemeral):
+        runner = OVER._replace(running=False, ephemeral=ephemeral, **session)
+        assert guard_of(pod(), runner) is Guard.SESSION_OPEN
+
+    def test_where_github_does_not_say_the_container_must_have_ended(self):
+        runner = OVER._replace(running=False, ephemeral=None, busy=None)
+        assert guard_of(pod(), runner) is Guard.GITHUB_UNKNOWN
+        assert guard_of(pod(runner=Container("runner", ended=Ended(0))), runner) is None
+
+    @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    def test_a_job_from_before_the_container_was_started_again_was_another_runs(self, after, guard):
+        started = Container("runner", running_since=NOW - 900 + after, last_ended=Ended(0))
+        assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
+
+    def test_while_github_cannot_be_seen_it_overrules_nothing(self):
+        assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE
+
+    @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    def test_a_job_from_before_the_pod_was_another_pods(self, born, guard):
+        over_at = NOW - 2000.0
+        reborn = pod(created_at=over_at + born, runner=Container("runner", waiting="Restarting", last_ended=Ended(0)))
+        assert guard_of(reborn, IDLE._replace(over_at=over_at, busy=True, ephemeral=True)) is guard
+
+    def test_it_overrules_neither_age_nor_claims_nor_deletion(self):
+        young = pod(created_at=NOW - 299)
+        assert guard_of(young, OVER) is Guard.WITHIN_GRACE
+        assert guard_of(pod(), OVER, memory=TickMemory()) is Guard.UNCLAIMED_BRIEFLY
+        assert guard_of(pod(deleting_since=NOW), OVER) is Guard.DELETING
+
+
+class TestGuard9PerTick:
+    @pytest.mark.parametrize(("many", "deferred"), [(25, 0), (26, 1), (60, 35)])
+    def test_the_oldest_go_first_and_the_others_are_told(self, many, deferred):
+        pods = [pod(f"linux-{each:02}", created_at=NOW - 3600 + each) for each in range(many)]
+        reaping = leaks(look(*reversed(pods), fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
+        assert reaping.reap == tuple(pods[:25])
+        assert reaping.deferred == tuple(pods[25:])
+        assert len(reaping.deferred) == deferred
+
+    def test_the_deferred_are_remembered(self):
+        pods = [pod(f"linux-{each:02}") for each in range(26)]
+        first = leaks(look(*pods, fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
+        now = NOW + TICK
+        rest = look(*first.deferred, pods_at=now, claims_at=now)
+        assert leaks(rest, now, LIMITS, first.memory).reap == first.deferred
+
+
+class TestGuard10KillSwitch:
+    def test_off_judges_nothing_and_starts_no_clock(self):
+        reaping = leaks(look(pod()), NOW, LeakLimits(mode="off"), remembered(pod()))
+        assert (reaping.reap, reaping.told, reaping.skipped, reaping.memory) == ((), (), Guard.OFF, TickMemory())
+
+    def test_dry_run_only_tells(self):
+        pods = [pod(f"linux-{each:02}") for each in range(26)]
+        reaping = leaks(look(*pods, fuse=NO_FUSE), NOW, LeakLimits(mode="dry-run"), remembered(*pods))
+        assert (reaping.reap, len(reaping.told), len(reaping.deferred)) == ((), 25, 1)
+
+
+class TestGuard11OthersBusiness:
+    def test_what_is_being_deleted_is_left_alone(self):
+        assert guard_of(pod(deleting_since=NOW - 3600)) is Guard.DELETING
+
+    def test_a_pod_of_arcs_is_never_deleted(self):
+        assert guard_of(pod(owners=(Owner("EphemeralRunner", "linux-1", "o"),))) is Guard.POD_OF_ARC
+        assert guard_of(pod(owners=(Owner("ReplicaSet", "linux", "o"),))) is None
+
+
+class TestGuard12ARunnersPod:
+    """Here the label means something else, too: a database bears it."""
+
+    DATABASE = pod("database", container="postgres", runner=Container("postgres", running_since=NOW - 3600))
+
+    def test_what_nobody_ever_took_for_a_runner_is_kept(self):
+        assert guard_of(self.DATABASE, RunnerActivity(busy=False)) is Guard.NO_RUNNER
+
+    @pytest.mark.parametrize("known_by", ["GitHub", "a claim that has run out"])
+    def test_a_runner_in_a_container_of_another_name_is_known_by_its_name(self, known_by):
+        claims = {} if known_by == "GitHub" else by_name([claim("database", expires_at=NOW - 600)])
+        assert guard_of(self.DATABASE, IDLE._replace(is_known=known_by == "GitHub"), claims=claims) is None
+
+    def test_and_stays_one_when_nobody_speaks_of_it_any_more(self):
+        before = leaks(look(self.DATABASE, claims=by_name([claim("database")])), NOW, LIMITS, TickMemory()).memory
+        memory = {"runners": before.runners, "names": before.names, "named": before.named}
+        unknown = RunnerActivity(busy=False)
+        assert guard_of(self.DATABASE, unknown, memory=remembered(self.DATABASE, **memory)) is None
+        successor = self.DATABASE._replace(uid="another")
+        assert guard_of(successor, unknown, memory=remembered(successor, **memory)) is Guard.NO_RUNNER
+
+    def test_one_whose_container_was_never_started_is_known_by_its_spec(self):
+        ended = {"runner": None, "phase": "Failed"}
+        assert guard_of(pod(**ended), RunnerActivity(busy=False)) is None
+        assert guard_of(pod(container="postgres", **ended), RunnerActivity(busy=False)) is Guard.NO_RUNNER
+
+
+class TestGuard13Registered:
+    OFFLINE = IDLE._replace(registered=True, absent_seconds=None, seen_at=NOW)
+
+    def test_a_registered_runner_that_is_offline_is_kept(self):
+        assert guard_of(pod(), self.OFFLINE) is Guard.REGISTERED
+
+    def test_unless_its_container_has_ended(self):
+        assert guard_of(pod(runner=Container("runner", ended=Ended(0))), self.OFFLINE) is None
+
+    def test_or_its_pool_replaces_offline_runners_and_it_has_been_offline_for_longer(self):
+        given_up = self.OFFLINE._replace(offline_too_long=True)
+        assert guard_of(pod(), given_up) is None
+        assert guard_of(pod(), given_up._replace(online=True)) is Guard.SESSION_OPEN
+        assert guard_of(pod(), given_up._replace(busy=True)) is Guard.SESSION_OPEN
+
+
+class TestGuard14Unnamed:
+    @pytest.mark.parametrize(
+        "container",
+        [
+            Container("runner", running_since=NOW - 3600),
+            Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)),
+            Container("runner", ended=Ended(3, finished_at=NOW - 299)),
+        ],
+        ids=["runs", "waits to be started again", "has just ended"],
+    )
+    def test_a_container_that_may_run_keeps_its_pod_while_its_runner_is_not_named(self, container):
+        assert guard_of(pod(runner=container), RunnerActivity(busy=False)) is Guard.UNNAMED
+
+    def test_one_that_has_ended_for_good_is_nobodys_whatever_its_runner_was_called(self):
+        ended = Container("runner", ended=Ended(0, finished_at=NOW - 300))
+        assert guard_of(pod(runner=ended), RunnerActivity(busy=False)) is None
+
+    @pytest.mark.parametrize(("before", "guard"), [(0.0, None), (MICROSECOND, Guard.UNNAMED)])
+    def test_it_is_named_by_a_runner_that_was_seen_since_the_container_started(self, before, guard):
+        """Started again, it may have been registered under another name."""
+        started = Container("runner", running_since=NOW - 2000, last_ended=Ended(3))
+        runner = IDLE._replace(seen_at=NOW - 2000 - before)
+        assert guard_of(pod(runner=started), runner) is guard
+
+    def test_a_name_that_was_seen_at_an_earlier_tick_is_remembered_and_no_other_one(self):
+        memory = {"named": {"uid-linux-1": NOW - 600}}
+        same = remembered(pod(), names={"uid-linux-1": "linux-1"}, **memory)
+        assert guard_of(pod(), RunnerActivity(busy=False), memory=same) is None
+        another = remembered(pod(), names={"uid-linux-1": "jit-7"}, **memory)
+        assert guard_of(pod(), memory=another, runners={"jit-7": RunnerActivity(busy=False)}) is None
+        claimed = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        assert (
+            guard_of(pod(), memory=same, claims=claimed, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
+        )
+
+    def test_a_claim_says_which_name_to_look_for_and_is_no_sight_of_it(self):
+        gone = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        assert guard_of(pod(), claims=gone, runners={"jit-7": IDLE, "linux-1": RunnerActivity()}) is None
+        assert guard_of(pod(), claims=gone, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
+        unsaid = by_name([claim(expires_at=NOW)])
+        assert guard_of(pod(), RunnerActivity(busy=False), claims=unsaid) is Guard.UNNAMED
+
+
+class TestGuard15NeverStarted:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"runner": None},
+            {"runner": None, "phase": "Pending"},
+            {"runner": Container("runner", waiting="ImagePullBackOff"), "phase": "Pending"},
+            {"runner": Container("runner", waiting="ContainerCreating")},
+        ],
+        ids=["no status", "waits for a node", "waits for an image", "is made"],
+    )
+    @pytest.mark.parametrize("age", [3600.0, 86_400.0])
+    def test_a_container_that_never_started_is_no_leak_however_old_its_pod_is(self, changes, age):
+        assert guard_of(pod(created_at=NOW - age, **changes)) is Guard.NEVER_STARTED
+
+    def test_one_that_did_and_waits_to_be_started_again_is_another_matter(self):
+        waiting = Container("runner", waiting="CrashLoopBackOff", restarts=3)
+        assert guard_of(pod(runner=waiting)) is None
+
+
+class TestGuard16GitHubMustBeSeen:
+    ENDED = Container("runner", ended=Ended(0))
+
+    @pytest.mark.parametrize("container", [ENDED, Container("runner", running_since=NOW - 3600)], ids=["ended", "runs"])
+    def test_nothing_is_reaped_while_github_cannot_be_seen(self, container):
+        assert guard_of(pod(runner=container), github_stale=True) is Guard.GITHUB_STALE
+
+    def test_an_empty_list_proves_no_absence_of_a_runner_whose_container_runs(self):
+        assert guard_of(pod(), list_empty=True) is Guard.LIST_EMPTY
+        assert guard_of(pod(runner=self.ENDED), list_empty=True) is None
+
+    @pytest.mark.parametrize(("gone", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.ABSENT_BRIEFLY)])
+    def test_its_registration_must_have_been_gone_for_the_grace(self, gone, guard):
+        assert guard_of(pod(), IDLE._replace(absent_seconds=gone)) is guard
+        assert guard_of(pod(runner=self.ENDED), IDLE._replace(absent_seconds=gone)) is None
+
+
+class TestGuard17BusyWhenLastSeen:
+    MAY_WORK = IDLE._replace(last_busy=True)
+
+    def test_it_may_be_working_until_the_end_of_its_job_is_known_or_its_container_ended(self):
+        assert guard_of(pod(), self.MAY_WORK) is Guard.BUSY_WHEN_LAST_SEEN
+        assert guard_of(pod(runner=Container("runner", ended=Ended(0))), self.MAY_WORK) is None
+
+    def test_when_its_record_is_forgotten_it_is_kept_as_one_that_nobody_knows(self):
+        first = leaks(look(pod(), runners={"linux-1": self.MAY_WORK}), NOW, LIMITS, remembered(pod()))
+        assert first.memory.named == {}
+        memory = first.memory._replace(since=remembered(pod()).since, since_there=remembered(pod()).since)
+        assert guard_of(pod(), RunnerActivity(busy=False), memory=memory) is Guard.UNNAMED
+
+
+class TestGuard18TheFuse:
+    """32 pods of one pool: seven leaks reach a threshold of a fifth."""
+
+    LIMITS = FuseLimits()
+
+    def held(self, leaking, of=32, reaped=0, pools=(), not_closed=()):
+        """How many are reaped, and by which guard the others are held."""
+        pods = [pod(f"linux-{number:02}", created_at=NOW - 3600 + number) for number in range(of)]
+        alive = IDLE._replace(registered=True)
+        runners = {each.name: IDLE if number < leaking else alive for number, each in enumerate(pods)}
+        names = dict(zip((each.uid for each in pods), pools, strict=False)) or {each.uid: "linux" for each in pods}
+        counted = reaped if isinstance(reaped, dict) else {"linux": reaped}
+        view = FuseView(self.LIMITS, names, counted, frozenset(pods[number].uid for number in not_closed))
+        reaping = leaks(look(*pods, runners=runners, fuse=view), NOW, LIMITS, remembered(*pods))
+        assert len(reaping.reap) + len(reaping.held) == leaking
+        assert reaping.reap == tuple(pods[: len(reaping.reap)]) or not_closed or pools
+        return len(reaping.reap), {guard for _, guard in reaping.held}
+
+    @pytest.mark.parametrize(
+        ("leaking", "reaped", "reap"),
+        [(6, 0, 6), (7, 0, 3), (32, 0, 3), (5, 1, 5), (6, 1, 2), (5, 2, 1), (4, 3, 0), (1, 30, 0), (3, 3, 3)],
+    )
+    def test_from_the_threshold_on_no_more_than_the_first_batch_goes_within_a_window(self, leaking, reaped, reap):
+        assert self.held(leaking, reaped=reaped) == (reap, {Guard.MASS_LEAK} if reap < leaking else set())
+
+    @pytest.mark.parametrize(("of", "leaking", "reap"), [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 3), (5, 3, 3)])
+    def test_of_the_smallest_fleets_no_more_than_the_floor_goes(self, of, leaking, reap):
+        assert self.held(leaking, of=of)[0] == reap
+
+    def test_one_stamped_pod_after_another_goes_until_the_floor_is_reached(self):
+        assert [self.held(1, of=1, reaped=reaped)[0] for reaped in range(5)] == [1, 1, 1, 0, 0]
+
+    def test_many_small_pools_are_counted_together(self):
+        pools = [f"pool-{number % 10}" for number in range(32)]
+        assert self.held(7, pools=pools) == (3, {Guard.MASS_LEAK})
+        assert self.held(6, pools=pools) == (6, set())
+        assert self.held(6, pools=pools, reaped={"gone": 1}) == (2, {Guard.MASS_LEAK})
+
+    def test_a_small_pool_is_counted_alone_too(self):
+        pools = ["small"] * 4 + ["large"] * 28
+        assert self.held(4, pools=pools) == (3, {Guard.MASS_LEAK})
+        assert self.held(5, pools=pools) == (4, {Guard.MASS_LEAK}), "the fifth is of the large one"
+
+    def test_while_a_fuse_is_not_closed_nothing_of_its_pool_goes(self):
+        assert self.held(2, not_closed=range(32)) == (0, {Guard.FUSE_NOT_CLOSED})
+        assert self.held(2, not_closed=[1]) == (1, {Guard.FUSE_NOT_CLOSED})
+
+    def test_what_is_being_deleted_and_what_was_never_a_runners_is_not_expected(self):
+        there = [pod(f"linux-{number}") for number in range(4)]
+        others = [pod(f"gone-{number}", deleting_since=NOW) for number in range(28)]
+        strangers = [TestGuard12ARunnersPod.DATABASE._replace(name=f"db-{n}", uid=f"db-{n}") for n in range(28)]
+        runners = {each.name: IDLE for each in there}
+        seen = look(*there, *others, *strangers, runners=runners)
+        reaping = leaks(seen, NOW, LIMITS, remembered(*there, *others, *strangers))
+        assert (len(reaping.reap), len(reaping.held)) == (3, 1)
+
+    def test_leaks_by_the_list_that_were_not_looked_up_count_too(self):
+        pods = [pod(f"linux-{number:02}", created_at=NOW - 3600 + number) for number in range(32)]
+        unknown = IDLE._replace(busy=None)
+        runners = {each.name: IDLE if number < 6 else unknown for number, each in enumerate(pods)}
+        seen = look(*pods, runners=runners, unasked=frozenset({pods[6].uid}))
+        reaping = leaks(seen, NOW, LIMITS, remembered(*pods))
+        assert (reaping.reap, [each for each, _ in reaping.held]) == (tuple(pods[:3]), pods[3:7])
+        assert len(reaping.kept) == 25
+
+
+STALE = 300.0
+
+
+class TestHeard:
+    @pytest.mark.parametrize(
+        ("evidence", "busy"),
+        [
+            (None, False),
+            (online(busy=True), True),
+            (online(), False),
+            (present(busy=True), True),
+            (lost(busy=True), False),
+            (online(busy=True, listed=False, absent_since=NOW, observed_at=NOW - 9999), False),
+            (online(missing_from_partial_list_at=NOW), None),
+            (online(registered=False), None),
+            (online(listed=False), None),
+            (online(listed=False, removed_at=NOW), False),
+            (online(listed=False, retired_at=NOW), False),
+        ],
+        ids=[
+            "never heard of",
+            "busy",
+            "idle",
+            "busy and offline",
+            "gone",
+            "gone for long",
+            "overlooked",
+            "only heard of",
+            "not in the last list",
+            "removed",
+            "retired",
+        ],
+    )
+    def test_githubs_word_on_a_runner(self, evidence, busy):
+        assert runner_activity(evidence, survey(), NOW, STALE).busy is busy
+
+    @pytest.mark.parametrize(
+        ("evidence", "is_online"),
+        [
+            (online(), True),
+            (present(), False),
+            (online(listed=False, removed_at=NOW), False),
+            (lost(online=True), False),
+        ],
+        ids=["online", "offline", "removed", "gone"],
+    )
+    def test_githubs_word_that_it_is_online(self, evidence, is_online):
+        assert runner_activity(evidence, survey(), NOW, STALE).online is is_online
+
+    @pytest.mark.parametrize(("age", "is_fresh"), [(STALE, True), (STALE + 1e-3, False), (None, False)])
+    @pytest.mark.parametrize("evidence", [None, online(observed_at=0.0), lost()], ids=["unheard of", "idle", "gone"])
+    def test_an_old_word_is_none(self, evidence, age, is_fresh):
+        swept_at = None if age is None else NOW - age
+        word = runner_activity(evidence, survey(swept_at=swept_at), NOW, STALE)
+        assert word.busy is (False if is_fresh else None)
+
+    @pytest.mark.parametrize(
+        ("changes", "running", "over_at"),
+        [
+            ({}, False, None),
+            ({"job_id": 3, "job_started_at": NOW}, True, None),
+            ({"job_id": 3, "job_started_at": NOW - 5, "job_ended_at": NOW}, False, NOW),
+        ],
+        ids=["no job", "at work", "done"],
+    )
+    def test_what_deliveries_say(self, changes, running, over_at):
+        word = runner_activity(online(ephemeral=True, **changes), survey(), NOW, STALE)
+        assert (word.running, word.over_at, word.ephemeral) == (running, over_at, True)
+
+    @pytest.mark.parametrize(
+        ("evidence", "registered"),
+        [
+            (online(), True),
+            (present(), True),
+            (online(missing_from_partial_list_at=NOW), False),
+            (lost(), False),
+            (None, False),
+        ],
+        ids=["online", "offline", "overlooked", "gone", "never heard of"],
+    )
+    def test_githubs_word_that_it_is_registered(self, evidence, registered):
+        assert runner_activity(evidence, survey(), NOW, STALE).registered is registered
+
+    def test_an_old_list_shows_no_registration(self):
+        assert not runner_activity(present(observed_at=0.0), survey(swept_at=NOW - STALE - 1), NOW, STALE).registered
+
+    @pytest.mark.parametrize(
+        ("patience", "blind", "too_long"),
+        [
+            (None, (), False),
+            (3600.0, (), True),
+            (3600.0 + MICROSECOND, (), False),
+            (3600.0, ((NOW - 100, NOW - 99),), False),
+        ],
+        ids=["never", "for an hour", "for longer", "not seen for a second"],
+    )
+    def test_it_is_offline_too_long_by_its_pools_patience_and_by_time_that_lists_cover(self, patience, blind, too_long):
+        word = runner_activity(present(offline_since=NOW - 3600), survey(blind=blind), NOW, STALE, lambda _: patience)
+        assert word.offline_too_long is too_long
+
+    @pytest.mark.parametrize(
+        ("changes", "last_busy"),
+        [
+            ({"busy": True}, True),
+            ({"busy": False}, False),
+            ({"busy": True, "job_id": 3, "job_started_at": NOW - 99}, False),
+            ({"busy": True, "job_id": 3, "job_ended_at": NOW - 99, "ephemeral": True}, False),
+            ({"busy": True, "job_id": 3, "job_ended_at": NOW - 99, "ephemeral": None}, True),
+            ({"busy": True, "absent_since": None, "missing_at": None, "listed": True}, False),
+        ],
+        ids=["busy", "idle", "its job is known", "its only job is over", "an earlier job is over", "still there"],
+    )
+    def test_one_that_was_busy_to_the_last_may_be_working(self, changes, last_busy):
+        assert runner_activity(lost(**changes), survey(), NOW, STALE).last_busy is last_busy
+
+    @pytest.mark.parametrize(
+        ("evidence", "seconds"),
+        [
+            (lost(), 60.0),
+            (online(), None),
+            (online(listed=False), None),
+            (online(listed=False, removed_at=NOW - 7), 7.0),
+            (online(listed=False, retired_at=NOW - 8), 8.0),
+            (None, None),
+        ],
+        ids=["absent", "there", "not in the last list", "removed", "retired", "never heard of"],
+    )
+    def test_for_how_long_it_has_been_gone(self, evidence, seconds):
+        assert runner_activity(evidence, survey(), NOW, STALE).absent_seconds == seconds
+
+    def test_time_that_no_list_covers_makes_no_absence_longer(self):
+        assert runner_activity(lost(), survey(blind=((NOW - 50, NOW - 10),)), NOW, STALE).absent_seconds == 20.0
+
+    @pytest.mark.parametrize(
+        ("changes", "seen_at"),
+        [
+            ({"listed": True, "absent_since": None, "missing_at": None}, NOW),
+            ({}, NOW - 900),
+            ({"sighted_at": NOW - 500}, NOW - 500),
+            ({"job_started_at": NOW - 400}, NOW - 400),
+            ({"registered": False, "sighted_at": NOW}, None),
+        ],
+        ids=["listed", "first seen", "by a delivery", "by its job", "by deliveries alone"],
+    )
+    def test_when_it_was_last_seen_and_an_answer_that_it_is_gone_is_no_sight(self, changes, seen_at):
+        assert runner_activity(lost(first_seen=NOW - 900, **changes), survey(), NOW, STALE).seen_at == seen_at
+
+
+pods_of_any_kind = st.builds(
+    pod,
+    name=st.sampled_from([f"linux-{each}" for each in range(6)]),
+    created_at=st.floats(NOW - 1000, NOW + 100),
+    deleting_since=st.none() | st.just(NOW),
+    labels=st.sampled_from([LABEL, {}]),
+    runner=st.sampled_from([None, Container("runner", running_since=NOW - 500), Container("runner", ended=Ended(1))]),
+)
+runners_of_any_kind = st.builds(
+    RunnerActivity,
+    running=st.booleans(),
+    over_at=st.none() | st.floats(NOW - 2000, NOW),
+    busy=st.none() | st.booleans(),
+    ephemeral=st.none() | st.booleans(),
+    online=st.booleans(),
+    registered=st.booleans(),
+    offline_too_long=st.booleans(),
+    last_busy=st.booleans(),
+    absent_seconds=st.none() | st.floats(0, 1000),
+    seen_at=st.none() | st.floats(NOW - 1000, NOW),
+)
+
+
+@given(
+    st.lists(pods_of_any_kind, unique_by=lambda each: each.name, max_size=6),
+    st.dictionaries(st.sampled_from([f"linux-{each}" for each in range(6)]), runners_of_any_kind),
+    st.sets(st.sampled_from([f"linux-{each}" for each in range(6)])),
+    st.integers(0, 6),
+)
+def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(pods, runners, claimed, per_tick):
+    seen = look(*pods, runners=runners, claims=by_name([claim(each) for each in claimed]))
+    reaping = leaks(seen, NOW, LeakLimits(per_tick=per_tick), remembered(*pods))
+    stamped = [each for each in pods if each.labels]
+    held = [each for each, _ in reaping.held]
+    parts = [*reaping.reap, *reaping.deferred, *held, *(each for each, _ in reaping.kept)]
+    if reaping.skipped is None:
+        assert sorted(each.uid for each in parts) == sorted(each.uid for each in stamped)
+        assert not reaping.deferred or len(reaping.reap) == per_tick
+        assert len(reaping.reap) <= 3 or not held
+    else:
+        assert parts == []
+    for each in [*reaping.reap, *reaping.deferred, *held]:
+        runner = runners.get(each.name, RunnerActivity())
+        assert each.name not in claimed
+        assert each.deleting_since is None
+        assert NOW - each.created_at >= LIMITS.grace_seconds
+        is_shown_idle = runner.has_session is False and not runner.running
+        assert is_shown_idle or runner.over_at is not None or each.runner.ended
+        assert runner.ephemeral is not False or (not runner.running and runner.busy is not None)
+        assert each.runner is not None
+        is_over = runner.over_at is not None and runner.ephemeral is True
+        assert each.runner.ended or is_over or not runner.registered or runner.offline_too_long
+        assert each.runner.ended or is_over or (runner.seen_at or 0.0) >= each.runner.running_since
+
+
+@given(st.lists(st.sampled_from(["unclaimed", "claimed", "bad", "missed"]), min_size=1, max_size=40))
+def test_it_takes_the_whole_grace_of_looks_that_show_it_unclaimed(story):
+    memory, now, unclaimed_since = TickMemory(), NOW, None
+    steady = by_name([claim("another", expires_at=NOW + 99_999)])
+    last_good = None
+    for tick in story:
+        now += TICK
+        if tick == "missed":
+            continue
+        claims = {**steady, **(by_name([claim(expires_at=NOW + 99_999)]) if tick == "claimed" else {})}
+        seen = look(pod(read_at=now), pods_at=now, claims_at=now, claims=claims, complete=tick != "bad")
+        reaping = leaks(seen, now, LIMITS, memory)
+        memory = reaping.memory
+        if tick != "bad":
+            had_gap = last_good is not None and now - last_good > 150.0
+            unclaimed_since = (
+                None if tick == "claimed" else now if unclaimed_since is None or had_gap else unclaimed_since
+            )
+            last_good = now
+        due = tick == "unclaimed" and unclaimed_since is not None and now - unclaimed_since >= 300.0
+        assert bool(reaping.reap) is due

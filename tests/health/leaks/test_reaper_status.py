@@ -1,0 +1,62 @@
+"""What is told of a reaper, and for how long."""
+
+import pytest
+
+from ghapp.health.leaks.reaper_status import (
+    OVERDUE_SECONDS,
+    ReaperStatus,
+    examples,
+    is_overdue,
+    kept_by_guard,
+    reaper_status,
+)
+from ghapp.health.leaks.tick import Guard, TickResult
+from tests.health.builders import MICROSECOND, NOW
+from tests.health.pods.builders import pod
+
+
+def told(at=NOW, trouble_since=None):
+    return reaper_status(at, trouble_since, NOW, reaped=4, deferred=3, told=2, strangers=1)
+
+
+@pytest.mark.parametrize(
+    ("at", "overdue"),
+    [
+        (NOW, False),
+        (NOW - OVERDUE_SECONDS, False),
+        (NOW - OVERDUE_SECONDS - MICROSECOND, True),
+        (NOW + OVERDUE_SECONDS, False),
+        (NOW + OVERDUE_SECONDS + MICROSECOND, True),
+        (None, True),
+    ],
+    ids=["now", "three minutes ago", "longer ago", "a clock that differs", "a clock that jumped", "never"],
+)
+def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
+    assert is_overdue(at, NOW) is overdue
+    assert told(at) == (ReaperStatus(4) if overdue else ReaperStatus(4, 3, 2, strangers=1))
+
+
+@pytest.mark.parametrize(
+    ("since", "held_up"),
+    [(None, False), (NOW - OVERDUE_SECONDS, False), (NOW - OVERDUE_SECONDS - MICROSECOND, True)],
+    ids=["no trouble", "a passing one", "one that lasts"],
+)
+def test_only_trouble_that_lasts_is_told(since, held_up):
+    assert told(trouble_since=since).held_up_since == (since if held_up else None)
+
+
+def test_pods_are_counted_by_the_guard_that_keeps_them_and_the_oldest_are_named_where_people_are_told():
+    pods = [pod(name=f"linux-{number}", uid=f"uid-{number}", created_at=NOW - number) for number in range(9)]
+    guards = [Guard.UNNAMED] * 6 + [Guard.SESSION_OPEN]
+    reaping = TickResult(kept=tuple(zip(pods[:7], guards, strict=True)), held=((pods[7], Guard.MASS_LEAK),))
+    counts = kept_by_guard(reaping)
+    assert counts == {"Unnamed": 6, "SessionOpen": 1, "MassLeak": 1}
+    named = examples(reaping)
+    oldest = tuple((f"runners/linux-{number}", NOW - number) for number in (5, 4, 3, 2, 1))
+    assert named == {"Unnamed": oldest, "MassLeak": (("runners/linux-7", NOW - 7),)}
+    said = reaper_status(NOW, None, NOW, reaped=0, deferred=0, told=0, strangers=0, held=1, kept=counts, examples=named)
+    assert said == ReaperStatus(held=1, kept={"Unnamed": 6, "MassLeak": 1}, examples=named)
+
+
+def test_of_a_reaper_that_has_stopped_no_old_trouble_is_told():
+    assert told(at=NOW - 3600, trouble_since=NOW - 7200) == ReaperStatus(4)

@@ -1,0 +1,60 @@
+"""What stands in the cluster for runner 1. Each builder defaults to what a wrong rule would let be deleted."""
+
+from ghapp.health.pods.deletion_decision import Preconditions
+from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.health.pods.pod import Container, EphemeralRunner, Owner, Pod
+from tests.health.builders import LONG_AGO, NOW
+
+NAMESPACE = "runners"
+GRACE = 120.0
+ARCS_OTHER_FINALIZER = "ephemeralrunner.actions.github.com/finalizer"
+
+
+def container(**changes) -> Container:
+    """The agent's, as it has run for a day."""
+    return Container(name="runner", running_since=LONG_AGO + 5)._replace(**changes)
+
+
+def pod(**changes) -> Pod:
+    """A pod of nobody's, that has run for a day."""
+    worst = Pod(
+        namespace=NAMESPACE,
+        name="linux-1",
+        uid="pod-1",
+        version="70",
+        created_at=LONG_AGO,
+        phase="Running",
+        node="node-a",
+        runner=container(),
+        read_at=NOW,
+    )
+    return worst._replace(**changes)
+
+
+def runner_object(**changes) -> EphemeralRunner:
+    """ARC's object: a day old, and without a job."""
+    worst = EphemeralRunner(
+        namespace=NAMESPACE,
+        name="linux-1",
+        uid="object-1",
+        version="71",
+        created_at=LONG_AGO,
+        phase="Running",
+        runner_id=1,
+        runner_name="linux-1",
+        finalizers=(ARCS_OTHER_FINALIZER, REGISTRATION_FINALIZER),
+        scale_set="linux-4vcpu",
+        org="acme",
+        read_at=NOW,
+    )
+    return worst._replace(**changes)
+
+
+def pod_of_object(**changes) -> Pod:
+    """The same pod, owned by that object."""
+    return pod(owners=(Owner("EphemeralRunner", "linux-1", "object-1"),))._replace(**changes)
+
+
+def circumstances(**changes) -> Preconditions:
+    """Nobody objects."""
+    return Preconditions(now=NOW, grace_seconds=GRACE, org="acme")._replace(**changes)

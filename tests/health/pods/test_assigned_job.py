@@ -1,0 +1,67 @@
+"""The job that ARC's object names, as GitHub knows it."""
+
+import pytest
+
+from ghapp.health.demand import Job
+from ghapp.health.installation import Installation
+from ghapp.health.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
+from tests.health.builders import NOW, lost
+from tests.health.pods.builders import runner_object
+
+ACME = Installation(7, "acme", 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"workflow_run_id": 99, "repository": "acme/api"}, ("acme/api", 99)),
+        ({"workflow_run_id": 99, "repository": "Acme/.github"}, ("acme/.github", 99)),
+        ({"repository": "acme/api"}, None),
+        ({"workflow_run_id": 99}, None),
+        ({"workflow_run_id": 99, "repository": "umbrella/api"}, None),
+        ({"workflow_run_id": 99, "repository": "acme/.."}, None),
+        ({"workflow_run_id": 99, "repository": "acme/../orgs"}, None),
+        ({"workflow_run_id": 99, "repository": "acme/a?b"}, None),
+    ],
+)
+def test_a_run_is_asked_for_only_in_the_orgs_own_repositories(found, expected):
+    assert run_of(runner_object(**found), ACME) == expected
+
+
+def job(job_id, status="over", name="linux-1", runner_id=1, ended=NOW - 60):
+    known = Job(job_id, status, (), "acme/api", NOW - 900, runner_id, name, NOW - 600)
+    return JobOfRun(known, ended if status == "over" else None)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ([], None),
+        ([job(1, name="linux-2")], None),
+        ([job(1, runner_id=2)], None),
+        ([job(1, name=None, runner_id=None, status="queued")], None),
+        ([job(1), job(2, ended=NOW - 30), job(3, name="linux-2")], 2),
+        ([job(1, status="running"), job(2, ended=NOW)], 1),
+        ([job(1, runner_id=None)], 1),
+    ],
+    ids=["none", "another's", "a namesake's", "nobody's", "the last that ended", "one that runs", "without an id"],
+)
+def test_the_job_is_that_of_this_runner(jobs, expected):
+    found = job_of_runner(jobs, lost())
+    assert (found and found.job.id) == expected
+
+
+def test_a_job_that_is_over_is_recorded_with_its_start_and_its_end():
+    evidence = job_observed(lost(busy=True), job(5), NOW)
+    assert (evidence.job_id, evidence.job_started_at, evidence.job_ended_at) == (5, NOW - 600, NOW - 60)
+    assert evidence.running_job is None
+
+
+def test_a_job_that_runs_vouches_for_its_runner_and_takes_the_grant_back():
+    evidence = job_observed(lost(busy=True, granted_at=NOW, event_id="e"), job(5, status="running"), NOW)
+    assert (evidence.running_job, evidence.confirmed_at, evidence.granted_at) == (5, None, None)
+
+
+def test_no_time_of_githubs_lies_ahead_of_ours():
+    evidence = job_observed(lost(), job(5, ended=NOW + 900), NOW)
+    assert evidence.job_ended_at == NOW

@@ -1,0 +1,16 @@
+"""What may be hindered, by its name in the report."""
+
+from ghapp.health.pods.degraded_sources import LOG_STORE, logs_source, objects_source, pods_source, sources_of
+
+
+def test_every_view_of_every_namespace_and_the_log_store_where_there_is_one():
+    of_one = [pods_source("a"), objects_source("a"), logs_source("a")]
+    assert sources_of(["a"], has_log_store=False) == of_one
+    assert sources_of(["a", "b"], has_log_store=True) == [
+        *of_one,
+        pods_source("b"),
+        objects_source("b"),
+        logs_source("b"),
+        LOG_STORE,
+    ]
+    assert sources_of([], has_log_store=False) == []

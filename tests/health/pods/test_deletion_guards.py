@@ -1,0 +1,514 @@
+"""May an object, or a pod, be deleted now: each guard by itself, at its exact boundary."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.pods.blockers import SENTENCES, Blocker
+from ghapp.health.pods.deletion_decision import BlockedBy, DeletionVerdict
+from ghapp.health.pods.deletion_guards import (
+    NO_POD_SECONDS,
+    REGISTRATION_FINALIZER,
+    TERMINATING_SECONDS,
+    may_delete_object,
+    may_delete_pod,
+)
+from ghapp.health.pods.pod import Ended, Owner
+from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, present
+from tests.health.pods.builders import (
+    ARCS_OTHER_FINALIZER,
+    GRACE,
+    circumstances,
+    container,
+    pod,
+    pod_of_object,
+    runner_object,
+)
+
+DELETE = (DeletionVerdict.DELETE, None)
+NOTHING_LEFT = (DeletionVerdict.NOTHING_LEFT, None)
+ENDED = Ended(exit_code=1, finished_at=NOW - 300)
+
+
+def refused(because, after_seconds=None):
+    return DeletionVerdict.REFUSE, BlockedBy(because, after_seconds)
+
+
+@dataclass
+class Case:
+    """One way in which a runner that may be deleted is not that one; `rule` says what of it."""
+
+    said: str
+    expected: tuple
+    evidence: dict
+    found: dict
+    pod: dict
+    around: dict
+
+
+def case(said, expected, *, evidence=None, found=None, pod=None, around=None):
+    return Case(said, expected, evidence or {}, found or {}, pod or {}, around or {})
+
+
+VERY_OLD = NOW - LONGEST_JOB_SECONDS - 60
+OLDER = {"found": {"created_at": VERY_OLD}, "pod": {"created_at": VERY_OLD}}
+
+
+def seen_as(kind, seconds=0.0):
+    """What the watch has shown for so long, up to now."""
+    return Remains(RemainsKind(kind), NOW - seconds, NOW)
+
+
+def waited_for(because, seconds):
+    return Deletion(waits_for=because, waiting_since=NOW - seconds)
+
+
+YOUNG = NOW - GRACE + MICROSECOND
+ENDED_JUST_NOW = {"job_id": 7, "job_ended_at": NOW - GRACE + 30}
+BOTH = [
+    case("nothing objects", DELETE),
+    case("created exactly the grace ago", DELETE, pod={"created_at": NOW - GRACE}, found={"created_at": NOW - GRACE}),
+    case(
+        "its container started less than the grace ago",
+        refused(Blocker.WITHIN_GRACE, 20.0),
+        pod={"runner": container(running_since=NOW - GRACE + 20)},
+    ),
+    case("its container started the grace ago", DELETE, pod={"runner": container(running_since=NOW - GRACE)}),
+    case("claimed", refused(Blocker.POD_CLAIMED), around={"claimed": {"linux-1"}}),
+    case("another is claimed", DELETE, around={"claimed": {"linux-2"}}),
+    case("a job in progress, by delivery", refused(Blocker.JOB_IN_PROGRESS), evidence={"job_id": 7}),
+    case("a job in progress under its name", refused(Blocker.JOB_IN_PROGRESS), around={"at_work": {"linux-1"}}),
+    case("a job in progress under another name", DELETE, around={"at_work": {"linux-2"}}),
+    case("its job ended a moment ago", refused(Blocker.JOB_JUST_ENDED, 30.0), evidence=ENDED_JUST_NOW),
+    case("its job ended the grace ago", DELETE, evidence={"job_id": 7, "job_ended_at": NOW - GRACE}),
+    case("seen busy, and nobody told of its job", refused(Blocker.SEEN_BUSY), evidence={"busy": True}),
+    case(
+        "seen busy, for as long as the longest job",
+        refused(Blocker.SEEN_BUSY),
+        evidence={"busy": True, "absent_since": NOW - LONGEST_JOB_SECONDS},
+        **OLDER,
+    ),
+    case(
+        "seen busy, for longer than any job",
+        DELETE,
+        evidence={"busy": True, "absent_since": NOW - LONGEST_JOB_SECONDS - MICROSECOND},
+        **OLDER,
+    ),
+    case("seen busy, and its container ended since", DELETE, evidence={"busy": True, "remains": seen_as("ended")}),
+    case(
+        "seen busy, and its container runs",
+        refused(Blocker.SEEN_BUSY),
+        evidence={"busy": True, "remains": seen_as("running")},
+    ),
+    case(
+        "seen busy after the end of the one job of an ephemeral runner",
+        DELETE,
+        evidence={"busy": True, "ephemeral": True, "job_id": 7, "job_ended_at": NOW - GRACE},
+    ),
+    case(
+        "seen busy after the end of a job of a persistent runner",
+        refused(Blocker.SEEN_BUSY),
+        evidence={"busy": True, "job_id": 7, "job_ended_at": NOW - GRACE},
+    ),
+    case(
+        "a job in progress for as long as the longest job",
+        refused(Blocker.JOB_IN_PROGRESS),
+        evidence={"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS},
+    ),
+    case(
+        "a job in progress for longer than any",
+        DELETE,
+        evidence={"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS - 1},
+    ),
+    case("another organization knows its name", refused(Blocker.OF_ANOTHER_ORG), around={"known_elsewhere": True}),
+    case("it was made just within the grace after its registration went", DELETE, evidence={"absent_since": LONG_AGO}),
+    case(
+        "it was made long after its registration went: a successor of its name, which is starting, by whatever clock",
+        NOTHING_LEFT,
+        evidence={"absent_since": LONG_AGO - GRACE - 1},
+    ),
+    case("the kubelet has told of no container", refused(Blocker.NOT_RUNNING), pod={"runner": None}),
+    case(
+        "its container is not started",
+        refused(Blocker.NOT_RUNNING),
+        pod={"runner": container(running_since=None, waiting="ImagePullBackOff")},
+    ),
+    case(
+        "its container has ended",
+        refused(Blocker.NOT_RUNNING),
+        pod={"runner": container(running_since=None, ended=ENDED)},
+    ),
+]
+
+
+@pytest.mark.parametrize("it", BOTH, ids=lambda app: app.said)
+def test_an_object_needs_every_guard(app):
+    ruling = may_delete_object(
+        lost(**app.evidence), runner_object(**app.found), pod_of_object(**app.pod), circumstances(**app.around)
+    )
+    assert ruling == app.expected
+
+
+@pytest.mark.parametrize("it", BOTH, ids=lambda app: app.said)
+def test_a_pod_needs_every_guard(app):
+    assert may_delete_pod(lost(**app.evidence), pod(**app.pod), circumstances(**app.around)) == app.expected
+
+
+ORPHANS = (Owner("EphemeralRunner", "linux-1", "object-0"),)
+ARC_ALONE = [
+    case("the object is too young", refused(Blocker.WITHIN_GRACE, GRACE - 1), found={"created_at": NOW - 1}),
+    case("the object has a job, and nobody told of one", refused(Blocker.JOB_UNKNOWN), found={"job_id": "8f-a1"}),
+    case("the object has a workflow run", refused(Blocker.JOB_UNKNOWN), found={"workflow_run_id": 99}),
+    case(
+        "the object has a job, and GitHub says it is over",
+        DELETE,
+        found={"job_id": "8f-a1", "workflow_run_id": 99},
+        evidence={"job_id": 7, "job_ended_at": NOW - GRACE},
+    ),
+    case(
+        "the object has a job that ended a moment ago",
+        refused(Blocker.JOB_JUST_ENDED, 30.0),
+        found={"job_id": "8f-a1"},
+        evidence=ENDED_JUST_NOW,
+    ),
+    case("the pod is of an earlier object", refused(Blocker.POD_OF_ANOTHER), pod={"owners": ORPHANS}),
+    case("the pod is nobody's", refused(Blocker.POD_OF_ANOTHER), pod={"owners": ()}),
+    case("the pod is Terminating", refused(Blocker.POD_TERMINATING), pod={"deleting_since": NOW}),
+    case("the object bears another name, and is claimed", refused(Blocker.POD_CLAIMED), around={"claimed": {"arc-1"}}),
+]
+
+
+@pytest.mark.parametrize("it", ARC_ALONE, ids=lambda app: app.said)
+def test_an_object_of_arcs_needs_more(app):
+    found = {"name": "arc-1"} | app.found
+    ruling = may_delete_object(
+        lost(**app.evidence), runner_object(**found), pod_of_object(**app.pod), circumstances(**app.around)
+    )
+    assert ruling == app.expected
+
+
+def test_what_was_meant_before_a_crash_is_no_successor_whatever_the_clocks_say():
+    gone_before_it_came = {"absent_since": LONG_AGO - GRACE - 1}
+    meant = lost(deletion=Deletion(uid="object-1", found_at=NOW), **gone_before_it_came)
+    assert may_delete_object(meant, runner_object(), pod_of_object(), circumstances()) == DELETE
+    meant = lost(deletion=Deletion(uid="pod-1", found_at=NOW), **gone_before_it_came)
+    assert may_delete_pod(meant, pod(), circumstances()) == DELETE
+
+
+def test_what_bears_another_organization_s_label_is_left_alone():
+    theirs = refused(Blocker.OF_ANOTHER_ORG)
+    assert may_delete_object(lost(), runner_object(org="umbrella"), pod_of_object(), circumstances()) == theirs
+    labelled = pod(labels={"actions.github.com/organization": "umbrella"})
+    assert may_delete_pod(lost(), labelled, circumstances()) == theirs
+    assert may_delete_object(lost(), runner_object(org="ACME"), pod_of_object(), circumstances()) == DELETE
+
+
+def test_an_object_that_is_terminating_and_not_ours_is_not_freed():
+    stuck = runner_object(deleting_since=NOW - 9000)
+    refusal = may_delete_object(accepted(NOW - 9000), stuck, pod_of_object(), circumstances(known_elsewhere=True))
+    assert refusal == refused(Blocker.OF_ANOTHER_ORG)
+
+
+class TestAnObjectWithoutAPod:
+    """It is counted as a runner for ever (ARC's issue #3821); ARC may also be about to make its pod."""
+
+    @pytest.mark.parametrize(
+        ("evidence", "expected"),
+        [
+            ({}, refused(Blocker.NO_POD, 60.0)),
+            ({"remains": seen_as("no-pod", NO_POD_SECONDS - 1)}, refused(Blocker.NO_POD, 1.0)),
+            ({"remains": seen_as("no-pod", NO_POD_SECONDS)}, DELETE),
+            ({"remains": seen_as("running", NO_POD_SECONDS)}, refused(Blocker.NO_POD, 60.0)),
+            ({"deletion": waited_for("NoPod", NO_POD_SECONDS - 1)}, refused(Blocker.NO_POD, 1.0)),
+            ({"deletion": waited_for("NoPod", NO_POD_SECONDS)}, DELETE),
+            ({"deletion": waited_for("JobUnknown", NO_POD_SECONDS)}, refused(Blocker.NO_POD, 60.0)),
+        ],
+        ids=[
+            "of which we learn now",
+            "for less than five minutes by the watch",
+            "for five minutes by the watch",
+            "of which the watch has seen a pod a moment ago",
+            "for less than five minutes by our own looks",
+            "for five minutes by our own looks",
+            "that waited for something else",
+        ],
+    )
+    def test_is_replaced_once_no_pod_was_seen_for_five_minutes(self, evidence, expected):
+        assert may_delete_object(lost(**evidence), runner_object(), None, circumstances()) == expected
+
+    @pytest.mark.parametrize(
+        ("evidence", "found", "around", "expected"),
+        [
+            ({"busy": True}, {}, {}, DELETE),
+            ({}, {"job_id": "8f-a1"}, {}, DELETE),
+            ({"job_id": 7}, {}, {}, refused(Blocker.JOB_IN_PROGRESS)),
+            ({}, {}, {"claimed": {"linux-1"}}, refused(Blocker.POD_CLAIMED)),
+            ({}, {"created_at": NOW - 1}, {}, refused(Blocker.WITHIN_GRACE, GRACE - 1)),
+        ],
+        ids=["seen busy", "with a job that nobody told of", "with a job in progress", "claimed", "too young"],
+    )
+    def test_has_no_process_and_every_other_guard(self, evidence, found, around, expected):
+        evidence = lost(remains=seen_as("no-pod", NO_POD_SECONDS), **evidence)
+        assert may_delete_object(evidence, runner_object(**found), None, circumstances(**around)) == expected
+
+    def test_of_which_a_job_may_run_is_held_while_a_pod_may_only_just_be_missing(self):
+        found = runner_object(job_id="8f-a1")
+        assert may_delete_object(lost(), found, None, circumstances()) == refused(Blocker.JOB_UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "pod", "expected"),
+    [
+        (lost(), None, NOTHING_LEFT),
+        (lost(), pod_of_object(), refused(Blocker.POD_OUTLIVES_OBJECT)),
+        (lost(deletion=Deletion(uid="object-1", found_at=NOW)), pod_of_object(), NOTHING_LEFT),
+    ],
+    ids=["and so is its pod", "and its pod is not", "by our own deletion, and its pod follows"],
+)
+def test_an_object_that_is_gone(evidence, pod, expected):
+    assert may_delete_object(evidence, None, pod, circumstances()) == expected
+
+
+def test_another_object_of_the_same_name_is_not_the_one_that_was_meant():
+    meant = lost(deletion=Deletion(uid="object-0", found_at=NOW))
+    assert may_delete_object(meant, runner_object(), pod_of_object(), circumstances()) == NOTHING_LEFT
+    assert may_delete_pod(meant, pod(), circumstances()) == NOTHING_LEFT
+
+
+def test_the_same_object_after_a_crash_is_deleted_again():
+    meant = lost(deletion=Deletion(uid="object-1", found_at=NOW))
+    assert may_delete_object(meant, runner_object(), pod_of_object(), circumstances()) == DELETE
+
+
+def accepted(at):
+    return lost(deletion=Deletion(uid="object-1", found_at=at, accepted_at=at))
+
+
+TERMINATING = BlockedBy(Blocker.TERMINATING)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "since", "finalizers", "expected"),
+    [
+        (lost(), NOW - 9000, (REGISTRATION_FINALIZER,), (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, 120.0))),
+        (accepted(NOW - 119), NOW - 9000, (REGISTRATION_FINALIZER,), (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, 1.0))),
+        (accepted(NOW - 9000), NOW - 119, (REGISTRATION_FINALIZER,), (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, 1.0))),
+        (accepted(NOW + 9000), NOW - 120, (REGISTRATION_FINALIZER,), (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, 120.0))),
+        (accepted(NOW - 120), NOW - 120, (REGISTRATION_FINALIZER,), (DeletionVerdict.FREE, TERMINATING)),
+        (accepted(NOW - 120), NOW - 120, (ARCS_OTHER_FINALIZER,), (DeletionVerdict.UNDER_WAY, TERMINATING)),
+    ],
+    ids=[
+        "of which we learn now",
+        "for two minutes, but not by our clock",
+        "for two minutes, but not by the cluster's clock",
+        "and our clock jumped",
+        "for two minutes by both clocks",
+        "and only ARC's own finalizer is left",
+    ],
+)  # fmt: skip
+def test_an_object_that_is_terminating(evidence, since, finalizers, expected):
+    found = runner_object(deleting_since=since, finalizers=finalizers)
+    assert may_delete_object(evidence, found, pod_of_object(), circumstances()) == expected
+
+
+def test_five_minutes_without_a_pod_are_meant():
+    assert NO_POD_SECONDS == 300
+
+
+class TestADeletionOfSomebodyElses:
+    """ARC, or a person, had the object deleted; no guard of ours preceded that."""
+
+    @pytest.mark.parametrize(
+        ("watched", "since", "finalizers", "expected"),
+        [
+            (120, NOW - 120, (REGISTRATION_FINALIZER,), (DeletionVerdict.FREE, TERMINATING)),
+            (
+                119,
+                NOW - 9000,
+                (REGISTRATION_FINALIZER,),
+                (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, 1.0)),
+            ),
+            (
+                9000,
+                NOW - 119,
+                (REGISTRATION_FINALIZER,),
+                (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, 1.0)),
+            ),
+            (9000, NOW - 9000, (ARCS_OTHER_FINALIZER,), (DeletionVerdict.UNDER_WAY, TERMINATING)),
+        ],
+        ids=["for two minutes by both clocks", "not by the watch", "not by the cluster's clock", "ARC's own finalizer"],
+    )
+    def test_is_freed_when_the_watch_has_seen_it_terminating(self, watched, since, finalizers, expected):
+        found = runner_object(deleting_since=since, finalizers=finalizers)
+        evidence = lost(remains=seen_as("terminating", watched))
+        assert may_delete_object(evidence, found, pod_of_object(), circumstances()) == expected
+
+    @pytest.mark.parametrize(
+        ("evidence", "found", "around", "because"),
+        [
+            ({"job_id": 7}, {}, {}, Blocker.JOB_IN_PROGRESS),
+            ({}, {"job_id": "8f-a1"}, {}, Blocker.JOB_UNKNOWN),
+            ({"busy": True}, {}, {}, Blocker.SEEN_BUSY),
+            ({}, {}, {"claimed": {"linux-1"}}, Blocker.POD_CLAIMED),
+        ],
+        ids=["a job", "a job that nobody told of", "seen busy", "claimed"],
+    )
+    def test_is_not_finished_while_its_pod_may_work(self, evidence, found, around, because):
+        evidence = lost(remains=seen_as("terminating", 9000), **evidence)
+        found = runner_object(deleting_since=NOW - 9000, **found)
+        refusal = may_delete_object(evidence, found, pod_of_object(), circumstances(**around))
+        assert refusal == refused(because)
+
+    def test_is_freed_without_a_pod_whatever_job_its_object_names(self):
+        evidence = lost(remains=seen_as("terminating", 9000), busy=True)
+        found = runner_object(deleting_since=NOW - 9000, job_id="8f-a1")
+        assert may_delete_object(evidence, found, None, circumstances()) == (DeletionVerdict.FREE, TERMINATING)
+
+    def test_an_object_that_is_not_terminating_is_never_freed(self):
+        evidence = lost(remains=seen_as("terminating", 9000))
+        assert may_delete_object(evidence, runner_object(), pod_of_object(), circumstances()) == DELETE
+
+
+@pytest.mark.parametrize("ahead", [-86_400.0, -300.0, 300.0, 86_400.0])
+def test_whatever_time_the_cluster_tells_a_thing_is_as_old_as_it_is(ahead):
+    """Its clock is off by so much, and so is every time that it writes; what is old by it is old."""
+    theirs = NOW + ahead
+    gone = {"absent_since": NOW - 60}
+    for age, expected in ((GRACE - 1, refused(Blocker.WITHIN_GRACE, 1.0)), (GRACE, DELETE)):
+        times = {"created_at": theirs - age, "read_at": theirs}
+        ran = {"created_at": theirs - 999, "runner": container(running_since=theirs - age), "read_at": theirs}
+        # A day by which they differ: which of the two was first is told by age alone, and then neither is believed.
+        doubted = refused(Blocker.CLOCKS_DISAGREE) if ahead > age - 60 + GRACE else expected
+        assert may_delete_object(lost(**gone), runner_object(**times), pod_of_object(**ran), circumstances()) == doubted
+        assert (
+            may_delete_pod(lost(**gone), pod(**times, runner=container(running_since=theirs - age)), circumstances())
+            == doubted
+        )
+
+
+@pytest.mark.parametrize("jump", [60.0, 600.0, 86_400.0])
+def test_a_clock_of_ours_that_jumps_ahead_makes_nothing_older(jump):
+    """The runner was lost, its object was made anew under its name, and then the clock jumped."""
+    around = circumstances(now=NOW + jump)
+    young = {"created_at": YOUNG, "read_at": NOW}
+    for ruling, _ in (
+        may_delete_object(lost(), runner_object(**young), pod_of_object(), around),
+        may_delete_object(lost(), runner_object(), pod_of_object(runner=container(running_since=YOUNG)), around),
+        may_delete_pod(lost(), pod(**young), around),
+        may_delete_pod(lost(), pod(runner=container(running_since=YOUNG)), around),
+    ):
+        assert ruling is not DeletionVerdict.DELETE
+
+
+@pytest.mark.parametrize(
+    ("created_at", "read_at", "expected"),
+    [
+        (NOW + 600, NOW + 900, refused(Blocker.CLOCKS_DISAGREE)),
+        (NOW - 900, NOW - 600, refused(Blocker.CLOCKS_DISAGREE)),
+        (NOW + 90, NOW + 390, NOTHING_LEFT),
+    ],
+    ids=["by the time it bears alone", "by its age alone", "by both"],
+)
+def test_a_successor_is_one_by_both_clocks_and_by_one_alone_it_is_left(created_at, read_at, expected):
+    """Each is five minutes old."""
+    evidence = lost(absent_since=NOW - 60 if created_at > NOW else NOW - 500)
+    now = NOW + 390 if expected is NOTHING_LEFT else NOW
+    ran = container(running_since=created_at)
+    around = circumstances(now=now)
+    its_pod = {"created_at": created_at, "read_at": read_at, "runner": ran}
+    found = runner_object(created_at=created_at, read_at=read_at)
+    assert may_delete_object(evidence, found, pod_of_object(**its_pod), around) == expected
+    assert may_delete_pod(evidence, pod(**its_pod), around) == expected
+
+
+def test_of_what_nobody_told_when_it_was_read_the_age_is_not_known():
+    young = refused(Blocker.WITHIN_GRACE, GRACE)
+    assert may_delete_object(lost(), runner_object(read_at=None), pod_of_object(), circumstances()) == young
+    assert may_delete_object(lost(), runner_object(), pod_of_object(read_at=None), circumstances()) == young
+    assert may_delete_pod(lost(), pod(read_at=None), circumstances()) == young
+    stuck = runner_object(deleting_since=NOW - 9000, read_at=None)
+    waits = (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, TERMINATING_SECONDS))
+    assert may_delete_object(accepted(NOW - 9000), stuck, pod_of_object(), circumstances()) == waits
+
+
+@pytest.mark.parametrize("jump", [600.0, 86_400.0])
+def test_a_jump_of_either_clock_is_no_two_minutes_of_terminating(jump):
+    ours = runner_object(deleting_since=NOW - 10)
+    assert (
+        may_delete_object(accepted(NOW - 10), ours, pod_of_object(), circumstances(now=NOW + jump))[0]
+        is DeletionVerdict.UNDER_WAY
+    )
+    theirs = runner_object(deleting_since=NOW - 10, read_at=NOW + jump)
+    assert (
+        may_delete_object(accepted(NOW - 10), theirs, pod_of_object(), circumstances())[0] is DeletionVerdict.UNDER_WAY
+    )
+
+
+def test_two_minutes_are_meant():
+    assert TERMINATING_SECONDS == 120
+
+
+@pytest.mark.parametrize(
+    ("evidence", "changes", "expected"),
+    [
+        (lost(), {"owners": (Owner("EphemeralRunner", "linux-1", "object-1"),)}, refused(Blocker.POD_OF_ARC)),
+        (lost(), {"owners": (Owner("ReplicaSet", "fleet", "set-1"),)}, DELETE),
+        (lost(), {"created_at": YOUNG}, refused(Blocker.WITHIN_GRACE, pytest.approx(MICROSECOND, abs=1e-6))),
+        (lost(), {"deleting_since": NOW, "runner": None}, DELETE),
+        (lost(deletion=Deletion(accepted_at=NOW, over_at=NOW)), {}, NOTHING_LEFT),
+    ],
+    ids=["of ARC's", "of a ReplicaSet", "too young", "Terminating: its account is left", "done before"],
+)
+def test_a_pod_alone(evidence, changes, expected):
+    assert may_delete_pod(evidence, pod(**changes), circumstances()) == expected
+
+
+@pytest.mark.parametrize("there", [None, pod(deleting_since=NOW - 60)], ids=["no pod", "a pod that is Terminating"])
+@pytest.mark.parametrize(
+    ("evidence", "around", "because"),
+    [
+        ({}, {"claimed": {"linux-1"}}, Blocker.POD_CLAIMED),
+        ({"job_id": 7}, {}, Blocker.JOB_IN_PROGRESS),
+        ({}, {"at_work": {"linux-1"}}, Blocker.JOB_IN_PROGRESS),
+        ({}, {"known_elsewhere": True}, Blocker.OF_ANOTHER_ORG),
+    ],
+    ids=["claimed", "a job", "a job under its name", "known elsewhere"],
+)
+def test_an_account_is_left_to_who_may_need_it(there, evidence, around, because):
+    ruling, doubt = may_delete_pod(lost(**evidence), there, circumstances(**around))
+    assert (ruling, doubt.because) == (DeletionVerdict.REFUSE, because)
+
+
+def test_without_a_pod_its_account_is_left():
+    assert may_delete_pod(lost(), None, circumstances()) == DELETE
+
+
+def test_one_that_is_busy_and_registered_is_never_deleted():
+    offline = present(busy=True, offline_since=LONG_AGO)
+    assert may_delete_pod(offline, pod(), circumstances()) == refused(Blocker.SEEN_BUSY)
+
+
+@given(
+    st.floats(NOW - 600, NOW + 600),
+    st.floats(NOW - 600, NOW + 600),
+    st.sampled_from([None, NOW - 60, NOW - 600]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_whatever_is_deleted_is_old_runs_and_has_no_job(created_at, running_since, job_ended_at, busy, claimed):
+    evidence = lost(job_id=7 if job_ended_at else None, job_ended_at=job_ended_at, busy=busy)
+    its_pod = pod(created_at=created_at, runner=container(running_since=running_since))
+    around = circumstances(claimed={"linux-1"} if claimed else ())
+    ruling, _ = may_delete_pod(evidence, its_pod, around)
+    is_old = NOW - max(created_at, running_since) >= GRACE
+    is_idle = not busy and (job_ended_at is None or NOW - job_ended_at >= GRACE)
+    assert (ruling is DeletionVerdict.DELETE) == (is_old and is_idle and not claimed)
+
+
+def test_every_obstacle_has_its_sentence():
+    assert set(SENTENCES) == set(Blocker)

@@ -1,0 +1,393 @@
+"""What is counted as a runner and is none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.pods.phantom_kinds import ADVICE, is_assigned
+from ghapp.health.pods.phantoms import (
+    ListedRunner,
+    Phantom,
+    PhantomInputs,
+    PhantomKind,
+    PhantomLimits,
+    PhantomReason,
+    key,
+    lasting,
+    phantoms,
+)
+from ghapp.health.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW
+
+LIMITS = PhantomLimits()
+ORGANIZATION = "actions.github.com/organization"
+RUNNING = Container("runner", running_since=LONG_AGO)
+
+
+def known(name="linux-1", **changes):
+    """An ephemeral runner that GitHub has shown offline for a day."""
+    return ListedRunner(
+        **{
+            "name": name,
+            "pool": "linux",
+            "first_seen": LONG_AGO,
+            "offline_since": LONG_AGO,
+            "ephemeral": True,
+            **changes,
+        }
+    )
+
+
+def pod(name="linux-1", **changes):
+    """A pod of ARC's that has run for a day; the uid of its object is its name's."""
+    owner = Owner("EphemeralRunner", name, f"object-{name}")
+    worst = Pod("runners", name, f"pod-{name}", "41", LONG_AGO, owners=(owner,), runner=RUNNING)
+    return worst._replace(labels={"actions.github.com/scale-set-name": "linux"})._replace(**changes)
+
+
+def runner(name="linux-1", **changes):
+    """ARC's object, a day old."""
+    worst = EphemeralRunner("runners", name, f"object-{name}", "41", LONG_AGO, phase="Running", scale_set="linux")
+    return worst._replace(**changes)
+
+
+def view(**changes):
+    """All read this very moment, and one runner in order, so that its pool's pods are seen."""
+    read = {"known": (), "pods": (), "objects": (), **changes}
+    fine = known("fine", offline_since=None)
+    read["known"] = [fine, *read["known"]]
+    read["pods"] = [pod("fine"), *read["pods"]]
+    read["objects"] = [runner("fine"), *read["objects"]]
+    return PhantomInputs(**{"org": "acme", "known_at": NOW, "pods_at": NOW, "objects_at": NOW, **read})
+
+
+def found(now=NOW, **changes):
+    """Kinds and reasons, none for none."""
+    return [(each.kind, each.reason) for each in phantoms(view(**changes), now, LIMITS)]
+
+
+def test_a_fleet_in_order_has_none():
+    assert found() == []
+    assert found(known=[known(offline_since=None)], pods=[pod()], objects=[runner()]) == []
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
+@pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - 1, False)])
+def test_whatever_time_the_cluster_tells_things_are_as_old_as_they_are(ahead, age, told):
+    born = NOW + ahead - age
+    assert bool(found(ahead=ahead, objects=[runner(created_at=born)])) is told
+    assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Failed")])) is told
+    assert bool(found(ahead=ahead, pods=[pod(created_at=born)], known=[known()])) is told
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
+@pytest.mark.parametrize(("age", "told"), [(120.0, True), (120.0 - 1, False)])
+def test_nor_has_a_container_run_for_longer(ahead, age, told):
+    running = Container("runner", running_since=NOW + ahead - age)
+    assert bool(found(ahead=ahead, pods=[pod(runner=running)], objects=[runner()])) is told
+
+
+class TestObjectWithoutPod:
+    @pytest.mark.parametrize(
+        ("phase", "reason"),
+        [
+            ("Running", PhantomReason.POD_LOST),
+            ("Pending", PhantomReason.POD_NEVER_MADE),
+            ("", PhantomReason.POD_NEVER_MADE),
+            ("Succeeded", None),
+            ("Outdated", None),
+        ],
+    )
+    def test_an_object_needs_a_pod_unless_it_is_finished(self, phase, reason):
+        assert found(objects=[runner(phase=phase)]) == ([(PhantomKind.OBJECT_WITHOUT_POD, reason)] if reason else [])
+
+    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_while_it_was_young_when_the_pods_were_read(self, age, told):
+        assert bool(found(objects=[runner(created_at=NOW - age)])) is told
+        assert bool(found(NOW + 200, objects=[runner(created_at=NOW - age)])) is told
+
+    def test_a_pod_of_its_name_elsewhere_is_not_its_own(self):
+        assert found(objects=[runner()], pods=[pod(namespace="other", owners=())], known=[known()]) == [
+            (PhantomKind.OBJECT_WITHOUT_POD, PhantomReason.POD_LOST)
+        ]
+
+    def test_a_pod_that_is_being_deleted_is_there(self):
+        assert found(objects=[runner()], pods=[pod(deleting_since=NOW)], known=[known(offline_since=None)]) == []
+
+    def test_of_what_is_being_deleted_nothing_is_said(self):
+        assert found(objects=[runner(deleting_since=NOW)]) == []
+        assert found(objects=[runner(deleting_since=NOW, phase="Failed")]) == []
+
+
+class TestPodWithoutObject:
+    def test_a_pod_whose_object_is_gone(self):
+        assert found(pods=[pod()], known=[known()]) == [(PhantomKind.POD_WITHOUT_OBJECT, PhantomReason.OBJECT_GONE)]
+
+    def test_an_object_of_the_same_name_is_not_its_owner(self):
+        told = found(pods=[pod()], objects=[runner(uid="another")], known=[known()])
+        assert told == [(PhantomKind.POD_WITHOUT_OBJECT, PhantomReason.OBJECT_GONE)]
+
+    @pytest.mark.parametrize("owners", [(), (Owner("ReplicaSet", "linux", "x"),)])
+    def test_who_is_not_arcs_needs_none(self, owners):
+        assert found(pods=[pod(owners=owners)], known=[known()]) == []
+
+    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_while_it_was_young_when_the_objects_were_read(self, age, told):
+        young = pod(created_at=NOW - age)
+        assert bool(found(pods=[young], known=[known()])) is told
+        assert bool(found(NOW + 200, pods=[young], known=[known()])) is told
+
+    def test_an_object_that_is_being_deleted_is_there(self):
+        assert found(pods=[pod()], objects=[runner(deleting_since=NOW)], known=[known()]) == []
+
+    def test_of_a_pod_that_is_being_deleted_nothing_is_said(self):
+        assert found(pods=[pod(deleting_since=NOW)]) == []
+
+    @pytest.mark.parametrize(("over", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_but_of_one_that_a_finalizer_holds_long_after_its_time_to_stop_was_over(self, over, told):
+        """The garbage collector has a pod deleted as soon as its object is gone."""
+        held = pod(deleting_since=LONG_AGO, grace_ends_at=NOW - over, finalizers=("acme.io/keep",))
+        assert bool(found(pods=[held], known=[known()])) is told
+        assert found(pods=[held._replace(finalizers=())], known=[known()]) == []
+        assert found(pods=[held], objects=[runner()], known=[known()]) == []
+
+
+class TestFailedObject:
+    def test_a_failed_object_counts_as_capacity(self):
+        told = phantoms(view(objects=[runner(phase="Failed")]), NOW, LIMITS)
+        assert told == [
+            Phantom(
+                PhantomKind.FAILED_OBJECT,
+                "linux-1",
+                PhantomReason.FAILED_COUNTS_AS_CAPACITY,
+                ADVICE[PhantomReason.FAILED_COUNTS_AS_CAPACITY],
+                "",
+                "linux",
+                "runners",
+            )
+        ]
+
+    def test_with_a_pod_too_and_with_nothing_else_read(self):
+        failed = runner(phase="Failed")
+        assert found(objects=[failed], pods=[pod()], known=[known()]) == [
+            (PhantomKind.FAILED_OBJECT, PhantomReason.FAILED_COUNTS_AS_CAPACITY)
+        ]
+        assert len(found(objects=[failed], pods_at=None, known_at=None)) == 1
+
+    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_while_it_was_young(self, age, told):
+        failed = runner(phase="Failed", created_at=NOW - age)
+        assert bool(found(objects=[failed])) is told
+        assert bool(found(NOW + 200, objects=[failed])) is told
+
+
+class TestPodUnknownToGitHub:
+    def test_a_running_pod_that_the_list_lacks(self):
+        told = phantoms(view(pods=[pod()], objects=[runner()]), NOW, LIMITS)
+        assert [(each.kind, each.reason, each.subject, each.scale_set, each.namespace) for each in told] == [
+            (PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.NOT_REGISTERED, "linux-1", "linux", "runners")
+        ]
+
+    @pytest.mark.parametrize(("ran", "told"), [(120.0, True), (120.0 - MICROSECOND, False)])
+    def test_not_while_it_could_still_register_when_the_list_was_asked_for(self, ran, told):
+        young = pod(runner=Container("runner", running_since=NOW - ran))
+        assert bool(found(pods=[young], objects=[runner()])) is told
+        assert bool(found(NOW + 200, pods=[young], objects=[runner()])) is told
+
+    @pytest.mark.parametrize(
+        "container", [None, Container("runner", waiting="ImagePullBackOff"), Container("runner", ended=Ended(0))]
+    )
+    def test_only_one_that_runs(self, container):
+        assert found(pods=[pod(runner=container)], objects=[runner()]) == []
+
+    def test_an_offline_one_is_known(self):
+        assert found(pods=[pod()], objects=[runner()], known=[known()]) == []
+
+    def test_it_is_known_by_the_name_that_arc_tells(self):
+        assert found(pods=[pod()], objects=[runner(runner_name="jit-7")], known=[known("jit-7")]) == []
+
+    @pytest.mark.parametrize(
+        ("container", "told"), [("runner", True), ("listener", False)], ids=["a runner's", "another's"]
+    )
+    def test_a_pod_that_is_none_of_arcs_is_a_runners_by_its_container(self, container, told):
+        stranger = pod(owners=(), runner=Container(container, running_since=LONG_AGO))
+        assert bool(found(pods=[stranger])) is told
+
+    def test_a_pod_of_arcs_is_a_runners_whatever_its_container_is_called(self):
+        renamed = pod(runner=Container("agent", running_since=LONG_AGO))
+        assert found(pods=[renamed], objects=[runner()]) == [
+            (PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.NOT_REGISTERED)
+        ]
+
+    @pytest.mark.parametrize(("ago", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_one_whose_job_is_over_may_take_a_while_to_end(self, ago, told):
+        changes = {"pods": [pod()], "objects": [runner()], "gone": {"linux-1": NOW - ago}}
+        expected = [(PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.HANGS_AFTER_JOB)] if told else []
+        assert found(**changes) == found(NOW + 200, **changes) == expected
+
+    @pytest.mark.parametrize(
+        ("labels", "told"),
+        [
+            ({}, True),
+            ({ORGANIZATION: "acme"}, True),
+            ({ORGANIZATION: "ACME"}, True),
+            ({ORGANIZATION: "umbrella"}, False),
+            ({"actions.github.com/repository": "app"}, False),
+            ({"actions.github.com/enterprise": "acme-inc"}, False),
+        ],
+        ids=["none", "this org", "in capitals", "another org", "a repository", "an enterprise"],
+    )
+    def test_only_of_runners_that_would_be_in_this_orgs_list(self, labels, told):
+        assert bool(found(pods=[pod(labels=labels)], objects=[runner()])) is told
+
+    def test_a_label_may_be_cut(self):
+        org = "a" * 70
+        cut = pod(labels={ORGANIZATION: org[:63]})
+        assert found(org=org, pods=[cut], objects=[runner(org=org[:63])]) != []
+
+
+class TestRunnerWithoutPod:
+    @pytest.mark.parametrize(
+        ("busy", "reason"), [(False, PhantomReason.MACHINE_GONE), (True, PhantomReason.MACHINE_GONE_AT_WORK)]
+    )
+    def test_a_registration_whose_machine_is_gone(self, busy, reason):
+        told = phantoms(view(known=[known(busy=busy)]), NOW, LIMITS)
+        assert told == [Phantom(PhantomKind.RUNNER_WITHOUT_POD, "linux-1", reason, ADVICE[reason], "linux")]
+
+    def test_one_that_is_online_runs_elsewhere(self):
+        assert found(known=[known(offline_since=None)]) == []
+
+    @pytest.mark.parametrize("ephemeral", [None, True, False])
+    def test_one_that_is_not_ephemeral_may_be_off_by_design(self, ephemeral):
+        assert bool(found(known=[known(ephemeral=ephemeral)])) is (ephemeral is not False)
+
+    def test_in_a_pool_whose_pods_are_not_seen_nothing_is_said(self):
+        assert found(known=[known(pool="metal"), known("linux-2", pool="metal")]) == []
+
+    @pytest.mark.parametrize("field", ["first_seen", "offline_since"])
+    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_before_it_has_been_there_and_offline_for_a_while(self, field, age, told):
+        runners = [known(**{field: NOW - age})]
+        assert bool(found(known=runners)) is told
+        assert bool(found(NOW + 200, known=runners)) is told
+        assert bool(found(known=runners, known_at=NOW - 200)) is False
+
+    def test_a_pod_of_its_name_is_enough_even_one_that_is_being_deleted(self):
+        assert found(known=[known()], pods=[pod(deleting_since=NOW)], objects=[runner()]) == []
+
+    def test_a_pod_under_the_name_that_arc_tells_is_its_own(self):
+        assert found(known=[known("jit-7")], pods=[pod()], objects=[runner(runner_name="jit-7")]) == []
+
+    def test_one_that_arc_has_an_object_for_is_told_by_the_object_alone(self):
+        told = found(known=[known("jit-7")], objects=[runner(runner_name="jit-7")])
+        assert told == [(PhantomKind.OBJECT_WITHOUT_POD, PhantomReason.POD_LOST)]
+
+
+EVERYTHING = {
+    "known": [known("left")],
+    "pods": [pod("unknown"), pod("orphan")],
+    "objects": [runner("unknown"), runner("failed", phase="Failed"), runner("bare")],
+}
+
+
+class TestReads:
+    @pytest.mark.parametrize(
+        ("missing", "kinds"),
+        [
+            ((), {*PhantomKind}),
+            (
+                ("known_at",),
+                {PhantomKind.FAILED_OBJECT, PhantomKind.OBJECT_WITHOUT_POD, PhantomKind.POD_WITHOUT_OBJECT},
+            ),
+            (("objects_at",), {PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomKind.RUNNER_WITHOUT_POD}),
+            (("pods_at",), {PhantomKind.FAILED_OBJECT}),
+            (("known_at", "objects_at"), set()),
+        ],
+        ids=["all read", "not the list", "not the objects", "not the pods", "the pods alone"],
+    )
+    def test_nothing_is_said_by_a_read_that_failed_or_is_old(self, missing, kinds):
+        none = view(**EVERYTHING, **dict.fromkeys(missing))
+        old = view(**EVERYTHING, **dict.fromkeys(missing, NOW - 300 - MICROSECOND))
+        assert {each.kind for each in phantoms(none, NOW, LIMITS)} == kinds
+        assert {each.kind for each in phantoms(old, NOW, LIMITS)} == kinds
+
+    def test_a_read_may_be_as_old_as_the_limit(self):
+        just = view(**EVERYTHING, known_at=NOW - 300, pods_at=NOW - 300, objects_at=NOW - 300)
+        assert {each.kind for each in phantoms(just, NOW, LIMITS)} == {*PhantomKind}
+
+    def test_the_pool_is_told_where_github_knows_the_runner(self):
+        told = phantoms(view(objects=[runner(phase="Failed")], known=[known(offline_since=None)]), NOW, LIMITS)
+        assert [each.pool for each in told] == ["linux"]
+
+    def test_objects_of_another_org_are_none_of_ours(self):
+        assert found(objects=[runner(org="umbrella", phase="Failed")]) == []
+        assert len(found(objects=[runner(org="acme", phase="Failed")])) == 1
+
+    @given(st.permutations(["a", "b", "c", "d"]))
+    def test_the_order_of_reading_changes_nothing(self, names):
+        told = phantoms(view(objects=[runner(each) for each in names]), NOW, LIMITS)
+        assert [each.subject for each in told] == ["a", "b", "c", "d"]
+
+    @given(st.floats(LONG_AGO, NOW))
+    def test_with_reads_from_before_anything_was_old_nothing_is_said(self, born):
+        young = min(born + 119.0, NOW)
+        things = view(
+            known=[known("left", first_seen=born, offline_since=born)],
+            pods=[pod("x", created_at=born, runner=Container("runner", running_since=born))],
+            objects=[runner("y", created_at=born), runner("z", created_at=born, phase="Failed")],
+            known_at=young,
+            pods_at=young,
+            objects_at=young,
+        )
+        assert phantoms(things, young + 300, LIMITS) == []
+
+    def test_every_reason_has_one_sentence_of_advice(self):
+        for reason in PhantomReason:
+            assert ADVICE[reason].count(". ") == 0
+            assert ADVICE[reason].endswith(".")
+
+
+FLEETING = phantoms(view(objects=[runner()]), NOW, LIMITS)
+
+
+class TestLasting:
+    @pytest.mark.parametrize(("stood", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_what_every_look_has_found_for_the_grace_is_told(self, stood, told):
+        before = {key(FLEETING[0]): NOW - stood}
+        assert lasting(FLEETING, before, NOW, 300.0) == (FLEETING if told else [], before)
+
+    def test_the_first_look_only_starts_a_clock(self):
+        assert lasting(FLEETING, {}, NOW, 300.0) == ([], {key(FLEETING[0]): NOW})
+
+    def test_what_a_look_no_longer_finds_is_forgotten(self):
+        assert lasting([], {key(FLEETING[0]): LONG_AGO}, NOW, 300.0) == ([], {})
+
+    def test_a_clock_that_went_back_starts_anew(self):
+        assert lasting(FLEETING, {key(FLEETING[0]): NOW + 999}, NOW, 300.0) == ([], {key(FLEETING[0]): NOW})
+
+    def test_two_kinds_or_places_are_two_findings(self):
+        one = FLEETING[0]
+        others = [
+            one._replace(kind=PhantomKind.FAILED_OBJECT),
+            one._replace(namespace="other"),
+            one._replace(subject="x"),
+        ]
+        assert len({key(each) for each in [one, *others]}) == 4
+
+
+class TestAssigned:
+    @pytest.mark.parametrize(
+        ("changes", "counted"),
+        [
+            ({"job_id": "7"}, True),
+            ({"workflow_run_id": 7}, True),
+            ({"workflow_run_id": 0}, True),
+            ({"job_id": "7", "phase": "Pending"}, True),
+            ({"job_id": "7", "phase": "Failed"}, True),
+            ({"job_id": "7", "phase": "Succeeded"}, False),
+            ({"job_id": "7", "deleting_since": NOW}, False),
+            ({}, False),
+        ],
+    )
+    def test_arc_counts_objects_that_name_a_job(self, changes, counted):
+        assert is_assigned(runner(**changes)) is counted

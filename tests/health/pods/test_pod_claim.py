@@ -1,0 +1,60 @@
+"""Whom a controller's claim holds, and until when."""
+
+import pytest
+
+from ghapp.health.pods.pod_claim import NOBODY, PodClaim, by_name, claim_on
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner.verdict import Limits, judge
+from ghapp.report.health_document import PoolBrakes, health_document, history, should_replace
+from tests.health.builders import MICROSECOND, NOW, lost, survey
+
+CLAIM = PodClaim("pod-1", "linux-1", 42, NOW + 60, NOW)
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "held"),
+    [
+        ("linux-1", NOW, True),
+        ("pod-1", NOW, True),
+        ("linux-1", NOW + 60 - MICROSECOND, True),
+        ("linux-1", NOW + 60, False),
+        ("linux-2", NOW, False),
+        ("Linux-1", NOW, False),
+        ("", NOW, False),
+    ],
+    ids=["by runner", "by pod", "to the last", "run out", "another", "another case", "no name"],
+)
+def test_a_claim_holds_whom_it_names_until_it_runs_out(name, now, held):
+    assert claim_on(by_name([CLAIM]), name, now) == (CLAIM if held else None)
+    assert claim_on(NOBODY, name, now) is None
+
+
+def test_of_several_claims_for_one_name_that_holds_which_lasts_longest():
+    longer = PodClaim("linux-1", "linux-1", None, NOW + 61)
+    for claims in ([CLAIM, longer], [longer, CLAIM]):
+        assert by_name(claims) == {"pod-1": CLAIM, "linux-1": longer}
+
+
+@pytest.mark.parametrize(("claim", "replace"), [(None, True), (CLAIM, False)], ids=["unclaimed", "claimed"])
+def test_whom_a_claim_holds_is_not_to_be_replaced(claim, replace):
+    evidence = lost(granted_at=NOW, event_id="e1")
+    verdict = judge(evidence, survey(), NOW, Limits())
+    standing = PoolBrakes(Position.PROVING)
+    assert should_replace(evidence, verdict, standing, claim) is replace
+    document = health_document("acme", evidence, verdict, survey(), standing, (), NOW, claim)
+    assert document["replace"] is replace
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (CLAIM, "pod pod-1 is busy with job 42 until 2026-09-21T14:14:20Z, says its controller"),
+        (CLAIM._replace(job_id=None), "pod pod-1 is busy until 2026-09-21T14:14:20Z, says its controller"),
+    ],
+    ids=["with a job", "without one"],
+)
+def test_a_claim_is_evidence_in_its_place(claim, said):
+    facts = history(lost(), survey(), claim._replace(claimed_at=NOW - 45))
+    assert [(at, source) for at, source, _ in facts][-3:] == [(NOW - 45, "claim"), (NOW - 30, "get"), (NOW, "get")]
+    assert facts[-3][2] == said
+    assert history(lost(), survey()) == [fact for fact in facts if fact[2] != said]

@@ -1,0 +1,305 @@
+"""One decision over all pools of an installation."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from ghapp.health.pods.pod_claim import PodClaim, by_name
+from ghapp.health.remediation.decision import DecisionInputs, by_pool, decide, deliveries_flow
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, fuse_of
+from ghapp.health.remediation.fuse_counts import fuse_counts
+from ghapp.health.remediation.plan import Deferral, RemediationLimits
+from ghapp.health.runner.verdict import Limits
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
+
+POOL = "linux-4vcpu"
+
+
+@dataclass(frozen=True)
+class Rule:
+    name: str = POOL
+    labels: tuple[str, ...] = (POOL,)
+    shard_label: str | None = None
+    replace_offline_after_seconds: float | None = None
+
+
+def decided(runners, fuses=None, paused=(), rule=None, limits=None, claims=(), **changes):
+    rules = [rule or Rule()]
+    situation = DecisionInputs(survey(), NOW, claimed=by_name(claims))._replace(**changes)
+    pools = by_pool(runners, situation.survey, rules, NOW, Limits())
+    return decide(pools, fuses or {}, paused, rules, FuseLimits(), limits or RemediationLimits(), situation)
+
+
+def fleet(gone, there=100):
+    return [lost(each) for each in range(1, gone + 1)] + [online(each) for each in range(1000, 1000 + there)]
+
+
+def test_a_few_losses_of_a_large_pool_are_all_acted_on():
+    decision = decided(fleet(5))
+    assert (decision.turns, decision.plan.now) == ((), (1, 2, 3, 4, 5))
+
+
+def test_all_losses_are_counted_before_the_first_is_acted_on():
+    decision = decided(fleet(50))
+    ((pool, before, after, counted),) = decision.turns
+    assert (pool, before, after.position, after.reason) == (POOL, None, Position.PROVING, FuseReason.MASS_LOSS)
+    assert (counted.lost, counted.expected) == (50, 150)
+    assert decision.plan.now == (1, 2, 3)
+    assert set(decision.plan.deferred.values()) == {Deferral.FUSE_PROVING}
+
+
+def test_a_stopped_fuse_lets_nothing_through_and_does_not_turn():
+    stopped = Fuse(Position.STOPPED, since=NOW - 10, batch=3, allowed=3)
+    decision = decided(fleet(5), {POOL: stopped})
+    assert decision.turns == ()
+    assert decision.plan.now == ()
+    assert set(decision.plan.deferred.values()) == {Deferral.FUSE_STOPPED}
+
+
+def test_a_pause_wins_over_a_fuse_that_has_room():
+    decision = decided(fleet(5), paused=[POOL])
+    assert decision.plan.now == ()
+    assert set(decision.plan.deferred.values()) == {Deferral.PAUSED}
+
+
+def test_where_a_person_was_faster_nothing_is_done():
+    decision = decided([*fleet(5), lost(500, labels=("gpu",), custom_labels=("gpu",))])
+    assert decision.without([POOL]).plan.now == (500,)
+    assert decision.without([]).plan == decision.plan
+
+
+@pytest.mark.parametrize(
+    ("patience", "replaced"),
+    [(None, ()), (3600.0, (1,)), (3600.0 + MICROSECOND, ())],
+    ids=["never, by default", "for as long as the pool says", "a little less"],
+)
+def test_offline_is_replaced_only_where_a_pool_asks_for_it(patience, replaced):
+    decision = decided([present(1)], rule=Rule(replace_offline_after_seconds=patience))
+    assert decision.plan.now == replaced
+
+
+def offline(gone, there=100, **changes):
+    """So many offline for an hour, which the pool's rule does not put up with."""
+    return [present(each, **changes) for each in range(1, gone + 1)] + [
+        online(each) for each in range(1000, 1000 + there)
+    ]
+
+
+IMPATIENT = Rule(replace_offline_after_seconds=3600.0)
+
+
+def test_whom_github_calls_busy_is_not_replaced_for_being_offline():
+    assert decided(offline(1), rule=IMPATIENT).plan.now == (1,)
+    assert decided(offline(1, busy=True), rule=IMPATIENT).plan.now == ()
+
+
+def test_a_fleet_that_is_shown_offline_trips_the_fuse_where_offline_is_replaced():
+    decision = decided(offline(50), rule=IMPATIENT)
+    ((_, _, after, counted),) = decision.turns
+    assert (after.position, after.reason, counted.lost, counted.expected) == (
+        Position.PROVING,
+        FuseReason.MASS_LOSS,
+        50,
+        150,
+    )
+    assert decision.plan.now == (1, 2, 3)
+    assert decided(offline(50), rule=Rule()).turns == (), "where it is only reported, nothing is about to be done"
+
+
+def test_whom_we_removed_for_being_offline_is_lost_for_the_window_and_nobody_who_left():
+    def counted(**changes):
+        gone = [
+            present(each, granted_at=NOW - 60, removed_at=NOW - 60, replaced_at=NOW - 60, **changes)
+            for each in (1, 2, 3)
+        ]
+        fuse = Fuse(Position.PROVING, NOW - 61, 3, 3)
+        pools = by_pool([*gone, *offline(10)[3:]], survey(), [IMPATIENT], NOW, Limits())
+        return fuse_counts(pools[POOL], fuse, survey(), NOW, FuseLimits(), 3600.0)
+
+    shown, unlisted = counted(), counted(absent_since=NOW - 1, listed=False)
+    assert shown == unlisted
+    assert (shown.lost, shown.expected, shown.waiting) == (10, 107, 7)
+    assert (shown.granted, shown.accepted, shown.successors) == (3, 3, 0)
+
+
+def test_a_fleet_that_is_truly_offline_is_replaced_in_doubling_batches():
+    gone = [
+        present(each, granted_at=NOW - 60, removed_at=NOW - 60, replaced_at=NOW - 60, absent_since=NOW - 1)
+        for each in (1, 2, 3)
+    ]
+    new = [online(2000 + each, first_seen=NOW - 30) for each in range(3)]
+    fuses = {POOL: Fuse(Position.PROVING, NOW - 61, 3, 3)}
+    decision = decided([*gone, *offline(20)[3:], *new], fuses, rule=IMPATIENT)
+    assert decision.plan.now == (4, 5, 6, 7, 8, 9)
+
+
+def test_what_is_granted_is_not_planned_again():
+    assert decided([lost(1, granted_at=NOW)]).plan.now == ()
+
+
+def test_whom_a_claim_holds_waits_and_takes_nobody_s_place():
+    claims = [PodClaim("pod-1", "linux-1", None, NOW + 1), PodClaim("linux-2", "another", None, NOW + MICROSECOND)]
+    decision = decided(fleet(50), claims=claims)
+    assert decision.turns[0].counted.lost == 50, "they are lost all the same"
+    assert decision.plan.now == (3, 4, 5)
+    assert {each for each, why in decision.plan.deferred.items() if why is Deferral.CLAIMED} == {1, 2}
+
+
+def test_a_claim_that_has_run_out_holds_nobody():
+    assert decided(fleet(5), claims=[PodClaim("linux-1", "linux-1", None, NOW)]).plan.now == (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("limits", "paused", "why"),
+    [
+        (RemediationLimits(mode="off"), (), Deferral.OFF),
+        (None, [POOL], Deferral.PAUSED),
+        (RemediationLimits(per_sweep=1), (), Deferral.CLAIMED),
+    ],
+    ids=["off", "paused", "claimed"],
+)
+def test_what_people_say_is_named_before_what_a_controller_says(limits, paused, why):
+    claims = [PodClaim(f"linux-{each}", f"linux-{each}", None, NOW + 60) for each in range(1, 6)]
+    decision = decided(fleet(5), limits=limits, paused=paused, claims=claims)
+    assert (decision.plan.now, set(decision.plan.deferred.values())) == ((), {why})
+
+
+# The installation's own fuse: a mass loss that is spread over many pools.
+
+
+def spread(pools, size, gone):
+    """So many pools of that size, each with so many lost; the lowest ids are lost first."""
+    runners = []
+    for number in range(pools):
+        labels = {"labels": ("self-hosted", f"pool-{number}"), "custom_labels": (f"pool-{number}",)}
+        runners += [lost(1 + number * gone + each, **labels) for each in range(gone)]
+        runners += [online(10_000 + number * size + each, **labels) for each in range(size - gone)]
+    return runners
+
+
+@pytest.mark.parametrize(
+    ("pools", "size", "gone", "let_through"),
+    [(30, 10, 2, 3), (30, 10, 3, 3), (400, 1, 1, 3), (30, 10, 1, 25), (2, 100, 1, 2), (2, 2, 2, 3), (1, 2, 2, 2)],
+    ids=[
+        "thirty pools lose two of ten",
+        "thirty pools trip, each by itself",
+        "four hundred runners with a label each",
+        "thirty pools lose one of ten",
+        "two pools lose one each",
+        "two pools lose all they have",
+        "the smallest pool",
+    ],
+)
+def test_a_mass_loss_that_is_spread_over_pools_lets_one_first_batch_through(pools, size, gone, let_through):
+    decision = decided(spread(pools, size, gone), rule=Rule(name="none", labels=("none",)))
+    assert len(decision.plan.now) == let_through
+    turned = {each.pool: each.after for each in decision.turns}
+    assert (WHOLE_INSTALLATION in turned) is (let_through == 3)
+
+
+def test_losses_of_one_pool_are_its_own_fuses_matter():
+    turned = [each.pool for each in decided(fleet(50)).turns]
+    assert turned == [POOL]
+
+
+def test_a_pool_whose_successors_never_come_stops_alone_and_holds_up_no_other():
+    """The installation's first batch went to two pools; one of them has a controller that does nothing."""
+    acted_on = {"granted_at": NOW - 400, "removed_at": NOW - 400, "replaced_at": NOW - 400, "confirmed_at": NOW - 500}
+    works = {"labels": ("works",), "custom_labels": ("works",)}
+    broken = {"labels": ("broken",), "custom_labels": ("broken",)}
+    runners = [
+        lost(1, **acted_on, **works),
+        lost(2, **acted_on, **broken),
+        lost(3, **acted_on, **broken),
+        online(500, first_seen=NOW - 350, **works),
+        *(lost(each, **works) for each in range(10, 20)),
+        *(lost(each, **broken) for each in range(20, 30)),
+    ]
+    proving = Fuse(Position.PROVING, NOW - 401, 3, 3, batch_at=NOW - 401)
+    decision = decided(runners, {WHOLE_INSTALLATION: proving}, rule=Rule(name="none", labels=("none",)))
+    turned = {each.pool: each.after for each in decision.turns}
+    assert turned["broken"].position is Position.STOPPED
+    assert WHOLE_INSTALLATION not in turned
+    fuses = {WHOLE_INSTALLATION: proving, **turned}
+    again = decided(runners, fuses, rule=Rule(name="none", labels=("none",)))
+    assert again.plan.now == (10, 11), "what the broken pool took of the batch goes to the other one"
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "decides"),
+    [
+        (Position.CLOSED, Position.CLOSED, Position.CLOSED),
+        (Position.PROVING, Position.CLOSED, Position.PROVING),
+        (Position.CLOSED, Position.PROVING, Position.PROVING),
+        (Position.PROVING, Position.STOPPED, Position.STOPPED),
+        (Position.STOPPED, Position.PROVING, Position.STOPPED),
+    ],
+)
+def test_the_fuse_that_lets_less_through_decides(own, whole, decides):
+    assert fuse_of({POOL: Fuse(own), WHOLE_INSTALLATION: Fuse(whole)}, POOL).position is decides
+
+
+def test_reaped_pods_count_as_lost():
+    assert decided(fleet(3)).turns == ()
+    ((pool, _, after, counted),) = decided(fleet(3), reaped={POOL: 30}).turns
+    assert (pool, after.position, counted.lost) == (POOL, Position.PROVING, 33)
+
+
+# What is not needed is written off; what may be needed is not.
+
+STOPPED = Fuse(Position.STOPPED, since=NOW - 2000, batch=3, allowed=3, stopped_at=NOW - 1200)
+
+
+def scaled_down(queued, paused=()):
+    gone = [
+        lost(each, absent_since=NOW - 2000, missing_at=NOW - 2000, confirmed_at=NOW - 1900) for each in range(1, 41)
+    ]
+    return decided([*gone, *(online(each) for each in range(100, 110))], {POOL: STOPPED}, paused, queued=queued)
+
+
+JOB = frozenset({"self-hosted", POOL})
+
+
+def test_a_scale_down_is_written_off_when_no_job_waits_for_it():
+    decision = scaled_down(queued=[])
+    assert decision.not_needed == tuple(range(1, 41))
+    assert decision.plan.now == ()
+    assert [each.after.reason for each in decision.turns] == [FuseReason.NOT_NEEDED]
+
+
+def test_jobs_of_other_pools_do_not_need_it():
+    assert scaled_down(queued=[frozenset({"gpu"})]).not_needed == tuple(range(1, 41))
+
+
+@pytest.mark.parametrize(
+    ("queued", "paused"),
+    [([JOB], ()), ([frozenset({POOL})], ()), (None, ()), ([], (POOL,))],
+    ids=["a job waits", "a job with fewer labels waits", "nothing tells of jobs", "a person paused the pool"],
+)
+def test_what_may_be_needed_is_not_written_off(queued, paused):
+    decision = scaled_down(queued, paused)
+    assert (decision.turns, decision.not_needed) == ((), ())
+
+
+def test_where_a_person_was_faster_nothing_is_written_off():
+    assert scaled_down(queued=[]).without([POOL]).not_needed == ()
+
+
+@pytest.mark.parametrize(
+    ("age", "flow"), [(86_400.0 - MICROSECOND, True), (86_400.0, False)], ids=["within a day", "a day ago"]
+)
+def test_deliveries_flow_when_one_named_a_runner_within_a_day(age, flow):
+    assert deliveries_flow([online(), online(2, last_delivery_at=NOW - age)], NOW) is flow
+
+
+def test_per_sweep_bounds_all_plans_since_the_last_list():
+    granted = [lost(each, granted_at=NOW) for each in range(1, 21)]
+    waiting = [lost(each) for each in range(101, 121)]
+    everyone = [*granted, *waiting, *(online(each) for each in range(1000, 2000))]
+    assert len(decided(everyone).plan.now) == 5
+    assert len(decided(everyone, survey=survey(swept_at=NOW + 1)).plan.now) == 20
+
+
+def test_a_runner_whose_job_was_reported_since_is_not_planned():
+    reported = lost(1, job_id=9, job_started_at=NOW)
+    assert decided([reported, *fleet(0)]).plan.now == ()

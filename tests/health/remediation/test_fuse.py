@@ -1,0 +1,650 @@
+"""The fuse: thresholds at their exact boundaries, and whole stories against a small pool that lives."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ghapp.health.remediation.fuse import (
+    Fuse,
+    FuseCounts,
+    FuseLimits,
+    FuseReason,
+    Position,
+    is_not_needed,
+    next_fuse,
+    resume,
+    room,
+    threshold,
+)
+from ghapp.health.remediation.fuse_counts import combined, fuse_counts, successors
+from ghapp.health.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
+from ghapp.health.runner.absence import RunnerList, survey_after, survey_after_failure
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.observations import not_needed, registration_seen, replaced
+from ghapp.health.runner.verdict import Limits, Reason, State, judge
+from tests.health.builders import (
+    LONG_AGO,
+    MICROSECOND,
+    NOW,
+    lost,
+    mass_loss,
+    online,
+    proving,
+    registration,
+    survey,
+    suspect,
+)
+
+LIMITS = FuseLimits()
+SWEEP = 60.0
+
+
+class Pool:
+    """A pool that is swept every minute, its fuse, and a replacer whose runners come online a sweep later, or never."""
+
+    def __init__(self, *evidence, replacer_works=True):
+        self.runners = {each.id: each for each in evidence}
+        self.fuse = Fuse()
+        self.now = NOW
+        self.survey = Survey(swept_at=NOW)
+        self.replacer_works = replacer_works
+        self.queued = None
+        self.batches: list[int] = []
+
+    def lose(self, count):
+        for each in range(count):
+            runner_id = 1 + max(self.runners, default=0)
+            gone = lost(runner_id, absent_since=self.now - 2, missing_at=self.now - 2)
+            self.runners[runner_id] = gone._replace(confirmed_at=self.now - 1 + each * MICROSECOND)
+
+    def come_back(self, *ids):
+        for each in ids:
+            shown = registration(id=each, online=True)
+            self.runners[each] = registration_seen(self.runners[each], shown, self.now, listed=True)
+
+    def vanish(self, *ids):
+        for each in ids:
+            self.runners[each] = lost(each, last_replaced_at=self.runners[each].last_replaced_at)._replace(
+                absent_since=self.now - 2, missing_at=self.now - 2, confirmed_at=self.now - 1
+            )
+
+    def have_a_job_end(self, *ids):
+        """Each ephemeral runner leaves when its job is over, and the pool makes another one."""
+        for each in ids:
+            self.runners[each] = self.runners[each]._replace(
+                ephemeral=True, job_id=each, job_started_at=LONG_AGO, job_ended_at=self.now, absent_since=self.now
+            )
+
+    def newcomer(self, first_seen=None):
+        runner_id = 1 + max(self.runners)
+        at = self.now - 1 if first_seen is None else first_seen
+        self.runners[runner_id] = online(runner_id, ephemeral=True, first_seen=at, observed_at=self.now)
+
+    def tally(self):
+        states = [(each, judge(each, self.survey, self.now, Limits()).state) for each in self.runners.values()]
+        return fuse_counts(states, self.fuse, self.survey, self.now, LIMITS, queued=self.queued), states
+
+    def look(self):
+        """A complete list, after which the fuse is turned."""
+        self.survey = survey_after(self.survey, RunnerList({}, 0), self.now)
+        counted, states = self.tally()
+        self.fuse = next_fuse(self.fuse, counted, self.now, LIMITS)
+        return states
+
+    def sweep(self):
+        """One sweep: turn the fuse, act as far as it lets, wait a minute. Answers how many were acted on."""
+        before, states = self.fuse, self.look()
+        if self.fuse != before and is_not_needed(self.fuse):
+            self.runners = {each: not_needed(evidence, self.now) for each, evidence in self.runners.items()}
+            states = self.tally()[1]
+        waiting = [
+            Candidate(each.id, "linux", each.confirmed_at)
+            for each, state in states
+            if state is State.INVALIDATED and each.granted_at is None
+        ]
+        counted, _ = self.tally()
+        leave = PoolCapacity(room(self.fuse, counted), stopped=self.fuse.position is Position.STOPPED)
+        decided = plan(waiting, {"linux": leave}, RemediationLimits())
+        for each in decided.now:
+            acted_on = self.runners[each]._replace(granted_at=self.now, event_id="e", removed_at=self.now)
+            self.runners[each] = replaced(acted_on, self.now)
+        if decided.now:
+            self.batches.append(len(decided.now))
+        self.now += SWEEP
+        if self.replacer_works:
+            for _ in decided.now:
+                self.newcomer()
+        return len(decided.now)
+
+    def be_blind(self, seconds):
+        """GitHub gives no answer for so long; the fuse is looked at all the while."""
+        ends = self.now + seconds
+        while self.now < ends:
+            self.survey = survey_after_failure(self.survey, Reason.RATE_LIMITED, self.now)
+            self.fuse = next_fuse(self.fuse, self.tally()[0], self.now, LIMITS)
+            self.now += SWEEP
+
+    def sweep_until(self, position, at_most=50):
+        for _ in range(at_most):
+            self.sweep()
+            if self.fuse.position is position:
+                return
+        pytest.fail(f"the fuse is {self.fuse} after {at_most} sweeps")
+
+
+def test_two_hundred_truly_lost_heal_in_doubling_batches():
+    pool = Pool()
+    pool.lose(200)
+    pool.sweep()
+    assert (pool.fuse.position, pool.fuse.reason) == (Position.PROVING, FuseReason.MASS_LOSS)
+    pool.sweep_until(Position.CLOSED)
+    assert pool.batches == [3, 6, 12, 24, 48, 96, 11]
+    assert pool.fuse.reason is FuseReason.HEALED
+    assert len(pool.runners) == 400
+
+
+def test_replacements_that_never_come_online_stop_it_after_the_first_batch():
+    pool = Pool(replacer_works=False)
+    pool.lose(200)
+    pool.sweep_until(Position.STOPPED)
+    assert pool.fuse.reason is FuseReason.BATCH_NEVER_ONLINE
+    assert [pool.sweep() for _ in range(100)] == [0] * 100
+    assert pool.batches == [3]
+    assert pool.fuse.position is Position.STOPPED
+
+
+def test_a_second_batch_that_never_comes_online_stops_it_too():
+    pool = Pool()
+    pool.lose(200)
+    pool.sweep()
+    pool.replacer_works = False
+    pool.sweep_until(Position.STOPPED)
+    assert pool.batches == [3, 6]
+
+
+def test_a_person_resumes_a_stopped_one_and_it_heals():
+    pool = Pool(replacer_works=False)
+    pool.lose(20)
+    pool.sweep_until(Position.STOPPED)
+    pool.replacer_works = True
+    pool.fuse = resume(pool.fuse, pool.now, LIMITS)
+    assert (pool.fuse.position, pool.fuse.reason) == (Position.PROVING, FuseReason.RESUMED)
+    pool.sweep_until(Position.CLOSED)
+    assert pool.batches == [3, 3, 6, 8]
+
+
+def test_registrations_that_all_return_close_it_and_buy_no_second_first_batch():
+    pool = Pool(replacer_works=False)
+    pool.lose(200)
+    pool.sweep()
+    pool.come_back(*range(1, 201))
+    pool.sweep()
+    assert (pool.fuse.position, pool.fuse.reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
+    pool.vanish(*range(1, 201))
+    assert [pool.sweep() for _ in range(3)] == [0, 0, 0]
+    assert (pool.fuse.position, pool.batches) == (Position.PROVING, [3])
+
+
+def test_registrations_that_returned_long_ago_are_forgotten():
+    pool = Pool(replacer_works=False)
+    pool.lose(200)
+    pool.sweep()
+    pool.come_back(*range(1, 201))
+    while pool.fuse.healed_at is None or pool.now - pool.fuse.healed_at < LIMITS.window_seconds:
+        pool.sweep()
+    pool.vanish(*range(1, 201))
+    assert pool.sweep() == 3
+
+
+@pytest.mark.parametrize("replacer_works", [True, False])
+def test_answers_that_flap_for_half_an_hour_cost_one_first_batch(replacer_works):
+    pool = Pool(replacer_works=replacer_works)
+    pool.lose(50)
+    for minute in range(30):
+        pool.sweep()
+        pool.come_back(1 + minute)
+        if minute:
+            pool.vanish(minute)
+    assert sum(pool.batches) == 3
+    assert pool.fuse.position is not Position.CLOSED
+
+
+def test_when_some_return_the_others_heal_after_a_window_without_a_return():
+    pool = Pool()
+    pool.lose(50)
+    pool.sweep()
+    returned_at = pool.now
+    pool.come_back(*range(40, 51))
+    while len(pool.batches) < 2:
+        pool.sweep()
+    assert pool.now - SWEEP - returned_at >= LIMITS.window_seconds
+    pool.sweep_until(Position.CLOSED)
+    assert sum(pool.batches) == 39
+    assert pool.fuse.reason is FuseReason.HEALED
+
+
+def test_a_runner_that_was_back_before_it_tripped_changes_nothing():
+    pool = Pool(online(1, back_at=NOW))
+    pool.lose(200)
+    pool.sweep()
+    pool.sweep()
+    pool.sweep()
+    assert pool.batches == [3, 6, 12]
+
+
+def test_runners_first_seen_by_the_sweep_that_tripped_it_prove_nothing():
+    pool = Pool(*(online(each, first_seen=NOW) for each in range(1, 51)), replacer_works=False)
+    pool.lose(50)
+    pool.sweep_until(Position.STOPPED)
+    assert pool.batches == [3]
+
+
+def test_runners_that_were_under_way_when_the_batch_was_asked_for_prove_nothing():
+    """Six jobs had just ended: their pool was making six runners already, and none for our asking."""
+    pool = Pool(*(online(each) for each in range(1, 51)), replacer_works=False)
+    pool.have_a_job_end(*range(1, 7))
+    pool.lose(50)
+    pool.sweep()
+    for _ in range(6):
+        pool.newcomer()
+    pool.sweep_until(Position.STOPPED)
+    assert pool.batches == [3]
+
+
+def test_ephemeral_runners_coming_and_going_are_no_proof():
+    pool = Pool(*(online(each) for each in range(1, 101)), replacer_works=False)
+    pool.lose(100)
+    for each in range(1, 41, 4):
+        pool.have_a_job_end(*range(each, each + 4))
+        pool.sweep()
+        for _ in range(4):
+            pool.newcomer()
+        if pool.fuse.position is Position.STOPPED:
+            break
+    assert pool.fuse.position is Position.STOPPED
+    assert pool.batches == [3]
+
+
+def test_a_pool_that_breathes_heals():
+    """Each minute four jobs end and four runners come for them, while the lost ones are replaced."""
+    pool = Pool(*(online(each) for each in range(1, 201)))
+    pool.lose(100)
+    for each in range(1, 161, 4):
+        pool.have_a_job_end(*range(each, each + 4))
+        pool.sweep()
+        for _ in range(4):
+            pool.newcomer()
+        if pool.fuse.reason is FuseReason.HEALED:
+            break
+    assert pool.batches == [3, 6, 12, 24, 48, 7]
+
+
+def test_a_batch_is_not_proven_by_newcomers_of_an_earlier_one():
+    pool = Pool()
+    pool.lose(200)
+    pool.sweep()
+    for _ in range(20):  # a scale-up of somebody else's, before the second batch is asked for
+        pool.newcomer()
+    pool.replacer_works = False
+    pool.sweep_until(Position.STOPPED)
+    assert pool.batches == [3, 6]
+
+
+@pytest.mark.parametrize("seconds", [60, 600, 4 * 3600])
+def test_while_github_gives_no_answer_no_batch_fails(seconds):
+    pool = Pool()
+    pool.lose(190)
+    pool.sweep()
+    pool.be_blind(seconds)
+    assert pool.fuse.position is Position.PROVING
+    pool.sweep_until(Position.CLOSED)
+    assert (pool.batches, pool.fuse.reason) == ([3, 6, 12, 24, 48, 96, 1], FuseReason.HEALED)
+
+
+def test_time_without_an_answer_is_added_to_what_a_batch_is_given():
+    pool = Pool(replacer_works=False)
+    pool.lose(190)
+    pool.sweep()
+    pool.be_blind(3600)
+    stopped_after = 0
+    while pool.fuse.position is Position.PROVING:
+        pool.sweep()
+        stopped_after += 1
+    assert stopped_after * SWEEP >= LIMITS.prove_seconds
+
+
+def test_nothing_granted_and_nothing_waiting_heals():
+    assert next_fuse(proving(), FuseCounts(), NOW + 60, LIMITS) == Fuse(healed_at=NOW + 60, reason=FuseReason.HEALED)
+
+
+# A stopped fuse that nobody needs: a scale-down by somebody else, without a word.
+
+
+def stopped_pool(queued):
+    pool = Pool(*(online(each) for each in range(1, 11)), replacer_works=False)
+    pool.lose(40)
+    pool.queued = queued
+    pool.sweep_until(Position.STOPPED)
+    return pool
+
+
+def test_a_scale_down_does_not_wait_for_a_person():
+    pool = stopped_pool(queued=0)
+    stopped_at = pool.fuse.stopped_at
+    while pool.fuse.position is Position.STOPPED:
+        pool.sweep()
+    assert is_not_needed(pool.fuse)
+    assert pool.now - SWEEP - stopped_at == LIMITS.window_seconds
+    for _ in range(10):
+        pool.sweep()
+    assert pool.tally()[0].waiting == 0
+    assert pool.batches == [3]
+
+
+@pytest.mark.parametrize("queued", [1, None], ids=["a job waits", "nothing tells of jobs"])
+def test_what_may_be_needed_waits_for_a_person(queued):
+    pool = stopped_pool(queued)
+    for _ in range(100):
+        pool.sweep()
+    assert pool.fuse.position is Position.STOPPED
+
+
+def test_a_further_loss_starts_the_window_of_a_stopped_fuse_anew():
+    pool = stopped_pool(queued=0)
+    for _ in range(5):
+        pool.sweep()
+    pool.lose(1)
+    lost_at = pool.now - 1
+    while pool.fuse.position is Position.STOPPED:
+        pool.sweep()
+    assert pool.now - SWEEP - lost_at >= LIMITS.window_seconds
+
+
+def test_blindness_settles_nothing():
+    pool = stopped_pool(queued=0)
+    pool.be_blind(3 * LIMITS.window_seconds)
+    assert pool.fuse.position is Position.STOPPED
+
+
+def test_a_stopped_fuse_closes_when_the_lost_registrations_are_back():
+    pool = stopped_pool(queued=1)
+    pool.come_back(*range(11, 51))
+    for _ in range(12):
+        pool.sweep()
+    assert (pool.fuse.position, pool.fuse.reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
+
+
+def test_a_job_that_is_reported_after_its_removal_holds_up_no_batch():
+    pool = Pool()
+    pool.lose(50)
+    pool.sweep()
+    held = min(each.id for each in pool.runners.values() if each.granted_at is not None)
+    at_work = {"replaced_at": None, "last_replaced_at": None, "job_id": 9, "job_started_at": pool.now}
+    pool.runners[held] = pool.runners[held]._replace(**at_work)
+    for _ in range(6):
+        pool.sweep()
+    assert sum(pool.batches) > 9
+
+
+def test_the_counts_of_pools_add_up_to_the_installations():
+    one = FuseCounts(
+        lost=2, expected=10, waiting=2, accepted=1, successors=1, proving_seconds=50, calm_seconds=70, queued=1
+    )
+    other = FuseCounts(lost=1, expected=5, granted=1, returned=True, calm_seconds=10, queued=0)
+    assert combined([one, other]) == FuseCounts(
+        lost=3,
+        expected=15,
+        waiting=2,
+        granted=1,
+        accepted=1,
+        successors=1,
+        proving_seconds=50,
+        returned=True,
+        calm_seconds=10,
+        queued=1,
+    )
+    assert combined([one, replace(other, queued=None)]).queued is None
+    assert combined([]) == FuseCounts()
+
+
+def test_a_runner_that_lists_overlooked_until_now_is_no_successor():
+    members = [(online(50), State.HEALTHY), (online(49, first_seen=NOW + 60), State.HEALTHY)]
+    assert successors(members, NOW, LIMITS) == 0
+    assert successors([*members, (online(51, first_seen=NOW + 60), State.HEALTHY)], NOW, LIMITS) == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "arrived", "unexplained"),
+    [
+        ([], [1.0], 1),
+        ([], [0.0], 0),
+        ([-300.0], [MICROSECOND], 1),
+        ([-300.0], [0.0, 1.0], 1),
+        ([-299.0], [1.0], 0),
+        ([-10.0], [-5.0, 1.0], 1),
+        ([2.0], [1.0], 1),
+        ([-1.0, -1.0], [1.0, 2.0, 3.0], 1),
+    ],
+    ids=[
+        "nobody left",
+        "seen when it was accepted",
+        "too long after",
+        "one each",
+        "just in time",
+        "its newcomer had come before",
+        "left later",
+        "two left and three came",
+    ],
+)
+def test_each_departure_explains_one_newcomer(left, arrived, unexplained):
+    members = [
+        (online(each, ephemeral=True, first_seen=LONG_AGO, retired_at=NOW + at), State.RETIRED)
+        for each, at in enumerate(left)
+    ]
+    members += [(online(100 + each, first_seen=NOW + at), State.HEALTHY) for each, at in enumerate(arrived)]
+    assert successors(members, NOW, LIMITS) == unexplained
+
+
+def test_few_losses_are_replaced_at_once():
+    pool = Pool(*(online(each) for each in range(1, 101)))
+    pool.lose(19)
+    assert pool.sweep() == 19
+    assert pool.fuse == Fuse()
+
+
+@pytest.mark.parametrize(
+    ("expected", "trips_at"),
+    [(0, 3), (1, 3), (2, 3), (3, 3), (15, 3), (16, 4), (20, 4), (21, 5), (100, 20), (101, 21), (200, 40)],
+)
+def test_the_threshold_is_the_fraction_and_never_below_the_floor(expected, trips_at):
+    assert threshold(expected, LIMITS) == trips_at
+
+
+@pytest.mark.parametrize(("percent", "expected", "trips_at"), [(7, 100, 7), (7, 101, 8), (14, 50, 7), (100, 9, 9)])
+def test_the_threshold_is_not_raised_by_floating_point(percent, expected, trips_at):
+    assert threshold(expected, FuseLimits(fraction=percent / 100)) == trips_at
+
+
+@given(st.integers(0, 10_000), st.integers(1, 100))
+def test_the_threshold_is_exact_for_every_percentage(expected, percent):
+    assert threshold(expected, FuseLimits(fraction=percent / 100)) == max(3, -(-percent * expected // 100))
+
+
+@pytest.mark.parametrize(
+    ("size", "gone", "position"),
+    [
+        (1, 1, Position.CLOSED),
+        (2, 2, Position.CLOSED),
+        (3, 2, Position.CLOSED),
+        (3, 3, Position.PROVING),
+        (15, 2, Position.CLOSED),
+        (15, 3, Position.PROVING),
+        (16, 3, Position.CLOSED),
+        (16, 4, Position.PROVING),
+    ],
+)
+def test_pools_of_every_size_trip_at_their_threshold(size, gone, position):
+    pool = Pool(*(online(each) for each in range(1, size - gone + 1)))
+    pool.lose(gone)
+    pool.sweep()
+    assert pool.fuse.position is position
+
+
+def test_suspects_with_a_404_count_before_the_first_loss_is_acted_on():
+    pool = Pool(*(suspect(each) for each in range(1, 41)))
+    pool.lose(1)
+    assert pool.sweep() == 1
+    assert pool.fuse.position is Position.PROVING
+
+
+def test_suspects_count_before_anyone_asked_for_them_alone():
+    pool = Pool(*(suspect(each, missing_at=None) for each in range(1, 41)))
+    assert pool.tally()[0].lost == 40
+
+
+def test_a_fuse_does_not_trip_while_there_is_nothing_to_act_on():
+    assert next_fuse(Fuse(), mass_loss(waiting=0), NOW, LIMITS) == Fuse()
+
+
+@pytest.mark.parametrize(
+    ("age", "counted"),
+    [(600.0 - MICROSECOND, 1), (600.0, 0)],
+    ids=["just within window_seconds", "at window_seconds"],
+)
+def test_a_loss_that_was_acted_on_counts_for_window_seconds(age, counted):
+    old = lost(confirmed_at=NOW - age, granted_at=NOW - age)
+    assert fuse_counts([(old, State.INVALIDATED)], Fuse(), survey(), NOW, LIMITS).lost == counted
+
+
+def test_what_waits_is_as_lost_after_a_long_pause_as_before_it():
+    pool = Pool(*(online(each) for each in range(1, 51)))
+    pool.lose(50)
+    pool.now += 86_400
+    assert pool.sweep() == 3
+
+
+def test_replacements_do_not_make_a_pool_larger():
+    replaced = [lost(each, granted_at=NOW, replaced_at=NOW) for each in range(1, 4)]
+    pool = Pool(*replaced, *(online(each) for each in range(4, 7)))
+    assert pool.tally()[0].expected == 3
+
+
+@pytest.mark.parametrize(
+    ("after", "position"),
+    [(300.0 - MICROSECOND, Position.PROVING), (300.0, Position.CLOSED)],
+    ids=["just within cooldown_seconds", "at cooldown_seconds"],
+)
+def test_a_healed_fuse_is_on_watch_for_cooldown_seconds(after, position):
+    healed = Fuse(healed_at=NOW)
+    one = FuseCounts(lost=1, expected=100, waiting=1)
+    assert next_fuse(healed, one, NOW + after, LIMITS).position is position
+
+
+ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "position", "allowed"),
+    [
+        ({"proving_seconds": 300.0}, Position.PROVING, 3),
+        ({"proving_seconds": 300.0 + MICROSECOND}, Position.STOPPED, 3),
+        ({"proving_seconds": 301.0, "successors": 2}, Position.STOPPED, 3),
+        ({"proving_seconds": 301.0, "successors": 3}, Position.PROVING, 9),
+        ({"proving_seconds": 9999.0, "pending": 1, "accepted": 2}, Position.PROVING, 3),
+        ({"successors": 3, "returned": True, "calm_seconds": 600.0 - MICROSECOND}, Position.PROVING, 3),
+        ({"successors": 3, "returned": True, "calm_seconds": 600.0}, Position.PROVING, 9),
+        ({"proving_seconds": 301.0, "returned": True}, Position.STOPPED, 3),
+    ],
+    ids=[
+        "at prove_seconds",
+        "a microsecond later",
+        "one is not online",
+        "all are online",
+        "a request is not accepted",
+        "one returned within the window",
+        "nothing returned for a window",
+        "one returned, and no successor came",
+    ],
+)
+def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, position, allowed):
+    turned = next_fuse(proving(), mass_loss(**{"waiting": 197, **ACCEPTED, **changes}), NOW + 1, LIMITS)
+    assert (turned.position, turned.allowed) == (position, allowed)
+
+
+@pytest.mark.parametrize(
+    ("fuse", "granted", "lets"),
+    [
+        (Fuse(), 0, None),
+        (proving(), 0, 3),
+        (proving(), 3, 0),
+        (proving(allowed=9, batch=6), 3, 6),
+        (proving(), 4, 0),
+        (proving(position=Position.STOPPED), 0, 0),
+    ],
+    ids=["closed", "first batch", "all given", "second batch", "more than given", "stopped"],
+)
+def test_the_room_is_what_the_batches_leave(fuse, granted, lets):
+    assert room(fuse, mass_loss(granted=granted)) == lets
+
+
+def test_a_closed_fuse_needs_no_resuming():
+    fuse = Fuse(healed_at=NOW)
+    assert resume(fuse, NOW + 60, LIMITS) is fuse
+
+
+def test_a_stopped_fuse_that_is_needed_does_not_change_by_itself():
+    stopped = proving(position=Position.STOPPED)
+    assert next_fuse(stopped, mass_loss(successors=200, calm_seconds=10**6), NOW + 10**6, LIMITS) is stopped
+
+
+def test_a_resumed_fuse_forgets_what_was_granted_before():
+    before = lost(granted_at=LONG_AGO, replaced_at=LONG_AGO)
+    fuse = resume(proving(position=Position.STOPPED, since=LONG_AGO), NOW, LIMITS)
+    counted = fuse_counts([(before, State.INVALIDATED)], fuse, survey(), NOW, LIMITS)
+    assert (counted.granted, room(fuse, counted)) == (0, 3)
+
+
+@settings(max_examples=60)
+@given(size=st.integers(1, 120), gone=st.integers(1, 120), sweeps=st.integers(1, 15))
+def test_at_most_the_first_batch_goes_unproven(size, gone, sweeps):
+    """Whatever the pool's size: at or above its threshold, only first_batch; below it, fewer than the threshold."""
+    pool = Pool(*(online(each) for each in range(1, size + 1)), replacer_works=False)
+    pool.lose(gone)
+    acted = sum(pool.sweep() for _ in range(sweeps))
+    trips_at = threshold(size + gone, LIMITS)
+    assert acted <= (LIMITS.first_batch if gone >= trips_at else trips_at - 1)
+
+
+@given(gone=st.integers(3, 400))
+@settings(max_examples=30)
+def test_a_true_mass_loss_always_heals_in_logarithmic_rounds(gone):
+    pool = Pool()
+    pool.lose(gone)
+    pool.sweep_until(Position.CLOSED)
+    assert sum(pool.batches) == gone
+    assert len(pool.batches) <= (gone // 3 + 1).bit_length()
+    assert all(later <= 2 * earlier for earlier, later in zip(pool.batches, pool.batches[1:], strict=False))
+
+
+COUNTS = st.integers(0, 50)
+SECONDS = st.floats(0, 10**6)
+TALLIES = st.builds(
+    FuseCounts,
+    *[COUNTS] * 8,
+    proving_seconds=SECONDS,
+    returned=st.booleans(),
+    calm_seconds=SECONDS,
+    queued=st.none() | COUNTS,
+)
+
+
+@given(st.sampled_from(Position), TALLIES, st.floats(0, 10**6))
+def test_turning_is_total_and_no_batch_is_more_than_doubled(position, counted, after):
+    fuse = replace(proving(), position=position)
+    turned = next_fuse(fuse, counted, NOW + after, LIMITS)
+    assert turned.batch <= max(LIMITS.first_batch, 2 * fuse.batch)
+    let = room(turned, counted)
+    assert let is None or 0 <= let <= turned.allowed
+    assert turned.allowed <= max(fuse.allowed, counted.granted) + 2 * fuse.batch

@@ -1,0 +1,104 @@
+"""The fuse where nothing is asked for: it says what it would let through, and does not stay tripped for ever."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.remediation.decision import is_as_planned
+from ghapp.health.remediation.fuse import (
+    Fuse,
+    FuseCounts,
+    FuseLimits,
+    FuseReason,
+    Position,
+    changed_at,
+    next_fuse,
+    resume,
+)
+from tests.health.builders import MICROSECOND, NOW, lost, mass_loss, proving
+
+LIMITS = FuseLimits()
+UNPROVEN = Fuse(healed_at=NOW - 86_400.0, reason=FuseReason.UNPROVEN)
+
+
+def turned(fuse, counted, *, acting=False, now=NOW):
+    return next_fuse(fuse, counted, now, LIMITS, acting=acting)
+
+
+def test_it_trips_as_if_it_acted():
+    tripped = proving(reason=FuseReason.MASS_LOSS, tripped_for=FuseReason.MASS_LOSS, batch_at=NOW)
+    assert turned(Fuse(), mass_loss()) == turned(Fuse(), mass_loss(), acting=True) == tripped
+
+
+@pytest.mark.parametrize(
+    ("counted", "goes_out"),
+    [
+        ({"lost": 40, "expected": 200, "waiting": 197}, False),
+        ({"lost": 39, "expected": 200, "waiting": 197}, True),
+        ({"lost": 200, "waiting": 0}, True),
+        ({"lost": 200, "waiting": 1}, False),
+    ],
+    ids=["still a mass loss", "one fewer, and it is past", "nobody waits", "one waits"],
+)
+def test_it_goes_out_when_the_mass_loss_is_past(counted, goes_out):
+    fuse = proving(since=NOW - 900)
+    after = turned(fuse, mass_loss(**counted))
+    assert after == (Fuse(healed_at=NOW, reason=FuseReason.UNPROVEN) if goes_out else fuse)
+
+
+def test_registrations_that_come_back_put_it_out_at_once():
+    after = turned(proving(), mass_loss(returned=True))
+    assert (after.position, after.healed_at) == (Position.CLOSED, NOW)
+    assert after.reason is FuseReason.REGISTRATIONS_RETURNED
+
+
+def test_where_it_acts_time_alone_puts_nothing_out():
+    fuse = proving(since=NOW - 86_400)
+    assert turned(fuse, mass_loss(lost=1), acting=True) is fuse
+
+
+@pytest.mark.parametrize(
+    ("acting", "position"), [(False, Position.CLOSED), (True, Position.PROVING)], ids=["dry-run", "act"]
+)
+def test_what_was_never_proven_is_on_watch_from_when_acting_begins(acting, position):
+    assert turned(UNPROVEN, FuseCounts(lost=1, expected=200, waiting=1), acting=acting).position is position
+
+
+def test_while_nothing_is_asked_for_another_mass_loss_trips_it_again():
+    assert turned(UNPROVEN, mass_loss()).reason is FuseReason.MASS_LOSS
+
+
+COUNTS = st.builds(FuseCounts, *[st.integers(0, 300)] * 5)
+
+
+@given(COUNTS, st.booleans())
+def test_a_stopped_one_waits_for_a_person_whatever_the_mode(counted, acting):
+    stopped = proving(position=Position.STOPPED)
+    assert turned(stopped, counted, acting=acting) is stopped
+
+
+def test_each_turn_has_a_time_of_its_own():
+    tripped = proving(since=NOW)
+    again = resume(proving(position=Position.STOPPED), NOW + MICROSECOND, LIMITS, "mona")
+    assert changed_at(tripped) != changed_at(again)
+    assert changed_at(Fuse()) is None
+    assert changed_at(UNPROVEN) == UNPROVEN.healed_at
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        ({"state": "invalidated", "state_since": NOW}, True),
+        ({"confirmed_at": None}, False),
+        ({"absent_since": None}, False),
+        ({"retired_at": NOW}, False),
+        ({"reregistered_as": 2}, False),
+        ({"job_id": 7, "job_started_at": NOW}, False),
+        ({"sighted_at": NOW}, False),
+        ({"granted_at": NOW}, False),
+        ({"busy": True}, False),
+    ],
+    ids=lambda change: next(iter(change)) if isinstance(change, dict) else "",
+)
+def test_a_plan_holds_for_the_record_that_it_was_made_of(change, holds):
+    assert is_as_planned(lost(), lost()._replace(**change)) is holds

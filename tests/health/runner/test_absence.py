@@ -1,0 +1,312 @@
+"""From a list that lacks a runner to the proof that it is gone."""
+
+import pytest
+
+from ghapp.health.installation import Installation
+from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.runner import absence
+from ghapp.health.runner.absence import MOST_AHEAD_SECONDS, MOST_ASKED, MOST_SAMPLED, GetResult, RunnerList
+from ghapp.health.runner.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
+from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, Limits, Reason, State, judge
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
+
+FUSE = FuseLimits()
+LIMITS = Limits()
+FLEET = {each: online(each) for each in range(1, 11)}
+HELD = {"organization_self_hosted_runners": "write"}
+KNOWN = Installation(id=1, org="acme", account_id=7, permissions=HELD)
+
+
+def listing(*ids, flaw=None, **changes):
+    runners = {each: registration(id=each, name=f"linux-{each}", online=True, **changes) for each in ids}
+    return RunnerList(runners, len(runners), flaw)
+
+
+class TestWeighing:
+    @pytest.mark.parametrize("size", [3, 4], ids=["at the fuse's floor", "one more"])
+    def test_a_handful_may_all_have_gone(self, size):
+        known = {each: online(each) for each in range(1, size + 1)}
+        assert absence.is_doubtful(listing(), known, FUSE) is (size > FUSE.floor)
+
+    @pytest.mark.parametrize("look", [listing(1), listing(flaw=Reason.LIST_INCOMPLETE)], ids=["one left", "flawed"])
+    def test_only_an_empty_list_is_doubtful(self, look):
+        assert not absence.is_doubtful(look, FLEET, FUSE)
+
+    def test_a_few_that_would_be_missed_most_are_asked_for(self):
+        known = {each: present(each) for each in range(1, 21)} | {30: online(30), 31: online(31, busy=True)}
+        known[40] = suspect(40)._replace(listed=False)
+        assert absence.sample(known) == [31, 30, *range(1, MOST_SAMPLED - 1)]
+
+    @pytest.mark.parametrize(
+        ("answers", "flaw"),
+        [
+            ({1: GetResult(None, NOW), 2: GetResult(None, NOW)}, None),
+            ({1: GetResult(None, NOW), 2: GetResult(registration(id=2), NOW)}, Reason.LIST_EMPTY),
+            ({1: GetResult(None, NOW)}, Reason.LIST_EMPTY),
+            ({}, Reason.LIST_EMPTY),
+        ],
+        ids=["all are denied", "one is there", "one was not answered", "none was answered"],
+    )
+    def test_an_empty_list_is_believed_when_each_of_the_sample_is_denied(self, answers, flaw):
+        assert absence.usable(listing(), [1, 2], answers).flaw == flaw
+
+    def test_a_list_that_is_not_doubtful_is_what_it_is(self):
+        assert absence.usable(listing(1)) == listing(1)
+
+
+class TestSlipping:
+    @pytest.mark.parametrize(
+        ("arrived", "flaw"), [(90, None), (89, Reason.LIST_INCOMPLETE)], ids=["off by a tenth", "by more"]
+    )
+    def test_a_list_that_is_off_by_a_few_slipped_and_one_that_is_off_by_many_is_flawed(self, arrived, flaw):
+        look = listing(*range(1, arrived + 1), flaw=Reason.LIST_INCOMPLETE)._replace(total=100)
+        used = absence.allow_for_churn(look)
+        assert (used.flaw, used.slipped) == (flaw, flaw is None)
+
+    @pytest.mark.parametrize("flaw", [Reason.LIST_EMPTY, None])
+    def test_nothing_else_is_lenient(self, flaw):
+        assert absence.allow_for_churn(listing(1, flaw=flaw)) == listing(1, flaw=flaw)
+
+    def test_whom_a_list_that_slipped_lacks_is_missed_only_the_second_time_running(self):
+        look = listing(*range(2, 11))._replace(slipped=True)
+        before = survey(swept_at=NOW - 60)
+        once = absence.folds_of_list(look, FLEET, before, NOW)[1](online(1, observed_at=LONG_AGO))
+        verdict = judge(once, survey(), NOW, LIMITS)
+        assert (verdict.state, verdict.observed_at) == (State.HEALTHY, NOW - 60), "it is as old as the last list"
+        twice = absence.folds_of_list(look, {1: once}, survey(), NOW + 60)[1](once)
+        assert judge(twice, survey(), NOW + 60, LIMITS).state is State.SUSPECT
+
+    def test_the_same_list_twice_is_one_look(self):
+        look = listing(*range(2, 11))._replace(slipped=True)
+        once = absence.folds_of_list(look, FLEET, survey(), NOW)[1](online(1))
+        again = absence.folds_of_list(look, {1: once}, survey(), NOW)[1](once)
+        assert judge(again, survey(), NOW, LIMITS).state is State.HEALTHY
+
+    def test_who_is_seen_between_two_slips_was_not_missed(self):
+        slipped = listing(*range(2, 11))._replace(slipped=True)
+        once = absence.folds_of_list(slipped, FLEET, survey(), NOW)[1](online(1))
+        seen = absence.folds_of_list(listing(1), {1: once}, survey(), NOW + 60)[1](once)
+        again = absence.folds_of_list(slipped, {1: seen}, survey(), NOW + 120)[1](seen)
+        assert judge(again, survey(), NOW + 120, LIMITS).state is State.HEALTHY
+
+
+class TestSurvey:
+    def test_a_complete_list_ends_every_failure(self):
+        before = survey(failing_since=LONG_AGO, failure="RateLimited")
+        after = absence.survey_after(before, listing(1, 2), NOW + 60)
+        assert after == survey(swept_at=NOW + 60, total=2, blind=((NOW, NOW + 60),))
+
+    def test_a_flawed_list_leaves_the_last_complete_one_and_says_since_when(self):
+        after = absence.survey_after(survey(), listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 60)
+        assert after == survey(failing_since=NOW + 60, failure="ListIncomplete")
+        again = absence.survey_after(after, listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 120)
+        assert again == after
+        other = absence.survey_after_failure(again, Reason.GITHUB_UNAVAILABLE, NOW + 180)
+        assert (other.failing_since, other.failure) == (NOW + 180, "GitHubUnavailable")
+
+
+class TestSeenSeconds:
+    """Only what complete lists cover counts for any patience."""
+
+    @pytest.mark.parametrize(
+        ("gap", "failing", "seen"),
+        [(60.0, False, 60.0), (300.0, False, 300.0), (301.0, False, 300.0), (60.0, True, 0.0), (3600.0, True, 0.0)],
+        ids=["an interval", "as long as a list lasts", "longer", "a failure between", "an hour of failures"],
+    )
+    def test_two_complete_lists_cover_the_time_between_them(self, gap, failing, seen):
+        before = absence.survey_after_failure(survey(), Reason.RATE_LIMITED, NOW + 1) if failing else survey()
+        after = absence.survey_after(before, listing(1), NOW + gap)
+        assert covered_seconds(after, NOW, NOW + gap) == seen
+        assert covered_seconds(after, NOW + gap, NOW + gap + 60) == 60.0
+
+    def test_while_no_list_can_be_had_nothing_counts(self):
+        failing = absence.survey_after_failure(survey(), Reason.RATE_LIMITED, NOW + 60)
+        assert covered_seconds(failing, NOW - 100, NOW + 3600) == 100.0
+
+    def test_sweeps_that_stopped_without_a_word_count_for_as_long_as_a_list_lasts(self):
+        assert covered_seconds(survey(), NOW, NOW + 86_400) == 300.0
+
+    def test_before_the_first_list_time_is_time(self):
+        assert covered_seconds(Survey(), NOW, NOW + 60) == 60.0
+
+    def test_blind_spans_are_bounded_and_the_oldest_are_joined(self):
+        after, at = survey(), NOW
+        for _ in range(50):
+            at += 120
+            after = absence.survey_after(
+                absence.survey_after_failure(after, Reason.RATE_LIMITED, at - 60), listing(1), at
+            )
+            at += 60
+            after = absence.survey_after(after, listing(1), at)
+        assert len(after.blind) == MOST_BLIND_SPANS
+        assert covered_seconds(after, NOW, at) <= 50 * 60
+
+    def test_a_span_is_kept_for_a_week(self):
+        blind = ((NOW - 100, NOW),)
+        assert absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS - 1).blind[0] == blind[0]
+        assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS).blind
+
+    def test_a_clock_that_went_back_makes_no_span(self):
+        assert absence.survey_after(survey(), listing(1), NOW - 3600).blind == ()
+
+
+class TestFolds:
+    def test_a_complete_list_says_something_of_everyone(self):
+        assert set(absence.folds_of_list(listing(1, 2, 77), FLEET, survey(), NOW)) == {*FLEET, 77}
+
+    def test_an_incomplete_list_says_nothing_of_those_it_lacks(self):
+        assert set(absence.folds_of_list(listing(1, 2, flaw=Reason.LIST_INCOMPLETE), FLEET, survey(), NOW)) == {1, 2}
+
+    def test_who_was_only_heard_of_is_in_no_list(self):
+        heard_of = {5: online(5, registered=False)}
+        assert absence.folds_of_list(listing(), heard_of, survey(), NOW) == {}
+
+    def test_a_runner_whose_name_a_later_registration_bears_lost_nothing(self):
+        again = RunnerList({99: registration(id=99, name="linux-1", online=True)}, 1)
+        after = absence.folds_of_list(again, {1: online(1)}, survey(), NOW)[1](online(1))
+        assert judge(after, survey(), NOW, LIMITS).reason is Reason.REREGISTERED
+
+    def test_a_404_only_starts_a_clock_and_its_registration_ends_the_absence(self):
+        absent = suspect(missing_at=None)
+        missed = absence.folds_of_get(None, NOW)(absent)
+        assert (missed.missing_at, missed.confirmed_at) == (NOW, None)
+        found = absence.folds_of_get(registration(online=True), NOW + 1)(missed)
+        assert judge(found, survey(), NOW + 1, LIMITS).state is State.HEALTHY
+
+    def test_what_was_forgotten_meanwhile_is_not_raised_from_the_dead(self):
+        assert absence.folds_of_get(None, NOW)(None) is None
+        assert absence.confirmed(None, NOW)(None) is None
+        assert absence.folds_of_list(listing(), FLEET, survey(), NOW)[1](None) is None
+
+
+class TestAsking:
+    @pytest.mark.parametrize("after", [0.0, 119.0, 120.0])
+    def test_who_runs_a_job_is_not_asked_for_while_the_end_of_it_may_be_on_its_way(self, after):
+        absent = suspect(1, missing_at=None, absent_since=NOW, job_id=9, job_started_at=LONG_AGO)
+        seen = survey(swept_at=NOW + after)
+        assert absence.not_yet_queried([absent], seen, NOW + after, LIMITS) == ([1] if after >= 120.0 else [])
+
+    @pytest.mark.parametrize(("total", "suspects", "whole"), [(100, 1, True), (101, 1, False), (10_000, 100, True)])
+    def test_the_cheaper_control_is_chosen(self, total, suspects, whole):
+        due = [suspect(each) for each in range(suspects)]
+        assert absence.wants_whole_list(due, survey(total=total), 100) is whole
+
+    def test_each_suspect_is_asked_for_alone_once_those_missing_for_longest_first(self):
+        records = [
+            suspect(1, missing_at=None, absent_since=NOW - 60),
+            suspect(2),
+            suspect(3, missing_at=None, absent_since=NOW - 120),
+            online(4),
+        ]
+        assert absence.not_yet_queried(records, survey(), NOW, LIMITS) == [3, 1]
+
+    @pytest.mark.parametrize("missing", [MOST_ASKED, MOST_ASKED + 1])
+    def test_a_mass_loss_does_not_spend_the_hour_at_once(self, missing):
+        records = [suspect(each, missing_at=None) for each in range(1, missing + 1)]
+        assert len(absence.not_yet_queried(records, survey(), NOW, LIMITS)) == MOST_ASKED
+
+    def test_confirmations_are_due_at_once_for_the_overdue_and_later_for_the_others(self):
+        records = [
+            suspect(1, missing_at=NOW - 300),
+            suspect(2, missing_at=NOW - 200),
+            suspect(3, missing_at=NOW - 10),
+            suspect(4, missing_at=None),
+            lost(5),
+        ]
+        assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW, NOW + 20]
+
+
+class TestConfirmation:
+    @pytest.mark.parametrize(
+        ("waited", "is_due"), [(30.0, True), (30.0 - MICROSECOND, False)], ids=["confirm_seconds", "a little less"]
+    )
+    def test_the_first_404_must_be_old_enough(self, waited, is_due):
+        waiting = suspect(missing_at=NOW - 100)
+        found = absence.due([waiting], survey(), waiting.missing_at + waited, LIMITS)
+        assert bool(found) is is_due
+
+    @pytest.mark.parametrize(
+        ("changes", "patience"),
+        [
+            ({"busy": True}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "job_id": 9, "job_ended_at": NOW - 300}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "remains": Remains(RemainsKind.RUNNING, NOW, NOW)}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "remains": Remains(RemainsKind.NO_POD, NOW, NOW)}, 30.0),
+            ({"busy": True, "remains": Remains(RemainsKind.ENDED, NOW, NOW)}, 30.0),
+            ({"busy": True, "job_id": 9, "job_started_at": NOW - 300}, 30.0),
+            ({"busy": False}, 30.0),
+        ],
+        ids=[
+            "no delivery told of its job",
+            "told of an earlier one",
+            "its container runs",
+            "its object has no pod",
+            "its container ended",
+            "GitHub is asked for its job",
+            "idle",
+        ],
+    )
+    def test_who_may_run_a_job_that_nobody_knows_has_the_time_of_the_longest(self, changes, patience):
+        silent = suspect(missing_at=NOW, observed_at=NOW + patience, **changes)  # each sweep's list lacks it
+        shown = survey(swept_at=NOW + patience)
+        assert absence.due([silent], shown, NOW + patience - MICROSECOND, LIMITS) == {}
+        assert [*absence.due([silent], shown, NOW + patience, LIMITS)] == [silent.id]
+        later = [NOW + patience] if patience < MOST_AHEAD_SECONDS else []
+        assert absence.confirm_at([silent], survey(), NOW, LIMITS) == later
+
+    @pytest.mark.parametrize(
+        "other",
+        [suspect(missing_at=None), lost(), present(), suspect(reregistered_as=9)],
+        ids=["never asked for alone", "confirmed already", "present", "registered anew"],
+    )
+    def test_nobody_else_is_confirmed(self, other):
+        assert absence.due([other], survey(), NOW + 100, LIMITS) == {}
+
+    @pytest.mark.parametrize(
+        ("now", "sane"),
+        [
+            (KNOWN, True),
+            (Installation(1, "acme", 7, {"organization_self_hosted_runners": "read"}), True),
+            (Installation(1, "acme-two", 7, HELD), False),
+            (Installation(1, "acme", 8, HELD), False),
+            (Installation(1, "acme", 7, HELD, suspended=True), False),
+            (Installation(1, "acme", 7, {}), False),
+        ],
+        ids=["the same", "may still read", "renamed", "another account", "suspended", "not permitted"],
+    )
+    def test_a_404_is_believed_only_of_the_same_installation(self, now, sane):
+        assert absence.is_sane(KNOWN, now) is sane
+
+    @pytest.mark.parametrize(
+        ("control", "before", "doubt"),
+        [
+            (listing(1), survey(), None),
+            (listing(1, flaw=Reason.LIST_INCOMPLETE), survey(), Reason.LIST_INCOMPLETE),
+            (listing(), survey(), Reason.LIST_EMPTY),
+            (listing(), survey(total=0), None),
+        ],
+        ids=["complete", "incomplete", "empty where there were runners", "empty as before"],
+    )
+    def test_a_control_list_must_be_able_to_prove_something(self, control, before, doubt):
+        assert absence.why_unusable(control, before) == doubt
+
+    @pytest.mark.parametrize(
+        ("evidence", "asked"),
+        [
+            (suspect(5), True),
+            (suspect(1), False),
+            (suspect(5, job_id=3, job_started_at=NOW), False),
+            (suspect(5, job_id=3, job_started_at=NOW - 5, job_ended_at=NOW), True),
+            (suspect(5, name="linux-1"), False),
+        ],
+        ids=["gone", "on the control list", "at work", "its job is over", "its name is borne by another"],
+    )
+    def test_only_those_are_asked_for_again_whom_nothing_speaks_for(self, evidence, asked):
+        assert absence.needs_own_get([evidence], listing(1)) == ([evidence] if asked else [])
+
+    def test_the_second_404_confirms_and_a_registration_takes_all_back(self):
+        gone = absence.confirmed(None, NOW)(suspect())
+        assert judge(gone, survey(), NOW, LIMITS).state is State.INVALIDATED
+        back = absence.confirmed(registration(online=True), NOW)(suspect())
+        assert judge(back, survey(), NOW, LIMITS).state is State.HEALTHY

@@ -1,0 +1,175 @@
+"""What came of having something deleted in the cluster, step by step."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.plan import Candidate, Deferral, PoolCapacity, RemediationLimits, plan
+from ghapp.health.remediation.steps import is_open, may_act
+from ghapp.health.runner.deletion_progress import (
+    LEAST_PAUSE_SECONDS,
+    MOST_PAUSE_SECONDS,
+    Deletion,
+    accepted,
+    found,
+    freed,
+    is_deferred,
+    over,
+    waits,
+)
+from ghapp.health.runner.observations import grant_revoked, registration_seen
+from ghapp.health.runner.verdict import State
+from ghapp.report.health_document import history
+from tests.health.builders import MICROSECOND, NOW, lost, registration, survey
+
+FOUND = found(None, NOW, "object-1", "runners/linux-1", left_to_arc=True)
+
+
+def test_one_that_waits_is_looked_at_after_as_long_as_it_has_waited():
+    first = waits(None, NOW, "NotRunning")
+    assert (first.waiting_since, first.look_at) == (NOW, NOW + LEAST_PAUSE_SECONDS)
+    later = waits(first, NOW + 100, "NotRunning")
+    assert (later.waiting_since, later.look_at) == (NOW, NOW + 200)
+    much_later = waits(later, NOW + 9000, "NotRunning")
+    assert much_later.look_at == NOW + 9000 + MOST_PAUSE_SECONDS
+
+
+def test_another_reason_begins_anew():
+    other = waits(waits(None, NOW, "NotRunning"), NOW + 100, "PodClaimed")
+    assert (other.waiting_since, other.look_at) == (NOW + 100, NOW + 100 + LEAST_PAUSE_SECONDS)
+
+
+@pytest.mark.parametrize(("after", "look_at"), [(1.0, NOW + 1), (9000.0, NOW + MOST_PAUSE_SECONDS)])
+def test_where_it_is_known_when_that_changes_it_is_looked_at_then(after, look_at):
+    assert waits(None, NOW, "WithinGrace", after).look_at == look_at
+
+
+@pytest.mark.parametrize(
+    ("look_at", "deferred"),
+    [
+        (None, False),
+        (NOW, False),
+        (NOW + MICROSECOND, True),
+        (NOW + MOST_PAUSE_SECONDS, True),
+        (NOW + MOST_PAUSE_SECONDS + 1, False),
+    ],
+    ids=["never waited", "due", "not due yet", "the longest pause", "written by a clock that jumped"],
+)
+def test_it_is_deferred_until_then(look_at, deferred):
+    assert is_deferred(Deletion(look_at=look_at), NOW) is deferred
+
+
+def test_nobody_tried_is_not_deferred():
+    assert not is_deferred(None, NOW)
+
+
+def test_what_it_waited_for_is_forgotten_when_its_deletion_is_accepted_and_not_before():
+    waiting = waits(FOUND, NOW, "ClusterForbidden")
+    again = found(waiting, NOW + 60, "object-1", "runners/linux-1", left_to_arc=True)
+    assert again.waits_for == "ClusterForbidden"
+    assert again.waiting_since == NOW, "or each try would begin the pauses anew"
+    assert accepted(again, NOW + 61, None).waits_for == ""
+
+
+def test_an_object_is_under_way_until_it_is_gone():
+    assert not FOUND.is_under_way
+    begun = accepted(FOUND, NOW, NOW + 125)
+    assert begun.is_under_way
+    assert is_deferred(begun, NOW)
+    assert freed(begun, NOW + 130).is_under_way
+    assert not over(begun, NOW + 131).is_under_way
+
+
+def test_a_pod_is_over_when_its_deletion_is_accepted():
+    assert not accepted(FOUND, NOW, None).is_under_way
+
+
+@given(st.floats(NOW, NOW + 1000))
+def test_a_step_that_was_taken_is_not_taken_again(at):
+    begun = accepted(FOUND, NOW, None)
+    assert accepted(begun, at, at + 1) is begun
+    ended = over(freed(accepted(FOUND, NOW, NOW + 1), NOW), NOW)
+    assert over(freed(ended, at), at) is ended
+
+
+def test_a_registration_that_returns_ends_all_of_it():
+    gone = lost(deletion=waits(FOUND, NOW, "NotRunning"), granted_at=NOW, event_id="e1")
+    assert registration_seen(gone, registration(online=True), NOW + 1, listed=True).deletion is None
+
+
+def test_a_grant_that_is_taken_back_leaves_what_is_known():
+    waiting = waits(None, NOW, "NotRunning")
+    assert grant_revoked(lost(deletion=waiting, granted_at=NOW, event_id="e1")).deletion == waiting
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_left"),
+    [
+        ({}, True),
+        ({"replaced_at": NOW}, False),
+        ({"replaced_at": NOW, "deletion": accepted(FOUND, NOW, NOW + 125)}, True),
+        ({"replaced_at": NOW, "deletion": accepted(FOUND, NOW, None)}, False),
+        ({"granted_at": None}, False),
+        ({"event_id": None}, False),
+    ],
+    ids=["granted", "replaced", "accepted, and Terminating", "accepted, and gone", "never granted", "called off"],
+)
+def test_something_is_left_to_do_until_it_is_gone(changes, is_left):
+    evidence = lost(**({"granted_at": NOW, "event_id": "e1"} | changes))
+    assert is_open(evidence) is is_left
+    assert may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", NOW, paused=False) is is_left
+    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", NOW, paused=True)
+    assert not may_act(evidence, State.INVALIDATED, Position.STOPPED, "act", NOW, paused=False)
+    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "dry-run", NOW, paused=False)
+
+
+def test_one_that_waits_in_the_cluster_takes_nobodys_place_and_is_told():
+    waiting = Candidate(1, "pool", since=NOW - 9, waits=True)
+    chosen = plan([waiting, Candidate(2, "pool", since=NOW)], {"pool": PoolCapacity(room=1)}, RemediationLimits())
+    assert chosen.now == (2,)
+    assert chosen.deferred == {1: Deferral.WAITS}
+
+
+def lines(evidence):
+    return [(at, said) for at, source, said in history(evidence, survey()) if source == "pod"]
+
+
+def test_the_evidence_says_what_was_found_and_done():
+    deletion = over(freed(accepted(FOUND, NOW + 1, NOW + 126), NOW + 130), NOW + 140)
+    evidence = lost(granted_at=NOW, removed_at=NOW + 1, replaced_at=NOW + 1, deletion=deletion)
+    assert lines(evidence) == [
+        (NOW, "found runners/linux-1"),
+        (NOW + 1, "the cluster accepted the deletion of ARC's object"),
+        (NOW + 130, "its finalizer, which waited for GitHub in vain, was taken away"),
+        (NOW + 140, "ARC's object is gone"),
+    ]
+    said = [said for _, _, said in history(evidence, survey())]
+    assert "registration removed" not in said, "ARC does that"
+    assert "replacement accepted" in said
+
+
+@pytest.mark.parametrize(
+    ("look_at", "told"),
+    [
+        (None, "ARC's object was already gone from the cluster"),
+        (NOW + 126, "ARC's object was already being deleted"),
+    ],
+)
+def test_the_evidence_does_not_say_accepted_where_no_deletion_of_ours_was(look_at, told):
+    """A DELETE that was answered 409 is followed by a look, which finds another object of its name, or none."""
+    done = accepted(FOUND, NOW + 1, look_at, gone_already=True)
+    assert lines(lost(granted_at=NOW, replaced_at=NOW + 1, deletion=done))[1] == (NOW + 1, told)
+
+
+def test_the_evidence_says_what_a_replacement_waits_for():
+    (line,) = lines(lost(deletion=waits(None, NOW, "ClusterForbidden")))
+    assert line == (NOW, "waits (ClusterForbidden): RBAC lacks a verb; `ghapp doctor` names it")
+
+
+def test_the_evidence_says_that_nothing_was_left():
+    nothing = accepted(found(None, NOW, "", "no pod of its name in runners", left_to_arc=False), NOW + 1, None)
+    assert lines(lost(deletion=nothing, removed_at=NOW)) == [
+        (NOW, "found no pod of its name in runners"),
+        (NOW + 1, "nothing was left to delete"),
+    ]

@@ -1,0 +1,73 @@
+"""What is told of a runner, and when it may be forgotten: exact boundaries."""
+
+import pytest
+
+from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.transitions import (
+    ANSWERABLE_SECONDS,
+    WAITING_SECONDS,
+    Transition,
+    may_be_forgotten,
+    transition,
+)
+from ghapp.health.runner.verdict import Limits, judge
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey, suspect
+
+LIMITS = Limits()
+
+
+def forgotten(evidence, at):
+    return may_be_forgotten(evidence, judge(evidence, survey(), at, LIMITS), at)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "since", "seconds"),
+    [
+        (lost(), NOW, WAITING_SECONDS),
+        (lost(would_remediate_at=NOW + 5), NOW + 5, ANSWERABLE_SECONDS),
+        (lost(granted_at=NOW + 5), NOW + 5, WAITING_SECONDS),
+        (suspect(removed_at=NOW + 5), NOW + 5, WAITING_SECONDS),
+        (suspect(removed_at=NOW + 5, replaced_at=NOW + 9), NOW + 9, ANSWERABLE_SECONDS),
+        (lost(granted_at=NOW, replaced_at=NOW + 9, deletion=Deletion(accepted_at=NOW + 9)), NOW + 9, WAITING_SECONDS),
+        (lost(granted_at=NOW + 5, replaced_at=NOW + 99), NOW + 99, ANSWERABLE_SECONDS),
+        (present(retired_at=NOW), NOW, ANSWERABLE_SECONDS),
+    ],
+    ids=[
+        "a loss that waits",
+        "spared by dry-run",
+        "granted",
+        "removed for being offline",
+        "and replaced",
+        "its object is not gone",
+        "replaced",
+        "retired",
+    ],
+)
+def test_it_is_answerable_for_so_long_and_then_forgotten(evidence, since, seconds):
+    assert not forgotten(evidence, since + seconds)
+    assert forgotten(evidence, since + seconds + 0.001)
+
+
+def test_a_loss_waits_for_a_long_weekend_before_a_person_resumes_its_fuse():
+    assert WAITING_SECONDS >= 5 * 86_400
+    assert ANSWERABLE_SECONDS == 86_400
+
+
+def test_who_is_there_is_never_forgotten_however_long_nobody_looks():
+    assert not forgotten(present(), NOW + 10**8)
+    assert not forgotten(online(), NOW + 10**8)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "what"),
+    [
+        (present(), Transition.OFFLINE),
+        (present(state="offline"), None),
+        (online(state="offline"), Transition.RECOVERED),
+        (online(), None),
+        (lost(), None),
+    ],
+    ids=["offline", "told already", "recovered", "well all the time", "its replacement is its news"],
+)
+def test_each_trouble_is_told_when_it_begins_and_when_it_ends(evidence, what):
+    assert transition(evidence, judge(evidence, survey(), NOW + MICROSECOND, LIMITS)) is what

@@ -1,0 +1,242 @@
+"""What is true of a runner, at the exact moments at which it changes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.observations import first_observation, get_missed, job_started, retired_by_controller, unlisted
+from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.health.runner.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey, suspect
+
+LIMITS = Limits()
+FAILURES = [
+    Reason.GITHUB_UNAVAILABLE,
+    Reason.RATE_LIMITED,
+    Reason.BUDGET_SPENT,
+    Reason.UNAUTHORIZED,
+    Reason.PERMISSION_MISSING,
+    Reason.INSTALLATION_SUSPENDED,
+    Reason.INSTALLATION_GONE,
+    Reason.LIST_INCOMPLETE,
+    Reason.LIST_EMPTY,
+]
+
+
+def said(evidence, now=NOW, swept=None):
+    verdict = judge(evidence, swept or survey(swept_at=now), now, LIMITS)
+    return verdict.state, verdict.reason
+
+
+def test_a_runner_nobody_told_of_is_unknown():
+    verdict = judge(None, survey(), NOW, LIMITS)
+    assert (verdict.state, verdict.reason, verdict.stale) == (State.UNKNOWN, Reason.NEVER_OBSERVED, True)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "state", "reason"),
+    [
+        (lost(), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
+        (suspect(), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (suspect(missing_at=None), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (suspect(absent_since=None), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (lost(reregistered_as=2), State.RETIRED, Reason.REREGISTERED),
+        (lost(ephemeral=True, job_id=9, job_ended_at=NOW), State.RETIRED, Reason.JOB_COMPLETED),
+        (lost(ephemeral=True, job_id=9, job_started_at=NOW), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (lost(job_id=9, job_started_at=NOW), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (lost(job_id=9, job_started_at=NOW, removed_at=NOW), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
+        (lost(ephemeral=True, busy=True), State.RETIRED, Reason.JOB_COMPLETED),
+        (lost(ephemeral=True), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
+        (lost(job_id=9, job_ended_at=NOW), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
+        (lost(ephemeral=None, job_id=9, job_ended_at=NOW), State.RETIRED, Reason.JOB_COMPLETED),
+        (lost(ephemeral=None, job_id=9), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
+        (lost(retired_at=NOW), State.RETIRED, Reason.REMOVED_BY_CONTROLLER),
+        (online(retired_at=NOW), State.RETIRED, Reason.REMOVED_BY_CONTROLLER),
+        (suspect(removed_at=NOW), State.RETIRED, Reason.REPLACED_WHILE_OFFLINE),
+        (lost(removed_at=NOW), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
+        (online(), State.HEALTHY, Reason.ONLINE),
+        (online(busy=True), State.HEALTHY, Reason.BUSY),
+        (online(job_id=9), State.HEALTHY, Reason.BUSY),
+        (online(reregistered_as=2), State.HEALTHY, Reason.ONLINE),
+        (present(), State.OFFLINE, Reason.OFFLINE_TOO_LONG),
+        (first_observation(1, "x", NOW), State.UNKNOWN, Reason.NEVER_OBSERVED),
+        (job_started(first_observation(1, "x", NOW), 9, NOW), State.HEALTHY, Reason.BUSY),
+    ],
+    ids=[
+        "two 404s",
+        "one 404",
+        "only a list lacked it",
+        "only a GET missed it",
+        "configured anew",
+        "an ephemeral one had its job",
+        "an ephemeral one runs its job",
+        "a job vouches for it",
+        "a job was reported after its removal",
+        "an ephemeral one was last seen busy",
+        "an ephemeral one never had a job",
+        "a persistent one had a job",
+        "GitHub says not whether ephemeral, and its job ended",
+        "GitHub says not whether ephemeral, and its job runs",
+        "a controller removed it, and two 404s agree",
+        "a controller removed it, and a list lags",
+        "we removed it while it was offline",
+        "we removed it because it was lost",
+        "online",
+        "busy",
+        "a delivery says it runs a job",
+        "present under two ids",
+        "offline for an hour",
+        "heard of, and no more",
+        "known from its job alone",
+    ],
+)
+def test_what_is_true_of_a_runner(evidence, state, reason):
+    assert said(evidence) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("age", "state"),
+    [(300.0, State.HEALTHY), (300.0 + MICROSECOND, State.UNKNOWN)],
+    ids=["at stale_seconds", "a microsecond later"],
+)
+def test_an_observation_answers_until_stale_seconds(age, state):
+    verdict = judge(online(), survey(), NOW + age, LIMITS)
+    assert (verdict.state, verdict.stale) == (state, state is State.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("age", "state"),
+    [
+        (0.0, State.STARTING),
+        (120.0 - MICROSECOND, State.STARTING),
+        (120.0, State.SUSPECT),
+    ],
+    ids=["at once", "just within startup_seconds", "at startup_seconds"],
+)
+def test_a_new_runner_may_be_absent_for_startup_seconds(age, state):
+    evidence = unlisted(online(first_seen=NOW), NOW, 412)._replace(observed_at=NOW + age)
+    assert said(evidence, NOW + age)[0] is state
+
+
+@pytest.mark.parametrize(
+    ("age", "state"),
+    [(120.0 - MICROSECOND, State.STARTING), (120.0, State.HEALTHY)],
+    ids=["just within startup_seconds", "at startup_seconds"],
+)
+def test_a_new_runner_may_be_offline_for_startup_seconds(age, state):
+    evidence = present(first_seen=NOW, was_online=False, offline_since=NOW)
+    assert said(evidence, NOW + age)[0] is state
+
+
+def test_a_new_runner_that_is_online_has_started():
+    assert said(online(first_seen=NOW)) == (State.HEALTHY, Reason.ONLINE)
+
+
+@pytest.mark.parametrize(
+    ("offline_for", "changes", "state", "reason"),
+    [
+        (300.0, {}, State.HEALTHY, Reason.OFFLINE_BRIEFLY),
+        (300.0 + MICROSECOND, {}, State.OFFLINE, Reason.OFFLINE_TOO_LONG),
+        (300.0 + JOB_LEASE_SECONDS, {"busy": True}, State.HEALTHY, Reason.BUSY),
+        (300.0 + JOB_LEASE_SECONDS, {"job_id": 9}, State.HEALTHY, Reason.BUSY),
+        (300.0 + JOB_LEASE_SECONDS + MICROSECOND, {"busy": True}, State.OFFLINE, Reason.OFFLINE_TOO_LONG),
+        (300.0 + JOB_LEASE_SECONDS + MICROSECOND, {"job_id": 9}, State.OFFLINE, Reason.OFFLINE_TOO_LONG),
+        (300.0 + MICROSECOND, {"job_id": 9, "job_ended_at": NOW}, State.OFFLINE, Reason.OFFLINE_TOO_LONG),
+    ],
+    ids=[
+        "at offline_seconds",
+        "a microsecond later",
+        "busy until GitHub gives the job up",
+        "at work until GitHub gives the job up",
+        "busy a microsecond longer",
+        "at work a microsecond longer",
+        "its job is over",
+    ],
+)
+def test_offline_is_reported_after_offline_seconds_and_never_gone(offline_for, changes, state, reason):
+    assert said(present(offline_since=NOW, **changes), NOW + offline_for) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [(300.0, Reason.BACK_FROM_ABSENCE), (300.0 + MICROSECOND, Reason.ONLINE)],
+    ids=["at stale_seconds", "a microsecond later"],
+)
+def test_a_runner_is_news_for_stale_seconds_after_it_came_back(after, reason):
+    assert said(online(back_at=NOW), NOW + after) == (State.HEALTHY, reason)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("evidence", [online(), present(), suspect()], ids=["online", "offline", "suspect"])
+def test_no_answer_is_not_absence(failure, evidence):
+    failing = survey(failing_since=NOW, failure=failure)
+    assert said(evidence, NOW + 10**5, failing) == (State.UNKNOWN, failure)
+
+
+def test_a_failure_says_nothing_while_the_last_observation_is_fresh():
+    assert said(online(), NOW, survey(failing_since=NOW, failure=Reason.GITHUB_UNAVAILABLE))[0] is State.HEALTHY
+
+
+def test_an_old_observation_without_a_known_failure_is_stale():
+    assert said(online(), NOW + 10**5, survey()) == (State.UNKNOWN, Reason.OBSERVATION_STALE)
+
+
+def test_a_runner_missing_only_from_deliveries_is_never_absent():
+    evidence = job_started(first_observation(1, "GitHub Actions 7", LONG_AGO), 9, LONG_AGO)
+    evidence = get_missed(unlisted(evidence, NOW, 412), NOW)
+    assert said(evidence) == (State.UNKNOWN, Reason.NEVER_OBSERVED)
+
+
+def test_a_job_delivered_keeps_a_runner_from_being_stale():
+    evidence = job_started(online(observed_at=LONG_AGO, listed=False), 9, NOW)
+    assert said(evidence, NOW, Survey()) == (State.HEALTHY, Reason.BUSY)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [lost(), lost(retired_at=NOW), lost(reregistered_as=2), lost(ephemeral=True, job_id=9)],
+    ids=["invalidated", "removed", "configured anew", "its job ended"],
+)
+def test_what_ended_for_good_stays_so_however_old_it_is(evidence):
+    at_once = judge(evidence, survey(), NOW, LIMITS)
+    much_later = judge(evidence, Survey(), NOW + 86_400, LIMITS)
+    assert (much_later.state, much_later.reason, much_later.since) == (at_once.state, at_once.reason, at_once.since)
+    assert (at_once.stale, much_later.stale) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        present(),
+        present(busy=True),
+        first_observation(1, "x", NOW),
+        online(),
+        suspect(),
+        retired_by_controller(online(), NOW),
+    ],
+)
+@given(after=st.floats(0, 1e7), failure=st.sampled_from(["", *FAILURES]))
+def test_time_and_failures_alone_never_invalidate(evidence, after, failure):
+    failing = survey(failing_since=NOW if failure else None, failure=failure)
+    assert judge(evidence, failing, NOW + after, LIMITS).state is not State.INVALIDATED
+
+
+@pytest.mark.parametrize(
+    ("changes", "spent"),
+    [
+        ({"ephemeral": True}, False),
+        ({"ephemeral": True, "job_id": 9, "job_ended_at": NOW}, True),
+        ({"ephemeral": True, "job_id": 9, "job_started_at": NOW}, False),
+        ({"ephemeral": True, "busy": True, "job_id": 9, "job_started_at": NOW}, False),
+        ({"ephemeral": True, "busy": True, "remains": Remains(RemainsKind.RUNNING, NOW, NOW)}, False),
+        ({"ephemeral": True, "busy": True, "remains": Remains(RemainsKind.NOTHING, NOW, NOW)}, True),
+        ({"ephemeral": True, "busy": True}, True),
+        ({"ephemeral": False, "job_id": 9, "job_ended_at": NOW}, False),
+        ({"ephemeral": None, "job_id": 9, "job_ended_at": NOW}, True),
+        ({"ephemeral": None, "job_id": 9, "job_ended_at": NOW, "absent_since": None}, False),
+        ({"ephemeral": None, "busy": True}, False),
+    ],
+)
+def test_a_runner_is_spent_only_when_its_one_job_is_over(changes, spent):
+    assert is_spent(suspect(**changes)) is spent

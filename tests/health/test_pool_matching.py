@@ -1,0 +1,61 @@
+"""To which pool and shard a runner belongs."""
+
+from typing import NamedTuple
+
+import pytest
+
+from ghapp.health.pool_matching import UNLABELLED, pool_of, shard_of
+
+
+class Rule(NamedTuple):
+    name: str
+    labels: tuple[str, ...] = ()
+    shard_label: str | None = None
+
+
+BIG = Rule("big", ("linux-4vcpu", "gpu"))
+SMALL = Rule("small", ("linux-4vcpu",))
+ANY = Rule("any", ("*",))
+
+
+@pytest.mark.parametrize(
+    ("custom", "rules", "pool"),
+    [
+        (("linux-4vcpu", "gpu"), [BIG, SMALL], "big"),
+        (("linux-4vcpu", "gpu"), [SMALL, BIG], "small"),
+        (("linux-4vcpu",), [BIG, SMALL], "small"),
+        (("LINUX-4vCPU",), [BIG, SMALL], "small"),
+        (("gpu",), [BIG, SMALL], "gpu"),
+        (("gpu",), [BIG, ANY], "any"),
+        (("b", "a"), [], "a+b"),
+        ((), [], UNLABELLED),
+    ],
+    ids=[
+        "all labels match",
+        "the first that matches",
+        "one of two is not enough",
+        "case does not matter",
+        "none matches",
+        "every runner",
+        "custom labels, sorted",
+        "no custom label",
+    ],
+)
+def test_a_runner_belongs_to_the_first_pool_that_matches(custom, rules, pool):
+    assert pool_of(("self-hosted", "Linux", *custom), custom, rules) == pool
+
+
+@pytest.mark.parametrize(
+    ("labels", "rule", "shard"),
+    [
+        (("shard:pink",), Rule("p", (), "shard"), "pink"),
+        (("Shard:Pink",), Rule("p", (), "sHard"), "Pink"),
+        (("shard:pink:2",), Rule("p", (), "shard"), "pink:2"),
+        (("shardpink", "linux"), Rule("p", (), "shard"), None),
+        (("shard:pink",), Rule("p"), None),
+        (("shard:pink",), None, None),
+    ],
+    ids=["pink", "case", "a colon in it", "no such label", "the pool has no shards", "no pool"],
+)
+def test_a_runner_label_puts_it_on_a_shard(labels, rule, shard):
+    assert shard_of(labels, rule) == shard

@@ -1,0 +1,76 @@
+"""Who has a report, and what keeps us from it is said once."""
+
+import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
+from structlog.testing import capture_logs
+
+from ghapp.health.installation import Installation
+from ghapp.queue.jobs import JobName
+from ghapp.settings import Settings
+from ghapp.store.connect import connect_sync
+from ghapp.store.installations import Installations
+from jobs.checks.health_report import ReportOutcome, report_installation
+from jobs.scheduler import Scheduler
+
+CONFIG = '[report]\nrepository = "acme/.github"\n'
+
+
+@pytest.mark.parametrize(
+    ("installation", "asked"),
+    [
+        (Installation(7, "Acme", 70), ["report-7"]),
+        (Installation(7, "acme", 70, suspended=True), []),
+        (Installation(7, "globex", 70), []),
+        (Installation(7, "initech", 70), ["report-7"]),
+    ],
+)
+async def test_the_clock_asks_for_those_that_report_to_a_repository_of_their_own(
+    redis, redis_url, tmp_path, installation, asked
+):
+    policy = tmp_path / "ghapp.toml"
+    policy.write_text(CONFIG + '[orgs.initech.report]\nrepository = "Initech/fleet"\n')
+    await Installations(redis).put(installation)
+    clock = Scheduler(Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_REDIS_URL": redis_url}))
+    await clock.tick()
+    await clock.close()
+    with connect_sync(redis_url) as queue_redis:
+        waiting = Queue("report", connection=queue_redis, serializer=JSONSerializer).jobs
+        assert [job.id for job in waiting if job.func_name == JobName.REPORT] == asked
+
+
+async def test_what_keeps_us_from_posting_is_logged_once_and_counted_each_time(story):
+    async with story(config=CONFIG) as app:
+        app.clock.pass_(60)
+        app.sandbox.control.fault(match="/repos/", status=502)
+        with capture_logs() as lines:
+            for _ in range(3):
+                assert await report_installation(app.context, app.installation) is ReportOutcome.UNAVAILABLE
+            app.sandbox.control.no_faults()
+            app.sandbox.control.fault(match="/repos/", status=403)
+            assert await report_installation(app.context, app.installation) is ReportOutcome.PERMISSION_MISSING
+            assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+        counted = await app.context.counters.all()
+    said = [line["reason"] for line in lines if line["event"] == "not reported"]
+    assert said == ["unavailable", "permission-missing"]
+    assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 3
+    assert counted['ghapp_reports_total{org="acme",outcome="permission-missing"}'] == 1
+
+
+async def test_an_org_that_is_not_known_or_suspended_has_no_report(story):
+    async with story(config=CONFIG) as app:
+        assert await report_installation(app.context, app.installation + 1) is ReportOutcome.NOTHING_TO_DO
+        app.listen()
+        app.sandbox.control.suspend("acme")
+        await app.receive()
+        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+        assert await app.context.counters.all() == {'ghapp_deliveries_total{action="suspend",event="installation"}': 1}
+
+
+async def test_a_commit_that_github_forgot_is_asked_for_anew(story):
+    async with story(config=CONFIG) as app:
+        app.clock.pass_(60)
+        app.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)
+        assert await report_installation(app.context, app.installation) is ReportOutcome.REFUSED
+        app.clock.pass_(300)
+        assert await report_installation(app.context, app.installation) is ReportOutcome.CREATED

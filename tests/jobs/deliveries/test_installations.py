@@ -1,0 +1,244 @@
+"""Where the App is installed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+import pytest
+from rq import Queue
+from rq.registry import ScheduledJobRegistry
+from rq.serializers import JSONSerializer
+
+from ghapp.errors import GitHubUnavailableError
+from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
+from ghapp.health.installation import Installation
+from ghapp.health.runner.next_attempt import next_attempt
+from ghapp.report.check_run_state import PostFailure
+from jobs.deliveries.installations import (
+    BEGUN,
+    CALLS_AN_HOUR,
+    ENDED,
+    PER_PAGE,
+    discover_installations,
+    installation_changed,
+)
+from jobs.scheduler import DISCOVER_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("befall", "why"),
+    [
+        (lambda control: control.suspend("acme"), "InstallationSuspended"),
+        (lambda control: control.withhold_permission("acme"), "PermissionMissing"),
+    ],
+    ids=["suspended", "not permitted"],
+)
+async def test_who_does_not_let_us_look_is_not_swept_and_says_why(story, befall, why):
+    async with story() as app:
+        befall(app.sandbox.control)
+        assert await discover_installations(app.context) == 1
+        assert await app.context.schedule.next(app.installation) is None
+        survey = await app.context.runners.survey(app.installation)
+        assert (survey.failure, survey.failing_since) == (why, app.clock())
+
+
+async def test_who_is_gone_is_struck(story):
+    async with story() as app:
+        app.sandbox.control.uninstall("acme")
+        assert await discover_installations(app.context) == 0
+        assert await app.context.schedule.next(app.installation) is None
+        assert await app.context.installations.all() == []
+
+
+async def test_who_has_another_name_is_known_by_it(story):
+    async with story() as app:
+        app.sandbox.control.rename("acme", "acme-two")
+        await discover_installations(app.context)
+        known = await app.context.installations.one(app.installation)
+        assert (known.org, known.called) == ("acme", "acme-two"), "here it goes by the name of the configuration"
+
+
+async def test_the_only_one_is_swept_at_once(story):
+    async with story() as app:
+        assert await app.context.schedule.next(app.installation) == app.clock()
+
+
+@pytest.mark.parametrize(
+    ("hinder", "relent"),
+    [
+        (lambda control: control.suspend("acme"), lambda control: control.unsuspend("acme")),
+        (
+            lambda control: control.permissions("acme", permissions={"metadata": "read"}),
+            lambda control: control.permissions("acme", permissions={"organization_self_hosted_runners": "read"}),
+        ),
+    ],
+    ids=["unsuspended", "permitted"],
+)
+async def test_who_lets_us_look_again_is_swept_at_once(story, hinder, relent):
+    async with story() as app:
+        hinder(app.sandbox.control)
+        await discover_installations(app.context)
+        relent(app.sandbox.control)
+        app.clock.pass_(300)
+        await discover_installations(app.context)
+        assert await app.context.schedule.next(app.installation) == app.clock()
+
+
+def scheduled(app):
+    """When discovery runs again by itself (epoch seconds), and under which keys."""
+    registry = ScheduledJobRegistry(queue=Queue("sweep", connection=app.context.queue_redis, serializer=JSONSerializer))
+    return {key: registry.get_scheduled_time(key).timestamp() for key in registry.get_job_ids()}
+
+
+@pytest.mark.parametrize("hinder", [lambda app: app.suspend("acme"), lambda app: app.withhold_permission("acme")])
+async def test_while_an_installation_permits_no_sweep_github_is_asked_again_within_its_interval(story, hinder):
+    async with story(config="[sweep]\ninterval_seconds = 20\n") as app:
+        assert scheduled(app) == {}
+        hinder(app.sandbox.control)
+        for _ in range(3):  # however many ask
+            await discover_installations(app.context)
+        assert len(scheduled(app)) == 1
+        next_discovery = await app.context.schedule.next_discovery()
+        assert 0 < next_discovery - app.clock() <= 20
+        acme, survey = (
+            await app.context.installations.one(app.installation),
+            await app.context.runners.survey(app.installation),
+        )
+        attempt = next_attempt(
+            acme, survey, await app.context.schedule.next(app.installation), next_discovery, app.clock()
+        )
+        assert (attempt.prevented_by, attempt.at) == (survey.failure, next_discovery)
+        assert attempt.prevented_by
+
+        app.clock.pass_(next_discovery - app.clock())
+        await discover_installations(app.context)
+        assert len(scheduled(app)) == 2, "the run that asks has the key of its own time"
+
+
+async def test_where_all_permit_sweeps_the_scheduler_s_discovery_is_the_next(story):
+    async with story() as app:
+        await discover_installations(app.context)
+        assert scheduled(app) == {}
+        assert await app.context.schedule.next_discovery() == app.clock() + DISCOVER_SECONDS
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(100, 3), (1000, 29), (5000, 144)])
+async def test_looking_again_leaves_the_app_most_of_its_own_limit(story, monkeypatch, count, seconds):
+    async with story(config="[sweep]\ninterval_seconds = 2\n") as app:
+        many = [Installation(each, f"org{each}", each, {}, suspended=True) for each in range(600, 600 + count)]
+
+        async def installations():
+            return many
+
+        monkeypatch.setattr(app.context.github, "installations", installations)
+        monkeypatch.setattr(app.context.runners, "save_survey", nothing)
+        await discover_installations(app.context)
+        wait = -(-count // PER_PAGE) * 3600 / CALLS_AN_HOUR
+        assert ceil(wait) == seconds
+        assert 0 < (await app.context.schedule.next_discovery()) - app.clock() <= wait
+
+
+async def nothing(*_):
+    """In place of what is not looked at here."""
+
+
+@pytest.mark.parametrize("action", BEGUN)
+async def test_a_delivery_that_permits_sweeps_makes_one_due_at_once_whatever_its_date_was(story, action):
+    async with story() as app:
+        for date in (None, app.clock() + 3600):
+            await app.context.schedule.strike(app.installation)
+            if date is not None:
+                await app.context.schedule.enrol(app.installation, date)
+            app.clock.pass_(7)
+            await installation_changed(app.context, told(app, action))
+            assert await app.context.schedule.next(app.installation) == app.clock()
+
+
+async def test_a_delivery_that_suspends_has_github_asked_again_within_the_interval(story):
+    async with story() as app:
+        await installation_changed(app.context, told(app, "suspend"))
+        assert await app.context.schedule.next(app.installation) is None
+        assert 0 < await app.context.schedule.next_discovery() - app.clock() <= 60
+        assert len(scheduled(app)) == 1
+
+
+async def test_one_of_many_that_permits_sweeps_again_is_swept_at_once_and_not_when_its_turn_comes(story, monkeypatch):
+    async with story() as app:
+        held = (await app.context.installations.one(app.installation)).permissions
+        many = [Installation(each, f"org{each}", each, held) for each in range(600, 660)]
+
+        async def installations():
+            return many
+
+        monkeypatch.setattr(app.context.github, "installations", installations)
+        many[59] = replace(many[59], suspended=True)
+        await discover_installations(app.context)
+        many[59] = replace(many[59], suspended=False)
+        app.clock.pass_(60)
+        await discover_installations(app.context)
+        assert await app.context.schedule.next(659) == app.clock()
+
+
+async def test_a_reason_that_lasts_is_dated_from_when_it_began(story):
+    async with story() as app:
+        app.sandbox.control.suspend("acme")
+        began = app.clock()
+        await discover_installations(app.context)
+        app.clock.pass_(300)
+        await discover_installations(app.context)
+        assert (await app.context.runners.survey(app.installation)).failing_since == began
+
+
+async def test_when_github_does_not_say_who_there_is_everybody_stays(story):
+    async with story() as app:
+        app.sandbox.control.fault(match="/app/installations", status=502)
+        with pytest.raises(GitHubUnavailableError):
+            await discover_installations(app.context)
+        assert [each.id for each in await app.context.installations.all()] == [app.installation]
+        assert await app.context.schedule.next(app.installation) is not None
+
+
+@pytest.mark.parametrize(("seconds", "count", "offsets"), [(60, 120, 60), (60, 2, 2), (1.5, 120, 1)])
+async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monkeypatch, seconds, count, offsets):
+    async with story(config=f"[sweep]\ninterval_seconds = {seconds}\n") as app:
+        held = (await app.context.installations.one(app.installation)).permissions
+        many = [Installation(each, f"org{each}", each, held) for each in range(600, 600 + count)]
+
+        async def installations():
+            return many
+
+        monkeypatch.setattr(app.context.github, "installations", installations)
+        await discover_installations(app.context)
+        due = [await app.context.schedule.next(each.id) - app.clock() for each in many]
+        assert sorted(set(due)) == [float(each) for each in range(offsets)]
+
+
+async def test_who_is_enrolled_keeps_its_date(story):
+    async with story() as app:
+        await app.context.schedule.due_at(app.installation, app.clock() + 42)
+        await discover_installations(app.context)
+        assert await app.context.schedule.next(app.installation) == app.clock() + 42
+
+
+def told(app, action):
+    held = {"organization_self_hosted_runners": "write"}
+    return Delivery(action, DeliveredInstallation(app.installation, Account("acme", 1), None, held))
+
+
+@pytest.mark.parametrize("action", [*BEGUN, *ENDED])
+async def test_what_kept_a_report_back_may_be_over_when_an_installation_changed(story, action):
+    async with story() as app:
+        await app.context.reports.put_off(
+            app.installation, PostFailure("acme/.github", "permission-missing", app.clock() + 600)
+        )
+        await installation_changed(app.context, told(app, action))
+        assert (await app.context.reports.standing(app.installation)).setback is None
+
+
+@pytest.mark.parametrize("action", ["renamed", ""])
+async def test_what_is_no_change_of_an_installation_changes_nothing(story, action):
+    async with story() as app:
+        await app.context.schedule.strike(app.installation)
+        await installation_changed(app.context, told(app, action))
+        assert await app.context.schedule.next(app.installation) is None

@@ -1,0 +1,156 @@
+"""One event to its pool's url, as often as it takes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from ghapp.errors import ReplacerUnavailableError
+from ghapp.health.runner.evidence import Registration
+from ghapp.health.runner.observations import registration_seen
+from jobs.context import open_context
+from jobs.deliveries.installations import discover_installations
+from jobs.events.deliver_event import GIVEN_UP_SECONDS, REPLACE, EventDelivery
+
+
+async def deliver(context, event_id):
+    await EventDelivery(context.settings, context.redis, context.clock).deliver(event_id)
+
+
+async def granted(app):
+    """A runner was lost and removed; its event waits in the outbox."""
+    for _ in range(2):
+        await app.live_through_an_interval()
+    app.sandbox.control.fail_controller(status=503)
+    (lost,) = app.sandbox.control.lose("acme", count=1)
+    await app.live_through_an_interval()
+    (event_id,) = await app.context.events.unsent()
+    return lost, event_id
+
+
+async def evidence_of(app, runner_id):
+    return (await app.context.runners.some(app.installation, [runner_id]))[runner_id]
+
+
+async def test_until_it_is_accepted_it_waits_and_bears_the_same_id(story):
+    async with story() as app:
+        lost, event_id = await granted(app)
+        with pytest.raises(ReplacerUnavailableError):
+            await deliver(app.context, event_id)
+        assert (await evidence_of(app, lost)).replaced_at is None
+        app.sandbox.control.fail_controller(seconds=0)
+        await deliver(app.context, event_id)
+        assert (await evidence_of(app, lost)).replaced_at == app.clock()
+        assert await app.context.events.unsent() == []
+        events = [each for each in app.sandbox.control.controller_events() if each["type"] == REPLACE]
+        assert [each["id"] for each in events] == [event_id]
+
+
+async def test_what_was_accepted_is_not_sent_again(story):
+    async with story() as app:
+        _, event_id = await granted(app)
+        app.sandbox.control.fail_controller(seconds=0)
+        for _ in range(3):
+            await deliver(app.context, event_id)
+        assert len([each for each in app.sandbox.control.controller_events() if each["type"] == REPLACE]) == 1
+
+
+async def test_a_runner_that_came_back_meanwhile_is_not_called_replaced(story):
+    async with story() as app:
+        lost, event_id = await granted(app)
+        known = await evidence_of(app, lost)
+        back = registration_seen(known, registration(known), app.clock() + 1, listed=True)
+        await app.context.runners.revise(app.installation, {lost: lambda _: back})
+        app.sandbox.control.fail_controller(seconds=0)
+        await deliver(app.context, event_id)
+        assert (await evidence_of(app, lost)).replaced_at is None
+
+
+def registration(known):
+    return Registration(known.id, known.name, known.os, True, False, known.labels, known.custom_labels, known.ephemeral)
+
+
+async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
+    async with story() as app:
+        _, event_id = await granted(app)
+        object.__setattr__(app.context.settings, "pools", ())
+        await deliver(app.context, event_id)
+        assert await app.context.events.unsent() == []
+
+
+async def test_an_event_of_an_org_that_was_renamed_goes_to_its_url_once(story):
+    async with story() as app:
+        lost, event_id = await granted(app)
+        app.sandbox.control.fail_controller(seconds=0)
+        app.sandbox.control.rename("acme", "acme-two")
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        assert (await app.context.installations.one(app.installation)).called == "acme-two"
+        assert await app.context.events.unsent() == []
+        sent = [each for each in app.sandbox.control.controller_events() if each["type"] == REPLACE]
+        assert [(each["id"], each["data"]["runner_id"]) for each in sent] == [(event_id, lost)]
+
+
+def configured_as(app, org):
+    """The settings of a configuration that calls the org by another name than GitHub does yet."""
+    return replace(app.settings, pools=tuple(replace(pool, org=org) for pool in app.settings.pools))
+
+
+async def test_an_event_of_an_org_whose_next_name_the_configuration_bears_already_is_kept(story):
+    async with story() as app:
+        _, event_id = await granted(app)
+        app.sandbox.control.fail_controller(seconds=0)
+        async with open_context(configured_as(app, "acme-two"), app.clock) as context:
+            await deliver(context, event_id)
+            assert await context.events.unsent() == [event_id]
+            app.sandbox.control.rename("acme", "acme-two")
+            await discover_installations(context)
+            await deliver(context, event_id)
+            assert await context.events.unsent() == []
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(GIVEN_UP_SECONDS, True), (GIVEN_UP_SECONDS + 1, False)])
+@pytest.mark.parametrize("org", ["acme", "acme-two"], ids=["the url is away", "the org bears another name"])
+async def test_what_nobody_took_for_a_week_is_given_up(story, seconds, kept, org):
+    async with story() as app:
+        _, event_id = await granted(app)
+        body = (await app.context.events.outgoing(event_id)).event
+        app.clock.now = datetime.fromisoformat(json.loads(body)["time"]).timestamp() + seconds
+        async with open_context(configured_as(app, org), app.clock) as context:
+            with suppress(ReplacerUnavailableError):
+                await deliver(context, event_id)
+        assert await app.context.events.unsent() == ([event_id] if kept else [])
+
+
+async def test_an_event_of_an_org_that_removed_the_app_is_let_go(story):
+    async with story() as app:
+        _, event_id = await granted(app)
+        app.sandbox.control.fail_controller(seconds=0)
+        await app.context.installations.remove(app.installation)
+        await deliver(app.context, event_id)
+        assert await app.context.events.unsent() == []
+        assert app.sandbox.control.controller_events() == []
+
+
+async def test_a_runner_that_was_forgotten_meanwhile_is_not_made_known_again(story):
+    async with story() as app:
+        lost, event_id = await granted(app)
+        await app.context.runners.revise(app.installation, {lost: lambda _: None})
+        app.sandbox.control.fail_controller(seconds=0)
+        await deliver(app.context, event_id)
+        assert await app.context.runners.some(app.installation, [lost]) == {}
+        assert await app.context.events.unsent() == []
+
+
+async def test_a_url_that_does_not_answer_at_all_is_asked_again(story):
+    async with story() as app:
+        _, event_id = await granted(app)
+        (pool,) = app.context.settings.pools
+        object.__setattr__(pool, "url", "http://127.0.0.1:1/")
+        with pytest.raises(ReplacerUnavailableError):
+            await deliver(app.context, event_id)
+        assert await app.context.events.unsent() == [event_id]

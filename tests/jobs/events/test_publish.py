@@ -1,0 +1,26 @@
+"""What events tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.events.publish import publish_runners
+from tests.health.builders import present, survey
+
+
+@pytest.mark.parametrize(
+    ("ends_after", "claims"), [(601.0, 1), (600.0, 0)], ids=["a claim that holds", "one that ran out"]
+)
+async def test_an_event_tells_of_the_claim_that_holds_its_runner(story, ends_after, claims):
+    async with story() as app:
+        began = app.clock()
+        await app.context.pod_claims.claim(app.installation, "linux-1", "linux-1", 42, began + ends_after)
+        app.clock.pass_(600)
+        now = app.clock()
+        offline = present(1, first_seen=began - 86_400, offline_since=began, observed_at=now)
+        await app.context.runners.revise(app.installation, {1: lambda _: offline})
+        installation = await app.context.installations.one(app.installation)
+        await publish_runners(app.context, installation, survey(swept_at=now), [offline], now)
+        (told,) = await app.told("runner.offline")
+    assert told["state"] == "offline"
+    assert sum(each["source"] == "claim" and "busy with job 42" in each["said"] for each in told["evidence"]) == claims

@@ -1,0 +1,701 @@
+"""The reaper: what it reads, whom it judges, what it deletes and tells, and what a crash leaves of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from ghapp.cluster.api import Cluster
+from ghapp.errors import ClusterForbiddenError
+from ghapp.health.demand import Job
+from ghapp.health.installation import Installation
+from ghapp.health.leaks.reaper_status import ReaperStatus
+from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.observations import job_ended, job_started
+from ghapp.store import keys
+from ghapp.store import leaks as store
+from ghapp.store.deaths import Deaths
+from ghapp.store.events import Events
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.leaks import Leaks
+from ghapp.store.pod_claims import PodClaims
+from ghapp.store.runners import Runners
+from jobs.deaths.death_recorder import DeathRecorder
+from jobs.leaks import github_status
+from jobs.leaks.reap import reap_installation
+from jobs.pods.cluster_summary import leaks_of
+from tests.stories.conftest import POOL
+from tests.stories.leak_story import NAMESPACE, leaking
+
+GLOBEX = Installation(99, "globex", 990, {"organization_self_hosted_runners": "write"})
+SHARED = f"""
+        [[pools]]
+        org = "globex"
+        name = "theirs"
+        labels = ["theirs"]
+        namespace = "{NAMESPACE}"
+        """
+
+ELSEWHERE = """
+        [[pools]]
+        org = "acme"
+        name = "other"
+        labels = ["other"]
+        namespace = "elsewhere"
+        """
+
+
+@pytest.fixture
+def leaky(story, tmp_path):
+    """Opens a story in a cluster: `async with leaky(runners=12) as at:`."""
+
+    def opened(**changes):
+        return leaking(story, tmp_path, **changes)
+
+    return opened
+
+
+async def ripe(at):
+    """A pod for each of GitHub's runners, hung and unclaimed for a minute less than it takes; and one that is claimed."""
+    for name in at.runners:
+        at.make_pod(name)
+    await at.hang()
+    at.make_pod("busy")
+    await at.claim("busy", seconds=36_000)
+    await at.tick()
+    await at.minutes(4)
+    assert at.deletions() == []
+    return set(at.runners)
+
+
+async def begun(at):
+    return await Leaks(at.app.context.redis).begun(at.app.installation)
+
+
+async def standing(at):
+    installation = await at.app.context.installations.one(at.app.installation)
+    return await leaks_of(at.app.context, installation, at.app.clock())
+
+
+async def test_a_reaped_pod_is_told_of_with_its_evidence_and_counted_and_logged(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        unclaimed_since = at.app.clock() - 240
+        uid = at.api.control.object("pods", NAMESPACE, name)["metadata"]["uid"]
+        with capture_logs() as logs:
+            (tick,) = await at.minutes(1)
+        assert (tick.stamped, tick.reaped, tick.deferred, tick.told, tick.trouble) == (2, 1, 0, 0, "")
+        (data,) = await at.app.told("pod.orphaned")
+        assert {key: data[key] for key in ("org", "namespace", "pod", "pod_uid", "node", "runner_name", "pool")} == {
+            "org": "acme",
+            "namespace": NAMESPACE,
+            "pod": name,
+            "pod_uid": uid,
+            "node": "node-1",
+            "runner_name": name,
+            "pool": "in-cluster",
+        }
+        said = {each["source"]: each for each in data["evidence"]}
+        assert data["unclaimed_since"] == said["claim"]["at"]
+        assert said["list"]["said"] == "GitHub shows no runner of its name"
+        assert [each["at"] for each in data["evidence"]] == sorted(each["at"] for each in data["evidence"])
+        assert await at.counted("reaped") == 1
+        (line,) = [each for each in logs if each["event"] == "orphan reaped"]
+        assert (line["pod"], line["org"], line["unclaimed_seconds"]) == (name, "acme", 300)
+        assert unclaimed_since < at.app.clock() - 299
+        assert await begun(at) == []
+
+
+async def test_the_pods_service_account_goes_with_it_and_that_of_the_namespace_stays(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.make_pod("default")
+        at.end_containers("default")
+        await at.minutes(6)
+        assert set(at.deletions()) == {name, "default"}
+        assert at.deletions("serviceaccounts") == [name]
+        assert "default" in at.api.control.names("serviceaccounts", NAMESPACE)
+
+
+async def test_a_service_account_that_is_gone_already_is_success(leaky):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        for name in leaks:
+            at.api.control.delete("serviceaccounts", NAMESPACE, name)
+        (tick,) = await at.minutes(1)
+        assert (tick.reaped, tick.trouble) == (len(leaks), "")
+        assert await begun(at) == []
+
+
+class CrashError(BaseException):
+    """The process is gone."""
+
+
+async def crashes(*_args, **_kwargs):
+    raise CrashError
+
+
+STEPS = [
+    (Leaks, "begin"),
+    (Cluster, "delete_pod"),
+    (Events, "append"),
+    (Cluster, "delete_service_account"),
+    (Leaks, "done"),
+]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("owner", "step"), STEPS, ids=[step for _, step in STEPS])
+async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, monkeypatch, owner, step, when):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        original = getattr(owner, step)
+
+        async def crashes_then(self, *args, **kwargs):
+            if when == "after":
+                await original(self, *args, **kwargs)
+            raise CrashError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, crashes_then)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        await at.minutes(1)
+        assert sorted(at.deletions()) == sorted(await at.told()) == sorted(leaks)
+        assert (at.pods(), at.accounts()) == ({"busy"}, {"busy"})
+        assert await begun(at) == []
+        assert len(leaks) - 1 <= await at.counted("reaped") <= len(leaks)
+        assert (await standing(at)).reaped == len(leaks)
+
+
+async def test_crashes_in_a_row_lose_no_clock(leaky, monkeypatch):
+    async with leaky() as at:
+        leaks = await ripe(at)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Leaks, "begin", crashes)
+            for _ in range(3):
+                with pytest.raises(CrashError):
+                    await at.minutes(1)
+        await at.minutes(1)
+        assert set(at.deletions()) == leaks
+
+
+async def test_while_another_worker_is_at_it_nothing_is_even_read(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        await at.app.pass_(60)
+        at.api.control.forget_calls()
+        async with at.app.context.claims.hold("reap", at.app.installation) as mine:
+            assert mine
+            assert await at.reap() is None
+        assert at.api.control.calls() == []
+
+
+async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_before_a_deletion(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        await ripe(at)
+        order = []
+
+        def told(owner, method, what):
+            original = getattr(owner, method)
+
+            async def called(self, *args, **kwargs):
+                order.append(what)
+                return await original(self, *args, **kwargs)
+
+            monkeypatch.setattr(owner, method, called)
+
+        told(Cluster, "pods", "all pods")
+        told(Cluster, "pod", "the pod")
+        told(Cluster, "delete_pod", "deletion")
+        told(PodClaims, "kept", "claims")
+        told(Runners, "all", "runners")
+        told(Runners, "some", "its runner")
+        await at.minutes(1)
+        first = order.index("all pods")
+        assert order[first : first + 3] == ["all pods", "claims", "runners"]
+        assert "claims" not in order[:first]
+        last = order[order.index("the pod") : order.index("deletion")]
+        assert last == ["the pod", "claims", "its runner"]
+
+
+async def test_a_pod_that_goes_by_itself_just_before_the_deletion_is_success(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        delete = at.cluster.delete_pod
+
+        async def gone_and_deleted(namespace, name, *which):
+            at.api.control.vanish(namespace, name)
+            return await delete(namespace, name, *which)
+
+        at.cluster.delete_pod = gone_and_deleted
+        (tick,) = await at.minutes(1)
+        assert (tick.trouble, await begun(at), await at.told()) == ("", [], [name])
+        assert at.accounts() == {"busy"}
+
+
+async def test_a_pod_that_changed_since_the_list_is_deleted_as_it_is_now(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        read = at.cluster.pod
+
+        async def changed_and_read(namespace, name):
+            at.api.control.set_labels("pods", namespace, name, touched="yes")
+            return await read(namespace, name)
+
+        at.cluster.pod = changed_and_read
+        await at.minutes(1)
+        assert at.deletions() == [name]
+
+
+async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_anew(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Cluster, "delete_pod", crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        assert [each.pod for each in await begun(at)] == [name]
+        await at.claim(name, seconds=36_000)
+        await at.minutes(10)
+        assert (at.deletions(), at.deletions("serviceaccounts"), await begun(at)) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"), [(Events, "append"), (Cluster, "delete_service_account")], ids=["not told yet", "told"]
+)
+async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, monkeypatch, owner, step):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        at.api.control.vanish(NAMESPACE, name)
+        at.make_pod(name, age_seconds=0)
+        await at.minutes(1)
+        assert name in at.accounts()
+        assert await at.told() == [name]
+        assert await begun(at) == []
+
+
+async def test_after_a_crash_a_successors_service_account_is_left_alone_though_that_one_goes_too(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        with monkeypatch.context() as patched:
+            patched.setattr(Cluster, "delete_service_account", crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        at.api.control.kubelet_deletes_after(None)
+        at.api.control.vanish(NAMESPACE, name)
+        at.make_pod(name, age_seconds=0)
+        at.api.control.delete("pods", NAMESPACE, name)  # by its controller, which sees to the ServiceAccount, too
+        await at.minutes(1)
+        assert name in at.accounts()
+        assert await begun(at) == []
+
+
+async def test_after_a_crash_a_pod_that_takes_its_time_to_go_is_told_and_its_service_account_goes(leaky, monkeypatch):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.api.control.kubelet_deletes_after(None)
+        with monkeypatch.context() as patched:
+            patched.setattr(Events, "append", crashes)
+            with pytest.raises(CrashError):
+                await at.minutes(1)
+        await at.minutes(1)
+        assert at.api.control.object("pods", NAMESPACE, name) is not None
+        assert (await at.told(), at.accounts(), await begun(at)) == ([name], {"busy"}, [])
+
+
+@pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
+async def test_without_leave_to_delete_both_neither_is_and_that_is_said_once(leaky, monkeypatch, resource):
+    async with leaky() as at:
+        await ripe(at)
+        may = Cluster.may
+
+        async def lacks(self, verb, asked, *args):
+            return asked != resource and await may(self, verb, asked, *args)
+
+        monkeypatch.setattr(Cluster, "may", lacks)
+        with capture_logs() as logs:
+            ticks = await at.minutes(3)
+        assert (at.deletions(), at.deletions("serviceaccounts")) == ([], [])
+        assert all(resource in tick.trouble for tick in ticks)
+        assert [each["event"] for each in logs if "reaper" in each["event"]] == ["the reaper is held up"]
+        assert ticks[0].trouble_since == ticks[-1].trouble_since == at.app.clock() - 120
+
+
+async def test_a_service_account_that_cannot_be_deleted_is_tried_again_and_its_pod_told_once(leaky):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        with at.api.control.fails(500, verbs=("delete",), resources=("serviceaccounts",)):
+            (first, second) = await at.minutes(2)
+        assert (first.reaped, second.reaped) == (len(leaks), 0)
+        assert first.trouble
+        assert sorted(await at.told()) == sorted(leaks)
+        assert {each.pod for each in await begun(at)} == leaks
+        await at.minutes(1)
+        assert at.accounts() == {"busy"}
+        assert await begun(at) == []
+
+
+async def test_while_too_many_deletions_are_unfinished_no_other_is_begun(leaky, monkeypatch):
+    monkeypatch.setattr(store, "MOST_BEGUN", 2)
+    async with leaky() as at:
+        await ripe(at)
+        with at.api.control.fails(500, verbs=("delete",), resources=("serviceaccounts",)):
+            (tick,) = await at.minutes(1)
+            assert (tick.reaped, tick.trouble) == (2, "too many deletions were begun and are not finished")
+        await at.minutes(2)
+        assert len(at.deletions()) == 4
+
+
+async def test_a_skipped_tick_is_said_once_and_counted_each_time(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        with capture_logs() as logs:
+            with at.api.control.fails(500, verbs=("list",)):
+                await at.minutes(2)
+            await at.minutes(1)
+        said = [each["event"] for each in logs if "reaper" in each["event"]]
+        assert said == ["the reaper is held up", "the reaper goes on"]
+        assert await at.counted("skipped") == 2
+
+
+async def test_a_day_later_what_was_reaped_is_told_no_more(leaky):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        await at.minutes(1)
+        assert await standing(at) == ReaperStatus(reaped=len(leaks))
+        at.app.clock.pass_(86_399)
+        assert await standing(at) == ReaperStatus(reaped=len(leaks))
+        at.app.clock.pass_(1)
+        assert await standing(at) == ReaperStatus()
+
+
+async def test_trouble_that_lasts_is_told_with_since_when_and_no_more_once_it_is_over(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        with at.api.control.fails(500, verbs=("list",)):
+            await at.minutes(4)
+            assert (await standing(at)).held_up_since is None
+            since = at.app.clock() - 180
+            await at.minutes(1)
+            assert await standing(at) == ReaperStatus(held_up_since=since)
+        await at.minutes(1)
+        assert (await standing(at)).held_up_since is None
+
+
+@pytest.mark.parametrize("unlistable", [NAMESPACE, "elsewhere"])
+async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_other_is_reaped_either(leaky, unlistable):
+    async with leaky(pools=ELSEWHERE) as at:
+        at.make_pod("there", "elsewhere", age_seconds=3600)
+        at.end_containers("there", namespace="elsewhere")
+        leaks, listed = await ripe(at), at.cluster.pods
+
+        async def listed_but_one(namespace, label):
+            if namespace == unlistable:
+                raise ClusterForbiddenError(f"RBAC lacks list on pods in {namespace}", verb="list", resource="pods")
+            return await listed(namespace, label)
+
+        at.cluster.pods = listed_but_one
+        (tick,) = await at.minutes(1)
+        assert (tick.trouble, tick.reaped) == (f"RBAC lacks list on pods in {unlistable}", 0)
+        assert at.deletions() == []
+        at.cluster.pods = listed
+        (tick,) = await at.minutes(1)
+        leaks |= {"there"}
+        assert (tick.trouble, tick.reaped, set(at.deletions())) == ("", len(leaks), leaks)
+
+
+async def test_of_two_namespaces_the_pods_of_both_are_reaped(leaky):
+    async with leaky(pools=ELSEWHERE) as at:
+        at.api.control.namespace("elsewhere")
+        at.make_pod("there", "elsewhere", age_seconds=3600)
+        at.end_containers("there", namespace="elsewhere")
+        leaks = await ripe(at)
+        (tick,) = await at.minutes(1)
+        assert (tick.reaped, tick.stamped) == (len(leaks) + 1, len(leaks) + 2)
+        assert set(await at.told()) == {*leaks, "there"}
+
+
+async def test_without_a_cluster_that_is_said_and_nothing_else_stops(story):
+    async with story(config=f'[[pools]]\norg = "acme"\nname = "k"\nlabels = ["k"]\nnamespace = "{NAMESPACE}"\n') as app:
+        tick = await reap_installation(app.context, app.installation)
+        assert tick.trouble.startswith("KUBECONFIG")
+
+
+@pytest.mark.parametrize(
+    ("pool", "reaped"),
+    [(WHOLE_ORG, False), ("in-cluster", False), (POOL, True)],
+    ids=["the org", "its pool", "another"],
+)
+async def test_what_a_person_paused_is_not_reaped(leaky, pool, reaped):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        await at.app.context.fuses.pause(at.app.installation, pool, Pause("ada", "maintenance", at.app.clock()))
+        await at.minutes(2)
+        assert set(at.deletions()) == (leaks if reaped else set())
+
+
+async def test_dry_run_tells_in_one_line_and_leaves_what_was_begun(leaky):
+    async with leaky(more='[leaks]\nmode = "dry-run"\nper_tick = 3') as at:
+        await ripe(at)
+        with capture_logs() as logs:
+            (tick,) = await at.minutes(1)
+        (line,) = [each for each in logs if each["event"] == "leaks deferred"]
+        assert (line["only_told"], line["deferred"]) == (tick.told, tick.deferred) == (3, 1)
+        assert await standing(at) == ReaperStatus(reaped=0, deferred=1, told=3)
+        assert await at.told() == []
+
+
+class TestWhatDeliveriesSay:
+    async def know(self, at, name, **changes):
+        """A runner that GitHub never listed, as those of repositories."""
+        known = Evidence(777, name, at.app.clock())._replace(**changes)
+        await at.app.context.runners.revise(at.app.installation, {777: lambda _: known})
+
+    async def with_a_pod(self, at, **changes):
+        await self.know(at, "repo-1", **changes)
+        at.make_pod("repo-1", age_seconds=3600)
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+
+    async def test_a_job_in_progress_keeps_its_pod(self, leaky):
+        async with leaky() as at:
+            await self.with_a_pod(at, job_id=5, job_started_at=at.app.clock())
+            await at.minutes(30)
+            assert at.deletions() == []
+
+    async def test_where_they_alone_tell_of_work_and_no_controller_does_leaks_go_all_the_same(self, leaky):
+        async with leaky() as at:
+            await self.know(at, "repo-1", job_id=5, job_started_at=at.app.clock())
+            at.make_pod("repo-1")
+            for name in at.runners:
+                at.make_pod(name)
+            await at.hang()
+            ticks = await at.minutes(6)
+            assert set(at.deletions()) == set(at.runners)
+            assert [each.trouble for each in ticks] == [""] * 6
+
+    @pytest.mark.parametrize("claimed", [True, False])
+    async def test_a_long_job_is_asked_about_now_and_then_unless_its_pod_is_claimed(self, leaky, claimed):
+        async with leaky() as at:
+            now = at.app.clock()
+            await self.with_a_pod(at, job_id=5, job_started_at=now)
+            await at.app.context.demand.tell(
+                at.app.installation, [Job(5, "running", (POOL,), "acme/api", now, 777, "repo-1", now)]
+            )
+            if claimed:
+                await at.claim("repo-1", seconds=36_000)
+            await at.minutes(170)
+            asked = [made["total"] for path, made in at.app.account()["calls"].items() if "/actions/jobs/" in path]
+            assert asked == ([] if claimed else [2]), "at 80 and at 160 minutes"
+            assert at.deletions() == []
+
+    async def test_without_leave_to_read_actions_no_job_is_asked_about_and_the_pod_is_kept(self, leaky):
+        async with leaky() as at:
+            installation = await at.app.context.installations.one(at.app.installation)
+            granted = {name: level for name, level in installation.permissions.items() if name != "actions"}
+            await at.app.context.installations.put(replace(installation, permissions=granted))
+            now = at.app.clock()
+            await self.with_a_pod(at, job_id=5, job_started_at=now)
+            job = Job(5, "running", (POOL,), "acme/api", now, 777, "repo-1", now)
+            await at.app.context.demand.tell(at.app.installation, [job])
+            with capture_logs() as logs:
+                ticks = await at.minutes(90)
+            assert not [path for path in at.app.account()["calls"] if "/actions/jobs/" in path]
+            assert not [each for each in logs if each["event"] == "the reaper has no word of GitHub"]
+            assert (at.deletions(), ticks[-1].trouble) == ([], "")
+            for name in at.runners:
+                at.make_pod(name)
+            await at.hang()
+            await at.minutes(6)
+            assert set(at.deletions()) == set(at.runners), "and the others are reaped as ever"
+
+    async def test_a_job_that_is_known_by_its_runners_name_alone_does_too(self, leaky):
+        async with leaky() as at:
+            at.make_pod("linux-9", age_seconds=3600)
+            at.make_pod("busy")
+            await at.claim("busy", seconds=36_000)
+            now = at.app.clock()
+            job = Job(77, "running", (POOL,), "acme/nowhere", now, 9, "linux-9", now)
+            await at.app.context.demand.tell(at.app.installation, [job])
+            await at.minutes(30)
+            assert at.deletions() == []
+
+    async def test_of_a_runner_that_no_list_shows_github_is_not_asked_and_its_pod_is_kept(self, leaky):
+        async with leaky() as at:
+            await self.with_a_pod(at)
+            await at.minutes(7)
+            before = at.app.account()["calls"]
+            await at.reap()
+            assert (at.app.account()["calls"], at.deletions()) == (before, [])
+
+    async def test_until_its_job_has_been_over_for_15_minutes_and_its_container_has_ended(self, leaky):
+        async with leaky() as at:
+            started = at.app.clock()
+            ended = job_ended(job_started(Evidence(777, "repo-1", started), 5, started), 5, started + 1)
+            await self.with_a_pod(at, **{key: value for key, value in ended._asdict().items() if key.startswith("job")})
+            await at.minutes(30)
+            assert at.deletions() == [], "it may wait for another job"
+            at.app.sandbox.control.fault(match="/orgs/", status=503)
+            at.end_containers("repo-1")
+            await at.minutes(6)
+            assert at.deletions() == []
+            at.app.sandbox.control.no_faults()
+            await at.minutes(1)
+            assert at.deletions() == ["repo-1"]
+            (data,) = await at.app.told("pod.orphaned")
+            assert (data["pool"], data["evidence"][-1]["said"]) == (
+                "in-cluster",
+                "GitHub gave no word on its runner, whose job has been over for 15 minutes",
+            )
+
+
+async def test_a_pod_whose_controller_called_its_runner_otherwise_is_kept_by_what_that_one_does(leaky):
+    async with leaky() as at:
+        for name in at.runners:
+            await at.claim(f"pod-of-{name}", name, seconds=60)
+            at.make_pod(f"pod-of-{name}", age_seconds=3600)
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+        await at.tick()
+        kept = min(at.runners)
+        at.app.sandbox.control.busy("acme", ids=[at.runners[kept].id])
+        await at.hang(*(at.runners.keys() - {kept}))
+        await at.minutes(20)
+        assert at.pods() == {"busy", f"pod-of-{kept}"}
+
+
+async def test_a_pod_whose_runner_is_online_is_not_reaped_however_unclaimed_it_is(leaky):
+    async with leaky() as at:
+        for name in at.runners:
+            at.make_pod(name, age_seconds=36_000)
+        at.make_pod("busy")
+        await at.claim("busy", seconds=36_000)
+        await at.minutes(20)
+        assert at.pods() == {"busy", *at.runners}
+        first, *others = sorted(at.runners)
+        await at.hang(first)
+        await at.minutes(4)
+        assert at.pods() == {"busy", *at.runners}, "a registration that was gone for a moment comes back"
+        await at.minutes(1)
+        assert at.pods() == {"busy", *others}
+
+
+async def test_what_one_tick_may_ask_of_github_is_bounded(leaky, monkeypatch):
+    monkeypatch.setattr(github_status, "MOST_RUNNERS", 3)
+    async with leaky(runners=10) as at:
+        await ripe(at)
+        (tick,) = await at.minutes(1)
+        assert (tick.reaped, tick.deferred) == (3, 7)
+        ticks = await at.minutes(3)
+        assert [each.reaped for each in ticks] == [3, 3, 1]
+
+
+class TestASharedNamespace:
+    async def with_globex(self, at, knows=(), claims=()):
+        await at.app.context.installations.put(GLOBEX)
+        records = {number: Evidence(number, name, at.app.clock()) for number, name in enumerate(knows, 1)}
+        await at.app.context.runners.revise(
+            GLOBEX.id, {each.id: lambda _, each=each: each for each in records.values()}
+        )
+        for claim in claims:
+            await at.app.context.pod_claims.claim(GLOBEX.id, claim.pod, claim.runner_name, None, claim.expires_at)
+
+    async def test_a_pod_is_judged_by_the_org_whose_runner_it_is_and_by_no_other(self, leaky):
+        async with leaky(pools=SHARED) as at:
+            at.make_pod("nobody-knows", age_seconds=3600)
+            theirs = sorted(at.runners)[:2]
+            later = at.app.clock() + 36_000
+            await self.with_globex(at, [theirs[0]], [PodClaim(theirs[1], theirs[1], None, later)])
+            leaks = await ripe(at)
+            (tick,) = await at.minutes(1)
+            assert set(at.deletions()) == leaks - set(theirs)
+            assert tick.nobodys == 3
+
+    async def test_where_the_other_org_is_not_installed_ours_are_still_ours(self, leaky):
+        async with leaky(pools=SHARED) as at:
+            leaks = await ripe(at)
+            at.make_pod("nobody-knows", age_seconds=3600)
+            await at.minutes(7)
+            assert set(at.deletions()) == leaks
+
+    async def test_a_claim_of_the_other_org_just_before_the_deletion_spares_it(self, leaky):
+        async with leaky(pools=SHARED) as at:
+            await self.with_globex(at)
+            leaks = await ripe(at)
+            spared, read = min(leaks), at.cluster.pod
+
+            async def read_and_claimed(namespace, name):
+                pod = await read(namespace, name)
+                await at.app.context.pod_claims.claim(GLOBEX.id, spared, spared, None, at.app.clock() + 600)
+                return pod
+
+            at.cluster.pod = read_and_claimed
+            await at.minutes(1)
+            assert set(at.deletions()) == leaks - {spared}
+
+
+async def test_a_suspended_installation_is_not_looked_at(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        installation = await at.app.context.installations.one(at.app.installation)
+        await at.app.context.installations.put(replace(installation, suspended=True))
+        await at.app.pass_(60)
+        assert await at.reap() is None
+        assert at.deletions() == []
+
+
+async def test_the_memory_goes_by_itself_a_day_after_the_last_tick(leaky):
+    async with leaky() as at:
+        await ripe(at)
+        ttl = await at.app.context.redis.ttl(keys.leaks(at.app.installation))
+        assert store.KEPT_SECONDS - 60 < ttl <= store.KEPT_SECONDS
+
+
+async def test_an_end_that_no_watch_has_seen_is_recorded_by_the_reaper_before_its_pod_goes(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.end_containers(name)
+        with capture_logs() as logs:
+            await at.minutes(1)
+        assert at.deletions() == [name]
+        (line,) = [each for each in logs if each["event"] == "runner pod terminated"]
+        assert (line["pod"], line["exitCode"], line["reason"], line["by_ghapp"]) == (name, 137, "Error", False)
+        assert (await Deaths(at.app.context.redis).of(at.app.installation, name)).exit_code == 137
+
+
+async def test_one_whose_end_the_watch_has_recorded_is_not_logged_again(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        at.end_containers(name)
+        context = at.app.context
+        coroner = DeathRecorder(context.settings, at.cluster, context.redis, context.queue_redis, context.clock)
+        await coroner.record_end(await at.cluster.pod(NAMESPACE, name))
+        with capture_logs() as logs:
+            await at.minutes(1)
+        assert at.deletions() == [name]
+        assert [each for each in logs if each["event"] == "runner pod terminated"] == []
+
+
+async def test_a_runner_whose_pod_was_reaped_is_logged_and_is_no_death(leaky):
+    async with leaky(runners=1) as at:
+        (name,) = await ripe(at)
+        context = at.app.context
+        coroner = DeathRecorder(context.settings, at.cluster, context.redis, context.queue_redis, context.clock)
+        await at.minutes(1)
+        assert at.deletions() == [name]
+        at.end_containers(name)
+        with capture_logs() as logs:
+            await coroner.record_end(await at.cluster.pod(NAMESPACE, name))
+        assert [each["by_ghapp"] for each in logs if each["event"] == "runner pod terminated"] == [True]
+        assert await Deaths(context.redis).of(at.app.installation, name) is None

@@ -1,0 +1,306 @@
+"""The views that the watch keeps: ARC's objects, watched as pods are, and the cluster's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from redis.exceptions import ConnectionError as RedisAway
+from structlog.testing import capture_logs
+
+from ghapp.cluster import forbidden_grace, watch
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.sandbox.cluster.rbac import RbacRule
+from ghapp.sandbox.cluster.server import ClusterServer
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.pods import Pods
+from jobs.pods.cluster_clock import ClusterClock
+from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
+
+NS = "runners"
+NOW = 1_790_000_000.0
+ARC = PoolSettings("acme", "linux", replacer="arc", namespace=NS)
+
+
+@pytest.fixture(autouse=True)
+def _refusals_are_told_at_once(monkeypatch):
+    monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 0.0)
+
+
+@pytest.fixture
+def api():
+    with ClusterServer() as server:
+        server.control.namespace(NS)
+        yield server
+
+
+@asynccontextmanager
+async def seen_by(api, user="admin"):
+    headers = {"Authorization": f"Bearer {api.token(user)}"}
+    async with httpx2.AsyncClient(base_url=api.url, headers=headers, trust_env=False) as client:
+        yield Cluster(client)
+
+
+@pytest.fixture
+async def cluster(api):
+    async with seen_by(api) as found:
+        yield found
+
+
+def view_of(cluster, redis, *pools, leads=lambda: True, clock=time.time, namespace=NS):
+    settings = Settings.read({})
+    object.__setattr__(settings, "pools", pools or (ARC,))
+    return EphemeralRunnerCache(namespace, settings, cluster, redis, leads, clock)
+
+
+@asynccontextmanager
+async def watching(cluster, redis, **how):
+    """With an empty list of pods, so that there is a view."""
+    await Pods(redis).replace_pods(NS, [], time.time())
+    task = asyncio.create_task(view_of(cluster, redis, **how).attend())
+    try:
+        yield
+    finally:
+        await cancel_tasks([task])
+
+
+async def until(holds):
+    async with asyncio.timeout(20):
+        while not (found := await holds()):  # noqa: ASYNC110 - Redis tells nobody
+            await asyncio.sleep(0.01)
+        return found
+
+
+async def shown(redis, api):
+    """Wait until the view is what the cluster holds."""
+
+    async def same():
+        there = {
+            each["metadata"]["name"]: each["metadata"]["resourceVersion"]
+            for each in api.control.objects("ephemeralrunners")
+        }
+        view = await Pods(redis).all(NS)
+        return view is not None and {name: each.version for name, each in view.objects.items()} == there
+
+    await until(same)
+
+
+def asked(api, verb):
+    return [each for each in api.control.calls() if (each.verb, each.resource) == (verb, "ephemeralrunners")]
+
+
+async def test_objects_are_listed_once_and_then_watched(api, cluster, redis):
+    for number in range(3):
+        api.control.ephemeral_runner(NS, f"linux-{number}")
+    async with watching(cluster, redis):
+        await shown(redis, api)
+        api.control.set_status("ephemeralrunners", NS, "linux-0", jobId="8f-a1")
+        api.control.ephemeral_runner(NS, "linux-3")
+        api.control.delete("ephemeralrunners", NS, "linux-1")
+        api.control.release("ephemeralrunners", NS, "linux-1")
+        await shown(redis, api)
+        view = await Pods(redis).all(NS)
+    assert set(view.objects) == {"linux-0", "linux-2", "linux-3"}
+    assert view.objects["linux-0"].job_id == "8f-a1"
+    assert len(asked(api, "list")) == 1, "a list holds every pod's template, and a fleet changes all the time"
+
+
+@pytest.mark.parametrize("how", ["orderly", "broken", "reset", "half", "expired"])
+async def test_a_watch_that_is_cut_off_after_every_event_shows_what_is_there(api, cluster, redis, how):
+    api.control.ephemeral_runner(NS, "linux-0")
+    async with watching(cluster, redis):
+        await shown(redis, api)
+        api.control.cut_watches_after(1, how, times=None)
+        for number in range(1, 4):
+            api.control.ephemeral_runner(NS, f"linux-{number}")
+            api.control.set_status("ephemeralrunners", NS, f"linux-{number - 1}", jobId=f"{number}")
+        await shown(redis, api)
+
+
+async def test_without_arc_there_are_none_and_the_view_does_not_age(api, cluster, redis):
+    api.control.uninstall("ephemeralrunners")
+    async with watching(cluster, redis):
+        view = await until(lambda: Pods(redis).all(NS))
+    assert view.objects == {}
+
+
+async def test_who_may_list_and_not_watch_them_has_them_listed_again(api, redis, monkeypatch):
+    """As with a Role of before they were watched."""
+    monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.01)
+    api.control.user("old", [RbacRule(("list",), ("actions.github.com",), ("ephemeralrunners",), (NS,))])
+    api.control.ephemeral_runner(NS, "linux-0")
+    with capture_logs() as logs:
+        async with seen_by(api, "old") as cluster, watching(cluster, redis):
+            await shown(redis, api)
+            api.control.ephemeral_runner(NS, "linux-1")
+            await shown(redis, api)
+            await until(lambda: _listed_often(api))
+    (line,) = logs
+    assert "RBAC lacks watch on ephemeralrunners" in line["why"]
+
+
+async def _listed_often(api):
+    return len(asked(api, "list")) > 5
+
+
+FORBIDDEN = {verb: ClusterForbiddenError("no", verb=verb, resource="ephemeralrunners") for verb in ("list", "watch")}
+AWAY = ClusterUnavailableError("away")
+NO_CRD = ResourceMissingError("no CRD")
+ELSEWHERE = PoolSettings("acme", "gpu", replacer="pods", namespace=NS)
+
+
+@pytest.mark.parametrize(
+    ("error", "pool", "has_none", "is_missed"),
+    [
+        (FORBIDDEN["list"], ARC, False, True),
+        (FORBIDDEN["list"], ELSEWHERE, True, False),
+        (FORBIDDEN["watch"], ELSEWHERE, False, True),
+        (AWAY, ELSEWHERE, False, True),
+        (NO_CRD, ARC, True, True),
+        (NO_CRD, ELSEWHERE, True, False),
+    ],
+    ids=["not listed beside arc", "not listed where nobody asks", "not watched", "away", "no CRD", "no ARC"],
+)
+async def test_what_cannot_be_seen_ages_and_is_not_taken_for_gone(redis, error, pool, has_none, is_missed):
+    arc_elsewhere = PoolSettings("acme", "arc", replacer="arc", namespace="elsewhere")
+    view = view_of(None, redis, pool, arc_elsewhere, clock=lambda: NOW)
+    await Pods(redis).replace_pods(NS, [], NOW)
+    with capture_logs() as logs:
+        for _ in range(3):
+            await view.see(WatchFailure(error))
+    assert (await Pods(redis).seen_at(NS) is not None) is has_none
+    assert [each["event"] for each in logs] == (["watch sees nothing"] if is_missed else []), "once, until it is over"
+
+
+async def test_a_bookmark_says_that_all_is_as_it_was_and_that_trouble_is_over(redis):
+    view = view_of(None, redis, clock=lambda: NOW)
+    await Pods(redis).replace_pods(NS, [], NOW)
+    await Pods(redis).replace_objects(NS, [], NOW - 100)
+    with capture_logs() as logs:
+        for _ in range(2):
+            await view.see(WatchFailure(AWAY))
+            await view.see(WatchChange("bookmark", None, "9"))
+    assert await Pods(redis).seen_at(NS) == NOW
+    assert len(logs) == 2
+
+
+async def test_who_does_not_lead_records_nothing(api, cluster, redis):
+    api.control.ephemeral_runner(NS, "linux-0")
+    await view_of(cluster, redis, leads=lambda: False).attend()
+    await Pods(redis).replace_pods(NS, [], NOW)
+    assert await Pods(redis).all(NS) is None
+
+
+async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, redis, monkeypatch):
+    monkeypatch.setattr("jobs.pods.ephemeralrunner_cache.WAIT_SECONDS", 0.01)
+    await Pods(redis).replace_pods(NS, [], NOW)
+    replace, calls = Pods.replace_objects, []
+
+    async def away_once(self, *what, **how):
+        calls.append(what)
+        if len(calls) == 1:
+            raise RedisAway
+        await replace(self, *what, **how)
+
+    monkeypatch.setattr(Pods, "replace_objects", away_once)
+    api.control.ephemeral_runner(NS, "linux-0")
+    task = asyncio.create_task(view_of(cluster, redis).keep())
+    await shown(redis, api)
+    await cancel_tasks([task])
+
+
+async def test_a_view_says_how_far_the_clusters_clock_is_ahead(redis):
+    view = view_of(None, redis, clock=lambda: NOW)
+    await Pods(redis).replace_pods(NS, [], NOW)
+    await view.see(Listed([], "7", told_at=NOW + 300))
+    assert (await Pods(redis).all(NS)).ahead == pytest.approx(300.0, abs=5.0)
+
+
+def test_the_clusters_clock_goes_on_by_itself_however_ours_jumps():
+    ours, beat = [NOW], [50.0]
+    clock = ClusterClock(lambda: ours[0], lambda: beat[0])
+    assert clock.ahead() == 0.0
+    clock.hear(NOW - 300)
+    assert clock.ahead() == -300.0
+    beat[0], ours[0] = 60.0, NOW + 10
+    assert clock.ahead() == -300.0
+    ours[0] += 3600
+    assert clock.ahead() == -3900.0
+    clock.hear(None)
+    assert clock.ahead() == 0.0
+
+
+class TestWhatAPersonMustMendIsKeptForTheReport:
+    PLACE = "ephemeralrunners in runners"
+
+    async def kept(self, redis):
+        return await DegradedSources(redis).of([self.PLACE])
+
+    async def test_a_crd_that_is_not_installed_where_a_pool_needs_it(self, cluster, redis):
+        missing = WatchFailure(ResourceMissingError("install its CRD"))
+        await view_of(cluster, redis).see(missing)
+        assert await self.kept(redis) == {self.PLACE: "install its CRD"}
+
+    async def test_nobody_else_misses_it(self, cluster, redis):
+        missing = WatchFailure(ResourceMissingError("install its CRD"))
+        await view_of(cluster, redis, PoolSettings("acme", "linux", replacer="pods", namespace=NS)).see(missing)
+        assert await self.kept(redis) == {}
+
+    async def test_a_cluster_that_is_away_is_told_by_the_age_of_the_view(self, cluster, redis):
+        await view_of(cluster, redis).see(WatchFailure(ClusterUnavailableError("503")))
+        assert await self.kept(redis) == {}
+
+    async def test_it_is_over_with_the_first_sight_even_of_another_leader(self, cluster, redis):
+        lacks = ClusterForbiddenError("RBAC lacks list", verb="list", resource="ephemeralrunners")
+        await view_of(cluster, redis).see(WatchFailure(lacks))
+        assert await self.kept(redis) == {self.PLACE: "RBAC lacks list"}
+        await view_of(cluster, redis).see(WatchChange("bookmark", None, "1"))
+        assert await self.kept(redis) == {}
+
+
+@pytest.mark.parametrize(
+    ("sight", "lists"), [(Listed([], "7"), True), (WatchFailure(ResourceMissingError("no CRD")), False)]
+)
+async def test_a_view_says_whether_there_are_objects_to_list(redis, sight, lists):
+    """Without the CRD an object that is not in the view is not known to be gone."""
+    await Pods(redis).replace_pods(NS, [], NOW)
+    await view_of(None, redis, clock=lambda: NOW).see(sight)
+    assert (await Pods(redis).all(NS)).lists_objects is lists
+
+
+class TestAnApiServerThatHasJustStarted:
+    """It answers 403 for some seconds to what RBAC allows."""
+
+    PLACE = f"ephemeralrunners in {NS}"
+    REFUSED = WatchFailure(FORBIDDEN["list"])
+
+    @pytest.mark.parametrize(("waits", "told"), [(14.9, False), (15.0, True)])
+    async def test_its_refusal_is_told_only_when_it_lasts(self, redis, monkeypatch, waits, told):
+        monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
+        now = [0.0]
+        view = view_of(None, redis, clock=lambda: NOW)
+        view._trouble._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        with capture_logs() as logs:
+            await view.see(self.REFUSED)
+            now[0] = waits
+            await view.see(self.REFUSED)
+        assert bool(await DegradedSources(redis).of([self.PLACE])) is told
+        assert bool(logs) is told
+
+    async def test_one_that_is_over_in_between_begins_anew(self, redis, monkeypatch):
+        monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
+        now = [0.0]
+        view = view_of(None, redis, clock=lambda: NOW)
+        view._trouble._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        await view.see(self.REFUSED)
+        await view.see(WatchChange("bookmark", None, "9"))
+        now[0] = 20.0
+        await view.see(self.REFUSED)
+        assert await DegradedSources(redis).of([self.PLACE]) == {}

@@ -1,0 +1,149 @@
+"""Look after look at what the watch and the sweeps have stored, and what is told of it."""
+
+from __future__ import annotations
+
+import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from ghapp.health.cluster_summary import StaleNamespace
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.meaning import Death
+from ghapp.health.pods.pod import Container, Pod
+from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.deaths import Deaths
+from ghapp.store.pod_locations import PodLocations
+from ghapp.store.pods import Pods
+from jobs.checks.health_report import ReportOutcome, enqueue_report_if_wanted, report_installation
+from jobs.pods.cluster_summary import EVERY_SECONDS, stale_namespaces_of, summarize_cluster
+from jobs.runners.sweep import sweep_installation
+from tests.stories.conftest import POOL
+
+PLACED = f'[[pools]]\norg = "acme"\nname = "placed"\nlabels = ["{POOL}"]\nnamespace = "runners"\n'
+REPORTED = '[report]\nrepository = "acme/.github"\n'
+
+
+def stranger(app, name="ghost"):
+    """A pod that has run for a day, and that GitHub does not know."""
+    day = app.clock() - 86_400
+    return Pod("runners", name, f"uid-{name}", "1", day, "Running", runner=Container("runner", running_since=day))
+
+
+async def see(app, *pods):
+    await Pods(app.context.redis).replace_all("runners", pods, [], app.clock())
+
+
+async def installed(app):
+    return await app.context.installations.one(app.installation)
+
+
+async def looked(app):
+    return await summarize_cluster(app.context, await installed(app), app.clock())
+
+
+async def live(app, *pods, minutes=4):
+    """Sweeps, a watch that sees these pods, and looks, for some minutes."""
+    for _ in range(2 * minutes):
+        await app.pass_(30)
+        await sweep_installation(app.context, app.installation)
+        await see(app, *pods)
+        await report_installation(app.context, app.installation)
+
+
+def text(app):
+    (run,) = app.sandbox.world.orgs["acme"].repositories[".github"].check_runs.values()
+    return run["output"]["text"]
+
+
+async def test_a_phantom_that_lasts_is_in_the_report_and_stays_there_unchanged(story):
+    async with story(config=REPORTED + PLACED) as app:
+        ghost = stranger(app)
+        await live(app, ghost, minutes=1)
+        assert "Phantoms" not in text(app)
+        await live(app, ghost)
+        assert "| pod-unknown-to-github | NotRegistered | 1 | `runners/ghost` |" in text(app)
+        await app.pass_(60)
+        await sweep_installation(app.context, app.installation)
+        await see(app, ghost)
+        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+        await live(app)
+        assert "Phantoms" not in text(app)
+
+
+async def test_a_pool_whose_runner_has_a_pod_in_its_namespace_is_known_to_be_there(story):
+    async with story(config=PLACED) as app:
+        await sweep_installation(app.context, app.installation)
+        await see(app, stranger(app))
+        await looked(app)
+        assert await PodLocations(app.context.redis).all(app.installation) == set()
+        name = next(iter((await app.context.runners.all(app.installation)).values())).name
+        await see(app, stranger(app, name))
+        app.clock.pass_(EVERY_SECONDS)
+        await looked(app)
+        assert await PodLocations(app.context.redis).all(app.installation) == {("placed", "runners")}
+
+
+async def test_a_view_that_nobody_keeps_is_in_the_report_and_its_phantoms_are_not(story):
+    async with story(config=REPORTED + PLACED) as app:
+        ghost = stranger(app)
+        await live(app, ghost)
+        for _ in range(5):
+            await app.pass_(30)
+            await sweep_installation(app.context, app.installation)
+            await report_installation(app.context, app.installation)
+        assert "- Namespace `runners` of the cluster was last seen at " in text(app)
+        assert "Phantoms" not in text(app)
+        await app.pass_(60)
+        await sweep_installation(app.context, app.installation)
+        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+
+
+async def test_deaths_of_the_last_day_are_in_the_report(story):
+    async with story(config=REPORTED + PLACED) as app:
+        deaths, at = Deaths(app.context.redis, app.clock), app.clock()
+        for number, cause in enumerate([Cause.HOST_OOM, Cause.HOST_OOM, Cause.CLEAN_EXIT]):
+            said = Death(f"r{number}", f"r{number}", "", at - number, 1, None, "", cause, "", "runners", f"u{number}")
+            await deaths.record(app.installation, said)
+        await live(app, minutes=1)
+        assert "| `host-oom` | 2 | `r0`, `r1` |" in text(app)
+        assert "clean-exit" not in text(app)
+
+
+async def test_without_a_report_s_repository_it_is_looked_all_the_same_and_nothing_is_posted(story):
+    async with story(config=PLACED) as app:
+        await live(app, stranger(app))
+        side = await ClusterSummaries(app.context.redis).of(app.installation)
+        assert [each.subject for each in side.phantoms] == ["ghost"]
+        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+
+
+@pytest.mark.parametrize(("config", "asked"), [(PLACED, 1), (REPORTED, 1), ("", 0)], ids=["pods", "report", "neither"])
+async def test_whoever_has_pods_or_a_report_is_looked_at(story, config, asked):
+    async with story(config=config) as app:
+        enqueue_report_if_wanted(app.context, await installed(app))
+        assert Queue("report", connection=app.context.queue_redis, serializer=JSONSerializer).count == asked
+
+
+async def test_where_no_pool_says_where_its_pods_are_nothing_is_read(story):
+    async with story() as app:
+        assert await looked(app) is None
+        assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == []
+        assert await ClusterSummaries(app.context.redis).of(app.installation) is None
+
+
+async def test_looks_are_no_closer_than_they_need_to_be(story):
+    async with story(config=PLACED) as app:
+        first = await looked(app)
+        app.clock.pass_(EVERY_SECONDS - 1)
+        assert (await looked(app)).at == first.at
+        app.clock.pass_(1)
+        assert (await looked(app)).at == app.clock()
+
+
+async def test_a_namespace_that_was_never_seen_is_named(story):
+    async with story(config=PLACED) as app:
+        assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == [
+            StaleNamespace("runners", None)
+        ]
+        await see(app)
+        assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == []

@@ -1,0 +1,89 @@
+"""What the watch's views show of runners whose registration is gone, read for those alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.runner import observations
+from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.store.pod_locations import PodLocations
+from ghapp.store.pods import Pods
+from jobs.pods.remains import observe_remains
+from tests.health.builders import lost, online
+from tests.health.pods.builders import NAMESPACE, pod_of_object, runner_object
+from tests.jobs.remediation.test_remediate_cluster import config
+from tests.stories.conftest import POOL
+
+IN_CLUSTER = "in-cluster"
+
+
+@pytest.fixture
+def observing(story):
+    return lambda: story(config=config("arc"))
+
+
+async def folded(app, *absent):
+    """What the folds make of these runners, by id."""
+    installation = await app.context.installations.one(app.installation)
+    folds = await observe_remains(app.context, installation, absent)
+    return {each.id: folds[each.id](each).remains for each in absent if each.id in folds}
+
+
+def absent(app, runner_id, **changes):
+    gone = app.clock() - 60
+    return lost(runner_id, absent_since=gone, missing_at=gone, labels=(POOL,), custom_labels=(POOL,), **changes)
+
+
+async def test_of_a_view_only_what_concerns_the_absent_is_read_at_once(observing, monkeypatch):
+    async with observing() as app:
+        now, read = app.clock(), []
+        await Pods(app.context.redis).replace_all(NAMESPACE, [pod_of_object()], [runner_object()], now)
+        some = Pods.some
+
+        async def counted(self, namespace, names):
+            read.append((namespace, sorted(names)))
+            return await some(self, namespace, names)
+
+        async def everything(*_):
+            raise AssertionError("the whole view")
+
+        monkeypatch.setattr(Pods, "some", counted)
+        monkeypatch.setattr(Pods, "all", everything)
+        found = await folded(app, absent(app, 1), absent(app, 2), online(3, labels=(POOL,)))
+        assert read == [(NAMESPACE, ["linux-1", "linux-2"])]
+        assert found == {1: Remains(RemainsKind.RUNNING, now, now), 2: Remains(RemainsKind.NOTHING, now, now)}
+        assert await PodLocations(app.context.redis).all(app.installation) == {(IN_CLUSTER, NAMESPACE)}, (
+            "it was seen there"
+        )
+
+
+async def test_where_nothing_of_the_pool_was_ever_seen_nothing_is_missed(observing):
+    async with observing() as app:
+        await Pods(app.context.redis).replace_all(NAMESPACE, [], [], app.clock())
+        assert await folded(app, absent(app, 1)) == {}
+        await PodLocations(app.context.redis).seen(app.installation, [(IN_CLUSTER, NAMESPACE)], app.clock())
+        assert (await folded(app, absent(app, 1)))[1].kind is RemainsKind.NOTHING
+
+
+@pytest.mark.parametrize(("age", "is_told"), [(59, True), (61, False), (120, False)])
+async def test_a_view_from_before_the_registration_went_says_nothing(observing, age, is_told):
+    async with observing() as app:
+        await Pods(app.context.redis).replace_all(NAMESPACE, [pod_of_object()], [runner_object()], app.clock() - age)
+        found = await folded(app, absent(app, 1))
+        assert (found.get(1) is not None) is is_told
+
+
+async def test_one_that_came_back_meanwhile_has_no_remains(observing):
+    async with observing() as app:
+        await Pods(app.context.redis).replace_all(NAMESPACE, [pod_of_object()], [runner_object()], app.clock())
+        installation = await app.context.installations.one(app.installation)
+        folds = await observe_remains(app.context, installation, [absent(app, 1)])
+        back = online(1)
+        assert folds[1](back) is back
+        assert folds[1](None) is None
+
+
+async def test_without_a_watch_nothing_is_said(observing):
+    async with observing() as app:
+        assert await folded(app, absent(app, 1)) == {}
+        assert observations.remains_seen(absent(app, 1), RemainsKind.RUNNING, 0.0).remains is None

@@ -1,0 +1,561 @@
+"""Deaths, seen in a strict API server, by a watch that is cut off, killed, and taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from redis.exceptions import ConnectionError as RedisAway
+from structlog.testing import capture_logs
+
+from ghapp.cluster import forbidden_grace
+from ghapp.cluster.api import Cluster
+from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.installation import Installation
+from ghapp.health.pods.degraded_sources import logs_source
+from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.health.runner import deletion_progress
+from ghapp.health.runner.evidence import Evidence, Registration
+from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
+from ghapp.sandbox.cluster.rbac import RbacRule
+from ghapp.sandbox.cluster.server import ClusterServer
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store import keys
+from ghapp.store.connect import connect_sync
+from ghapp.store.deaths import Deaths, identity
+from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.installations import Installations
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.pods import Pods
+from ghapp.store.runners import Runners
+from jobs.deaths.death_recorder import DeathRecorder
+from jobs.events.publish import death_id
+from jobs.pods.pod_cache import PodCache
+
+NS, INSTALLATION = "runners", 7
+LINE = "runner pod terminated"
+
+
+@pytest.fixture(autouse=True)
+def _refusals_are_told_at_once(monkeypatch):
+    monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 0.0)
+
+
+@pytest.fixture
+def api():
+    with ClusterServer() as server:
+        server.control.namespace(NS)
+        yield server
+
+
+@pytest.fixture
+async def cluster(api):
+    headers = {"Authorization": f"Bearer {api.token('admin')}"}
+    async with httpx2.AsyncClient(base_url=api.url, headers=headers, trust_env=False) as client:
+        yield Cluster(client)
+
+
+@pytest.fixture
+async def coroner(redis, redis_url, cluster):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
+    settings = Settings.read({})
+    object.__setattr__(settings, "pools", (PoolSettings("acme", "linux", namespace=NS),))
+    with connect_sync(redis_url) as queue_redis:
+        yield DeathRecorder(settings, cluster, redis, queue_redis)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The work that was asked for."""
+    found = []
+    monkeypatch.setattr(jobs, "ask", lambda _desk, *what, **how: found.append((*what, how["key"])))
+    return found
+
+
+@asynccontextmanager
+async def watching(coroner, leads=lambda: True):
+    view = PodCache(NS, coroner, leads)
+    task = asyncio.create_task(view.attend())
+    try:
+        yield view
+    finally:
+        await cancel_tasks([task])
+
+
+async def until(holds):
+    async with asyncio.timeout(20):
+        while not (found := await holds()):  # noqa: ASYNC110 - Redis tells nobody
+            await asyncio.sleep(0.01)
+        return found
+
+
+async def deaths(coroner):
+    found = await Deaths(coroner.redis).recent(INSTALLATION, 0.0, 1000)
+    return {each.runner_name: each for each in found}
+
+
+async def seen(coroner, api):
+    """Wait until the view is what the cluster holds."""
+
+    async def same():
+        there = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in api.control.objects("pods")}
+        return {each.name: each.version for each in await Pods(coroner.redis).known(NS)} == there or None
+
+    await until(same)
+
+
+async def death_of(coroner, name):
+    return await until(lambda: _found(coroner, name))
+
+
+async def _found(coroner, name):
+    return (await deaths(coroner)).get(name)
+
+
+async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_told_in_one_line(coroner, api, asked, redis):
+    labels = ("self-hosted", "linux")
+    shown = Registration(42, "linux-1", "linux", True, True, labels, ("linux",), ephemeral=True)
+    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
+    api.control.pod(NS, "linux-1", node="node-9")
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            api.control.container_ends(NS, "linux-1", exit_code=137, reason="OOMKilled", log=["one", "two"])
+            death = await death_of(coroner, "linux-1")
+            await seen(coroner, api)
+    assert (death.cause, death.exit_code, death.reason) == (Cause.HOST_OOM, 137, "OOMKilled")
+    assert (death.node, death.namespace, death.pool, death.runner_id) == ("node-9", NS, "linux", 42)
+    assert death.runner_log == ("one", "two")
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert {key: line[key] for key in ("pod", "exitCode", "signal", "reason", "cause", "runner", "org")} == {
+        "pod": "linux-1",
+        "exitCode": 137,
+        "signal": 9,
+        "reason": "OOMKilled",
+        "cause": "host-oom",
+        "runner": "linux-1",
+        "org": "acme",
+    }
+    key = f"post-mortem-{death_id(Installation(INSTALLATION, 'acme', 1), death)}"
+    assert asked == [(JobName.POST_MORTEM, INSTALLATION, identity(death), key)]
+    assert await MetricCounters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme"}': 1}
+
+
+@pytest.mark.parametrize("by_ghapp", [True, False], ids=["by ghapp, as its replacement", "by somebody else"])
+async def test_a_runner_that_ghapp_replaced_itself_is_logged_and_is_no_death(coroner, api, asked, redis, by_ghapp):
+    api.control.pod(NS, "linux-1")
+    (before,) = (await coroner.cluster.pods(NS)).items
+    now = time.time()
+    if by_ghapp:
+        meant = deletion_progress.found(None, now, before.uid, "", left_to_arc=False)
+        done = deletion_progress.accepted(meant, now, None)
+        await Runners(redis).revise(INSTALLATION, {42: lambda _: Evidence(42, "linux-1", 1.0, deletion=done)})
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            assert await coroner.cluster.delete_pod(NS, "linux-1", before.uid, before.version)
+            api.control.container_ends(NS, "linux-1", exit_code=143, reason="Error")
+            api.control.vanish(NS, "linux-1")
+            await until(lambda: _is_empty(coroner))
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert (line["reason"], line["cause"], line["by_ghapp"]) == ("Error", "terminated", by_ghapp)
+    assert set(await deaths(coroner)) == (set() if by_ghapp else {"linux-1"})
+    assert bool(asked) is not by_ghapp
+    assert bool(await MetricCounters(redis).all()) is not by_ghapp
+
+
+async def test_the_line_has_the_kubelets_own_word_and_ours_beside_it(coroner, api, asked):
+    api.control.pod(NS, "a")
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            api.control.container_ends(NS, "a", exit_code=0, reason="Completed", log=["Running job: build"])
+            death = await death_of(coroner, "a")
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert death.reason != "Completed"
+    assert (line["reason"], line["classified"]) == ("Completed", death.reason)
+
+
+async def test_a_container_that_was_started_again_has_died_once_for_each_end(coroner, api, asked):
+    api.control.pod(NS, "a")
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            for code in (1, 2):
+                api.control.container_ends(NS, "a", exit_code=code, reason="Error", restart=True, log=[f"end {code}"])
+                await until(lambda code=code: _last_code(coroner, code))
+            await seen(coroner, api)
+    assert [each["exitCode"] for each in logs if each["event"] == LINE] == [1, 2]
+    assert len(asked) == 2
+
+
+async def _last_code(coroner, code):
+    found = await Deaths(coroner.redis).of(INSTALLATION, "a")
+    return found is not None and found.exit_code == code
+
+
+async def test_a_pod_that_vanished_while_it_ran_is_a_death_and_one_that_never_ran_is_none(coroner, api, asked):
+    api.control.pod(NS, "ran")
+    api.control.pod(NS, "waited", running=False)
+    async with watching(coroner):
+        await seen(coroner, api)
+        api.control.vanish(NS, "waited")
+        api.control.vanish(NS, "ran")
+        death = await death_of(coroner, "ran")
+        await seen(coroner, api)
+    assert (death.cause, death.exit_code) == (Cause.VANISHED, None)
+    assert set(await deaths(coroner)) == {"ran"}
+
+
+@pytest.mark.parametrize(
+    ("told", "dead"),
+    [
+        pytest.param("online", True, id="github-saw-it-online"),
+        pytest.param("job", True, id="a-delivery-gave-it-a-job"),
+        pytest.param("registered", False, id="it-registered-and-no-more"),
+        pytest.param("", False, id="nobody-heard-of-it"),
+    ],
+)
+async def test_a_pod_that_ran_ended_and_went_while_nobody_watched_is_a_death(coroner, api, asked, redis, told, dead):
+    """Last seen before its container ran; one that never ran leaves no death."""
+    api.control.pod(NS, "a", running=False, owner=api.control.ephemeral_runner(NS, "a"))
+    api.control.pod(NS, "b")
+    async with watching(coroner):
+        await seen(coroner, api)
+    now = time.time()
+    shown = Registration(42, "a", "linux", told == "online", False, ("self-hosted",), ("linux",), ephemeral=True)
+
+    def tell(_known):
+        if told == "job":
+            return job_started(Evidence(42, "a", now), 7, now)
+        return registration_seen(None, shown, now, listed=True)
+
+    if told:
+        await Runners(redis).revise(INSTALLATION, {42: tell})
+    api.control.vanish(NS, "a")
+    api.control.vanish(NS, "b")
+    async with watching(coroner):
+        await death_of(coroner, "b")
+        await until(lambda: _is_empty(coroner))
+    found = await deaths(coroner)
+    assert ("a" in found) is dead
+    if dead:
+        assert (found["a"].cause, found["a"].exit_code, found["a"].runner_id) == (Cause.VANISHED, None, 42)
+
+
+async def test_a_pod_whose_end_was_recorded_and_that_waits_to_start_again_has_died_once(coroner, api, asked, redis):
+    ended = Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1, finished_at=1_790_000_000.0))
+    shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
+    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), listed=True)})
+    assert await coroner.record_vanished(Pod(NS, "a", "uid", "1", time.time(), runner=ended)) is False
+    assert await deaths(coroner) == {}
+
+
+async def test_what_is_no_runner_s_pod_is_none_of_our_business(coroner, api, asked):
+    api.control.pod(NS, "database", containers=("postgres",))
+    api.control.pod(NS, "a")
+    async with watching(coroner):
+        await until(lambda: Pods(coroner.redis).known(NS))
+        api.control.container_ends(NS, "database", exit_code=1, container="postgres")
+        api.control.container_ends(NS, "a", exit_code=1)
+        await death_of(coroner, "a")
+        api.control.vanish(NS, "database")
+        api.control.vanish(NS, "a")
+        await until(lambda: _is_empty(coroner))
+    assert set(await deaths(coroner)) == {"a"}
+
+
+async def _is_empty(coroner):
+    return not await Pods(coroner.redis).known(NS)
+
+
+SCRIPT = [
+    ("a ends", lambda app: app.container_ends(NS, "a", exit_code=1, reason="Error")),
+    ("b vanishes", lambda app: app.vanish(NS, "b")),
+    ("d comes", lambda app: app.pod(NS, "d")),
+    ("a goes", lambda app: app.vanish(NS, "a")),
+    ("c is evicted", lambda app: app.evict(NS, "c")),
+    ("a comes anew", lambda app: app.pod(NS, "a")),
+    ("c goes", lambda app: app.vanish(NS, "c")),
+    ("e comes", lambda app: app.pod(NS, "e")),
+    ("d ends", lambda app: app.container_ends(NS, "d", exit_code=143, reason="Error")),
+]
+
+
+@pytest.mark.parametrize("back", [0, 2, 4])
+@pytest.mark.parametrize("killed", range(len(SCRIPT) + 1))
+async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(coroner, api, asked, killed, back):
+    """Killed before event `killed`; another takes over `back` events later, or at the end."""
+    for name in "abc":
+        api.control.pod(NS, name)
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+            for _, happens in SCRIPT[:killed]:
+                happens(api.control)
+                await seen(coroner, api)
+        for _, happens in SCRIPT[killed : killed + back]:
+            happens(api.control)
+        async with watching(coroner):
+            await seen(coroner, api)
+            for _, happens in SCRIPT[killed + back :]:
+                happens(api.control)
+                await seen(coroner, api)
+    told = [each["pod"] for each in logs if each["event"] == LINE]
+    assert sorted(told) == ["a", "b", "c", "d"]
+    assert set(await deaths(coroner)) == set("abcd")
+    assert len(asked) >= 4
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(Deaths, "record"), (Pods, "put"), (Pods, "drop"), (Pods, "replace_pods")],
+    ids=["record", "put", "drop", "replace_pods"],
+)
+async def test_a_watch_that_dies_within_an_event_misses_no_death(coroner, api, asked, monkeypatch, owner, step, when):
+    """One container ends, and one pod vanishes; it dies before or after one of the writes that follow."""
+
+    class CrashError(Exception):
+        pass
+
+    original = getattr(owner, step)
+
+    async def crashes(self, *args, **kwargs):
+        if when == "after":
+            await original(self, *args, **kwargs)
+        raise CrashError
+
+    def happens():
+        api.control.container_ends(NS, "a", exit_code=137, reason="OOMKilled")
+        api.control.vanish(NS, "b")
+
+    for name in "ab":
+        api.control.pod(NS, name)
+    async with watching(coroner):
+        await seen(coroner, api)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, step, crashes)
+        await until(lambda: _watches(api, 0))
+        if step == "replace_pods":
+            happens()
+        dying = asyncio.create_task(PodCache(NS, coroner, lambda: True).attend())
+        if step != "replace_pods":
+            await until(lambda: _watches(api, 1))
+            happens()
+        with pytest.raises(CrashError):
+            await asyncio.wait_for(dying, 20)
+    async with watching(coroner):
+        await seen(coroner, api)
+    found = await deaths(coroner)
+    assert {name: each.cause for name, each in found.items()} == {"a": Cause.HOST_OOM, "b": Cause.VANISHED}
+
+
+async def _watches(api, count):
+    return api.control.watches() == count
+
+
+@pytest.mark.parametrize("how", ["orderly", "broken", "reset", "half", "expired"])
+async def test_a_watch_that_the_server_cuts_off_after_every_event_misses_no_death(coroner, api, asked, how):
+    for name in "abc":
+        api.control.pod(NS, name)
+    async with watching(coroner):
+        await seen(coroner, api)
+        api.control.cut_watches_after(1, how, times=None)
+        for _, happens in SCRIPT:
+            happens(api.control)
+        await seen(coroner, api)
+    assert set(await deaths(coroner)) >= set("abcd")
+
+
+async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into_after_all(
+    coroner, api, asked, monkeypatch, redis
+):
+    class CrashError(Exception):
+        pass
+
+    def crash(*_, **__):
+        raise CrashError
+
+    api.control.pod(NS, "a")
+    api.control.container_ends(NS, "a", exit_code=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "ask", crash)
+        with pytest.raises(CrashError):
+            await asyncio.wait_for(PodCache(NS, coroner, lambda: True).attend(), 20)
+    assert set(await deaths(coroner)) == {"a"}
+    api.control.vanish(NS, "a")
+    async with watching(coroner):
+        await until(lambda: _any(asked))
+    assert len(asked) == 1
+    await Deaths(redis).told(INSTALLATION, (await deaths(coroner))["a"])
+    asked.clear()
+    async with watching(coroner):
+        await seen(coroner, api)
+    assert asked == []
+
+
+async def _any(found):
+    return bool(found)
+
+
+async def test_who_does_not_lead_records_nothing(coroner, api, asked):
+    api.control.pod(NS, "a")
+    api.control.container_ends(NS, "a", exit_code=1)
+    await asyncio.wait_for(PodCache(NS, coroner, lambda: False).attend(), 20)
+    assert await deaths(coroner) == {}
+    assert await Pods(coroner.redis).known(NS) == []
+
+
+async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, asked, monkeypatch):
+    api.control.pod(NS, "a")
+    view, calls = PodCache(NS, coroner, lambda: True), []
+    keep = Pods.put
+
+    async def away_once(self, *what):
+        calls.append(what)
+        if len(calls) == 1:
+            raise RedisAway
+        return await keep(self, *what)
+
+    monkeypatch.setattr(Pods, "put", away_once)
+    monkeypatch.setattr("jobs.pods.pod_cache.PAUSE_SECONDS", 0.01)
+    task = asyncio.create_task(view.keep())
+    await seen(coroner, api)
+    api.control.container_ends(NS, "a", exit_code=1)
+    await seen(coroner, api)
+    api.control.vanish(NS, "a")
+    await until(lambda: _is_empty(coroner))
+    await cancel_tasks([task])
+    assert len(calls) == 1, "what was lost was listed anew"
+    assert set(await deaths(coroner)) == {"a"}
+
+
+async def test_of_two_orgs_in_one_namespace_it_is_whose_runner_it_was(coroner, api, asked, redis):
+    await Installations(redis).put(Installation(8, "other", 2))
+    shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
+    await Runners(redis).revise(8, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
+    pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
+    object.__setattr__(coroner.settings, "pools", pools)
+    for name in ("a", "nobodys"):
+        api.control.pod(NS, name)
+        api.control.container_ends(NS, name, exit_code=1)
+    with capture_logs() as logs:
+        async with watching(coroner):
+            await seen(coroner, api)
+    assert {each["pod"]: each["org"] for each in logs if each["event"] == LINE} == {"a": "other", "nobodys": None}
+    assert await Deaths(redis).of(8, "a") is not None
+    assert await deaths(coroner) == {}
+
+
+async def test_a_death_that_may_be_two_orgs_is_told_to_neither(coroner, api, asked, redis):
+    """Its last lines are not for the other one to read."""
+    pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
+    object.__setattr__(coroner.settings, "pools", pools)
+    api.control.pod(NS, "of-one-that-is-not-installed")
+    api.control.container_ends(NS, "of-one-that-is-not-installed", exit_code=1)
+    async with watching(coroner):
+        await seen(coroner, api)
+    assert await deaths(coroner) == {}
+    await Installations(redis).put(Installation(8, "other", 2))
+    shown = Registration(42, "both", "linux", True, True, (), ("linux",), ephemeral=True)
+    for installation in (INSTALLATION, 8):
+        fold = {42: lambda _: registration_seen(None, shown, 1.0, listed=True)}
+        await Runners(redis).revise(installation, fold)
+    labelled = {"actions.github.com/organization": "other"}
+    for name, labels in (("both", {}), ("labelled", labelled)):
+        api.control.pod(NS, name, labels=labels)
+        api.control.container_ends(NS, name, exit_code=1)
+    async with watching(coroner):
+        await seen(coroner, api)
+    assert await deaths(coroner) == {}
+    assert [each.runner_name for each in await Deaths(redis).recent(8, 0.0, 9)] == ["labelled"]
+
+
+async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api, asked):
+    api.control.pod(NS, "a")
+    said = ["+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "ghs_1234567890abcdef", "bye"]
+    api.control.container_ends(NS, "a", exit_code=1, log=said)
+    async with watching(coroner):
+        await seen(coroner, api)
+    log = (await death_of(coroner, "a")).runner_log
+    assert log == ("+ ./config.sh --token [redacted] --url x", "[redacted]", "bye")
+
+
+async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_says_which_right_is_missing(
+    coroner, api, asked, monkeypatch
+):
+    async def is_refused(*_args, **_names):
+        return False
+
+    place = logs_source(NS)
+    monkeypatch.setattr(Cluster, "may", is_refused)
+    for name in ("a", "b"):
+        api.control.pod(NS, name)
+    async with watching(coroner):
+        with api.control.fails(403, resources=["pods/log"]):
+            api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+            assert (await death_of(coroner, "a")).runner_log == ()
+            assert "pods/log" in (await DegradedSources(coroner.redis).of([place]))[place]
+        api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
+        assert (await death_of(coroner, "b")).runner_log == ("bye",)
+        assert await DegradedSources(coroner.redis).of([place]) == {}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterUnavailableError("away"),
+        ClusterForbiddenError("no list", verb="list", resource="pods"),
+        ResourceMissingError("no namespace runners"),
+    ],
+    ids=lambda app: type(app).__name__,
+)
+async def test_while_nothing_can_be_seen_nobody_is_taken_for_dead(coroner, asked, error):
+    running = Pod(NS, "a", "uid", "1", time.time(), runner=Container("runner", time.time()), container="runner")
+    view = PodCache(NS, coroner, lambda: True)
+    await view.see(Listed([running], "1"))
+    await view.see(WatchFailure(error))
+    assert await deaths(coroner) == {}
+    assert [each.name for each in await Pods(coroner.redis).known(NS)] == ["a"]
+    await view.see(Listed([], "2"))
+    assert (await deaths(coroner))["a"].cause is Cause.VANISHED
+
+
+async def test_trouble_is_said_once_until_it_is_over(coroner):
+    view = PodCache(NS, coroner, lambda: True)
+    with capture_logs() as logs:
+        for _ in range(3):
+            await view.see(WatchFailure(ClusterUnavailableError("away")))
+    assert json.dumps(logs).count("watch sees nothing") == 1
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["the right is back", "it is still missing"])
+async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missing_though_nobody_dies(
+    coroner, api, redis, is_back
+):
+    place, view = logs_source(NS), PodCache(NS, coroner, lambda: True)
+    await DegradedSources(redis).say(place, "RBAC lacks get on pods/log")
+    await redis.expire(keys.trouble(place), 30)
+    if not is_back:
+        rights = [RbacRule(("list", "watch"), ("",), ("pods",))]
+        api.control.user("blind", rights)
+        headers = {"Authorization": f"Bearer {api.token('blind')}"}
+        coroner.cluster.transport._client.headers.update(headers)
+    await view.see(WatchChange("bookmark", None, "1"))
+    assert (await DegradedSources(redis).of([place]) == {}) is is_back
+    assert is_back or await redis.ttl(keys.trouble(place)) > 800
+
+
+async def test_what_nobody_says_again_is_shown_for_a_quarter_of_an_hour(redis):
+    await DegradedSources(redis).say("pods in runners", "RBAC lacks list on pods")
+    assert await redis.ttl(keys.trouble("pods in runners")) == 900

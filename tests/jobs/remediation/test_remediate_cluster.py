@@ -1,0 +1,703 @@
+"""Remediation where something is deleted in a cluster: when, in which order, and what is never done."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rq import Queue
+from rq.registry import ScheduledJobRegistry
+from rq.serializers import JSONSerializer
+
+from ghapp.errors import (
+    ClusterForbiddenError,
+    ClusterUnavailableError,
+    ConfigurationError,
+    ConflictError,
+    ResourceMissingError,
+)
+from ghapp.github.installation_client import InstallationClient, Removal
+from ghapp.health.demand import Job
+from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.health.runner.observations import job_started
+from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.health.runner.verdict import State
+from ghapp.sandbox.cluster.server import ClusterServer
+from ghapp.settings import Settings
+from ghapp.store.fuses import Pause
+from ghapp.store.pod_locations import PodLocations
+from ghapp.store.pods import Pods
+from jobs.context import open_context
+from jobs.remediation.plan_remediation import plan_remediation
+from jobs.remediation.remediate import remediate_runner
+from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
+from tests.replace.cluster import FakeCluster
+from tests.stories.conftest import POOL
+from tests.stories.test_main_job import lose_and_confirm, state_of, sweep
+
+
+def config(replacer, more=""):
+    return f"""
+        {more}
+        [[pools]]
+        org = "acme"
+        name = "in-cluster"
+        labels = ["{POOL}"]
+        replacer = "{replacer}"
+        namespace = "{NAMESPACE}"
+        replace_offline_after_seconds = 600
+        """
+
+
+class Fleet:
+    """A story whose runner 1 is lost, and what stands in the cluster for it."""
+
+    def __init__(self, app, lost, evidence, cluster):
+        self.app, self.lost, self.name, self.cluster = app, lost, evidence.name, cluster
+
+    async def remediate(self):
+        return await remediate_runner(self.app.context, self.app.installation, self.lost)
+
+    async def evidence(self):
+        return (await self.app.context.runners.some(self.app.installation, [self.lost]))[self.lost]
+
+    async def change(self, fold):
+        await self.app.context.runners.revise(self.app.installation, {self.lost: fold})
+
+    async def decide(self):
+        await plan_remediation(self.app.context, await self.app.context.installations.one(self.app.installation))
+
+    async def counted(self, outcome):
+        counted = await self.app.context.counters.all()
+        return counted.get(f'ghapp_remediations_total{{org="acme",outcome="{outcome}"}}', 0)
+
+    def asked(self):
+        """The keys of the remediations that wait or are due later; they are taken away."""
+        urgent = Queue("urgent", connection=self.app.context.queue_redis, serializer=JSONSerializer)
+        later = ScheduledJobRegistry(queue=urgent)
+        keys = [each for each in [*urgent.job_ids, *later.get_job_ids()] if each.startswith("remediate")]
+        urgent.empty()
+        for key in later.get_job_ids():
+            later.remove(key, delete_job=True)
+        return keys
+
+    def deletes(self):
+        """How many registrations we took away at GitHub, or tried to."""
+        calls = self.app.account()["calls"]
+        return sum(made["total"] for operation, made in calls.items() if operation.startswith("DELETE "))
+
+
+def standing(replacer, name, now):
+    """A day old, and running."""
+    old = {"created_at": now - 86_400, "name": name}
+    run = {"runner": container(running_since=now - 86_000)}
+    if replacer == "pods":
+        return [pod(**old, **run)]
+    return [runner_object(**old, runner_name=name), pod_of_object(**old, **run)]
+
+
+@asynccontextmanager
+async def fleet(story, replacer, more=""):
+    async with story(config=config(replacer, more), ephemeral=False) as app:
+        (lost,) = await lose_and_confirm(app)
+        evidence = (await app.context.runners.some(app.installation, [lost]))[lost]
+        cluster = FakeCluster(
+            *standing(replacer, evidence.name, app.clock()), accounts=(evidence.name,), clock=app.clock
+        )
+
+        async def opened():
+            return cluster
+
+        app.context = replace(app.context, cluster=opened)
+        found = Fleet(app, lost, evidence, cluster)
+        found.asked()
+        yield found
+
+
+async def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_alone(story):
+    async with fleet(story, "arc") as app:
+        assert await app.remediate() == "replaced"
+        assert app.cluster.done == [f"delete object {app.name}"]
+        evidence = await app.evidence()
+        assert evidence.replaced_at is not None
+        assert evidence.deletion.uid == "object-1"
+        assert evidence.deletion.is_under_way
+        assert app.asked() == [f"remediate-{app.app.installation}-{app.lost}-gone"]
+        assert await app.app.replacements() == [], "nobody else is asked to replace it"
+        assert await state_of(app.app, app.lost) is State.INVALIDATED
+
+
+@pytest.mark.parametrize(
+    ("seen", "listed"),
+    [
+        pytest.param(0, 0, id="a-view-of-this-moment"),
+        pytest.param(119, 0, id="one-of-a-moment-ago"),
+        pytest.param(120, 1, id="an-old-one"),
+        pytest.param(None, 1, id="none"),
+    ],
+)
+async def test_an_object_of_another_name_is_known_by_what_the_watch_saw_since(story, seen, listed):
+    """Else all are listed; whichever it is, what is deleted was read just before."""
+    await _replaced_by_another_name(story, seen, listed, after_seconds=200)
+
+
+async def test_a_view_from_before_the_runner_was_lost_does_not_know_it(story):
+    await _replaced_by_another_name(story, 119, 1, after_seconds=0)
+
+
+async def _replaced_by_another_name(story, seen, listed, after_seconds):
+    """`seen`: so many seconds ago; `after_seconds`: of its confirmation."""
+    async with fleet(story, "arc") as app:
+        await app.app.pass_(after_seconds)
+        now, calls = app.app.clock(), []
+        other = app.cluster.objects.pop(app.name)._replace(name="arc-1")
+        app.cluster.objects["arc-1"] = other
+        app.cluster.found_pods["arc-1"] = app.cluster.found_pods.pop(app.name)._replace(name="arc-1")
+        list_all = app.cluster.ephemeral_runners
+
+        async def counted(namespace):
+            calls.append(namespace)
+            return await list_all(namespace)
+
+        app.cluster.ephemeral_runners = counted
+        if seen is not None:
+            await Pods(app.app.context.redis).replace_objects(NAMESPACE, [other], now - seen)
+        assert await app.remediate() == "replaced"
+        assert app.cluster.done == ["delete object arc-1"]
+        assert len(calls) == listed
+
+
+async def test_a_skew_of_minutes_makes_no_object_older_than_it_is(story):
+    """The cluster's clock is five minutes behind ours, and the object was made a minute ago."""
+    async with fleet(story, "arc") as app:
+        theirs = app.app.clock() - 300
+        app.cluster.clock = lambda: app.app.clock() - 300
+        found = app.cluster.objects[app.name]
+        app.cluster.objects[app.name] = found._replace(created_at=theirs - 60)
+        assert await app.remediate() == "called-off"
+        assert (await app.evidence()).deletion.waits_for == "WithinGrace"
+        assert app.cluster.done == []
+
+
+async def test_a_lost_pod_is_replaced_by_deleting_it_and_its_account(story):
+    async with fleet(story, "pods") as app:
+        assert await app.remediate() == "replaced"
+        assert app.cluster.done == [f"delete pod {app.name}", f"delete account {app.name}"]
+        assert not (await app.evidence()).deletion.is_under_way
+        assert await app.remediate() == "held"
+        await app.decide()
+        assert app.asked() == []
+
+
+async def test_a_stuck_finalizer_goes_after_two_minutes_and_another_404(story):
+    async with fleet(story, "arc") as app:
+        await app.remediate()
+        app.cluster.objects[app.name] = app.cluster.objects[app.name]._replace(deleting_since=app.app.clock())
+        app.asked()
+        app.app.clock.pass_(119)
+        assert await app.remediate() == "waiting"
+        app.app.clock.pass_(1)
+        assert await app.remediate() == "freed"
+        assert app.cluster.done[1:] == [f"free {app.name} of {REGISTRATION_FINALIZER}"]
+        del app.cluster.objects[app.name], app.cluster.found_pods[app.name]
+        app.app.clock.pass_(60)
+        assert await app.remediate() == "gone"
+        assert await app.remediate() == "held"
+
+
+async def test_a_finalizer_is_not_freed_when_the_registration_is_back(story):
+    async with fleet(story, "arc") as app:
+        await app.remediate()
+        app.app.sandbox.control.restore("acme", ids=[app.lost])
+        app.app.clock.pass_(3600)
+        assert await app.remediate() == "waiting"
+        assert app.cluster.done == [f"delete object {app.name}"]
+
+
+async def test_a_lost_delayed_job_does_not_leave_it_terminating_for_ever(story):
+    async with fleet(story, "arc") as app:
+        await app.remediate()
+        app.asked()  # the delayed one is lost
+        await app.decide()
+        assert app.asked() == [], "not before two minutes"
+        app.app.clock.pass_(125)
+        await app.decide()
+        assert app.asked() == [f"remediate-{app.app.installation}-{app.lost}"]
+        assert await app.remediate() == "freed"
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_crash_after_the_deletion_is_healed_by_the_next_try(story, replacer):
+    async with fleet(story, replacer) as app:
+        before = await app.evidence()
+        await app.remediate()
+        done = await app.evidence()
+        crashed = before._replace(deletion=done.deletion._replace(accepted_at=None, over_at=None, look_at=None))
+        await app.app.context.runners.revise(app.app.installation, {app.lost: lambda _: crashed})
+        changes = list(app.cluster.done)
+        app.asked()
+        await app.decide()
+        assert app.asked() == [f"remediate-{app.app.installation}-{app.lost}"]
+        assert await app.remediate() == "replaced"
+        assert app.cluster.done == changes
+        assert (await app.evidence()).deletion.uid == done.deletion.uid
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_after_a_crash_a_successor_of_the_same_name_is_left_alone(story, replacer):
+    async with fleet(story, replacer) as app:
+        before = await app.evidence()
+        await app.remediate()
+        recorded = (await app.evidence()).deletion._replace(accepted_at=None, over_at=None, look_at=None)
+        await app.app.context.runners.revise(
+            app.app.installation, {app.lost: lambda _: before._replace(deletion=recorded)}
+        )
+        again = [each._replace(uid=f"new-{each.uid}") for each in standing(replacer, app.name, app.app.clock())]
+        app.cluster.found_pods = {app.name: again[-1]}
+        app.cluster.objects = {app.name: again[0]} if replacer == "arc" else {}
+        changes = list(app.cluster.done)
+        assert await app.remediate() == "replaced"
+        assert app.cluster.done == changes
+
+
+@pytest.mark.parametrize(
+    ("error", "because"),
+    [
+        (ClusterUnavailableError("away"), "ClusterUnavailable"),
+        (ClusterForbiddenError("no", verb="get", resource="pods"), "ClusterForbidden"),
+        (ResourceMissingError("no CRD"), "ResourceMissing"),
+        (ConfigurationError("KUBECONFIG: not set"), "ClusterUnconfigured"),
+    ],
+    ids=["away", "forbidden", "no CRD", "not configured"],
+)
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_without_an_answer_of_the_cluster_it_waits_and_github_is_not_asked(story, replacer, error, because):
+    async with fleet(story, replacer) as app:
+        app.cluster.fails["pod"] = error
+        calls = app.app.account()["calls"]
+        assert await app.remediate() == "waiting"
+        assert await app.remediate() == "still-waiting"
+        assert app.app.account()["calls"] == calls
+        evidence = await app.evidence()
+        assert (evidence.removed_at, evidence.replaced_at, evidence.deletion.waits_for) == (None, None, because)
+        assert await app.counted("waiting") == 1
+        app.cluster.fails.clear()
+        assert await app.remediate() == "replaced"
+        assert (await app.evidence()).deletion.waits_for == ""
+
+
+async def test_one_that_waits_is_asked_for_again_with_pauses_that_grow(story):
+    async with fleet(story, "arc") as app:
+        app.cluster.fails["pod"] = ClusterUnavailableError("away")
+        asked = []
+        for _ in range(40):
+            await app.decide()
+            asked.append(bool(app.asked()))
+            if asked[-1]:
+                await app.remediate()
+            app.app.clock.pass_(30)
+    times = [index * 30 for index, each in enumerate(asked) if each]
+    assert times == [0, 30, 60, 120, 240, 480, 960]
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_conflict_means_look_again(story, replacer):
+    async with fleet(story, replacer) as app:
+        deletion = "delete_ephemeral_runner" if replacer == "arc" else "delete_pod"
+        app.cluster.fails[deletion] = [ConflictError("409")]
+        assert await app.remediate() == "replaced"
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_409_by_one_that_is_born_again_is_not_told_as_a_deletion_that_was_accepted(story, replacer):
+    async with fleet(story, replacer) as app:
+        kept = app.cluster.objects if replacer == "arc" else app.cluster.found_pods
+
+        def is_born_again():
+            app.cluster.before_delete = lambda: None
+            kept[app.name] = kept[app.name]._replace(uid="successor", created_at=app.app.clock(), version="90")
+
+        app.cluster.before_delete = is_born_again
+        assert await app.remediate() == "replaced"
+        evidence = await app.evidence()
+        assert evidence.deletion.gone_already
+        assert kept[app.name].uid == "successor"
+
+
+async def test_a_deletion_that_the_cluster_accepted_is_told_as_such(story):
+    async with fleet(story, "pods") as app:
+        assert await app.remediate() == "replaced"
+        assert not (await app.evidence()).deletion.gone_already
+
+
+async def test_a_job_that_begins_under_our_hands_calls_it_off(story):
+    async with fleet(story, "arc") as app:
+
+        def takes_a_job():
+            app.cluster.before_delete = lambda: None
+            app.cluster.objects[app.name] = app.cluster.objects[app.name]._replace(job_id="8f", version="72")
+
+        app.cluster.before_delete = takes_a_job
+        assert await app.remediate() == "called-off"
+        assert app.cluster.done == []
+        evidence = await app.evidence()
+        assert (evidence.granted_at, evidence.deletion.waits_for) == (None, "JobUnknown")
+
+
+async def test_one_that_changes_for_ever_waits(story):
+    async with fleet(story, "pods") as app:
+        app.cluster.fails["delete_pod"] = ConflictError("409")
+        assert await app.remediate() == "waiting"
+        assert (await app.evidence()).deletion.waits_for == "ObjectChanged"
+
+
+async def test_what_is_called_off_is_planned_for_again_when_that_may_have_changed(story):
+    async with fleet(story, "pods") as app:
+        app.cluster.found_pods[app.name] = app.cluster.found_pods[app.name]._replace(
+            runner=container(running_since=None)
+        )
+        assert await app.remediate() == "called-off"
+        await app.decide()
+        assert (await app.evidence()).granted_at is None
+        app.app.clock.pass_(30)
+        await app.decide()
+        assert (await app.evidence()).granted_at is not None
+        assert await app.remediate() == "still-waiting"
+        assert await app.counted("called-off") == 1
+
+
+async def test_a_claimed_pod_is_left_alone(story):
+    async with fleet(story, "pods") as app:
+        ends = app.app.clock() + 600
+        await app.app.context.pod_claims.claim(app.app.installation, app.name, app.name, None, ends)
+        assert await app.remediate() == "held"
+        assert app.cluster.done == []
+
+
+async def test_a_job_under_its_name_keeps_it(story):
+    async with fleet(story, "arc") as app:
+        at = app.app.clock()
+        job = Job(77, "running", (POOL,), "acme/api", at, 99_999, app.name, at)
+        await app.app.context.demand.tell(app.app.installation, [job])
+        assert await app.remediate() == "called-off"
+        assert (await app.evidence()).deletion.waits_for == "JobInProgress"
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_registration_that_is_back_spares_what_stands_in_the_cluster(story, replacer):
+    async with fleet(story, replacer) as app:
+        app.app.sandbox.control.restore("acme", ids=[app.lost])
+        assert await app.remediate() == "returned"
+        assert app.cluster.done == []
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_pause_holds_it(story, replacer):
+    async with fleet(story, replacer) as app:
+        await app.app.context.fuses.pause(
+            app.app.installation, "in-cluster", Pause("ada", "maintenance", app.app.clock())
+        )
+        assert await app.remediate() == "held"
+        assert app.cluster.done == []
+
+
+async def test_in_dry_run_nothing_is_deleted(story):
+    async with fleet(story, "pods", more='[remediation]\nmode = "dry-run"') as app:
+        assert await app.remediate() == "held"
+        assert app.cluster.done == []
+
+
+def in_dry_run(environ):
+    """The same settings, but for the mode."""
+    policy = Path(environ["GHAPP_CONFIG"])
+    policy.write_text('[remediation]\nmode = "dry-run"\n' + policy.read_text())
+    return Settings.read(environ)
+
+
+@pytest.mark.parametrize("replacer", ["arc", "pods"])
+async def test_a_grant_from_before_dry_run_deletes_nothing(story, replacer):
+    async with fleet(story, replacer) as app:
+        acting = app.app.context
+        app.app.context = replace(acting, settings=in_dry_run(app.app.environ))
+        assert await app.remediate() == "held"
+        assert app.cluster.done == []
+        app.app.context = acting
+        assert await app.remediate() == "replaced"
+
+
+async def offline_for_too_long(app):
+    """Another one, which is registered, and silent."""
+    known = (await app.app.context.runners.all(app.app.installation)).values()
+    other = next(each for each in known if each.id != app.lost and each.listed)
+    app.app.sandbox.control.take_offline("acme", ids=[other.id])
+    await sweep(app.app)
+    for _ in range(3):  # only time that complete lists cover counts for a patience
+        await app.app.pass_(240)
+        await sweep(app.app)
+    app.lost, app.name = other.id, other.name
+    assert (await app.evidence()).granted_at is not None
+
+
+async def test_an_offline_runner_of_arcs_loses_its_object_and_arc_its_registration(story):
+    async with fleet(story, "arc") as app:
+        await offline_for_too_long(app)
+        for each in standing("arc", app.name, app.app.clock()):
+            (app.cluster.found_pods if hasattr(each, "node") else app.cluster.objects)[app.name] = each
+        tries = app.deletes()
+        assert await app.remediate() == "replaced"
+        assert app.cluster.done == [f"delete object {app.name}"]
+        assert app.deletes() == tries, "its object goes first, and ARC takes the registration away"
+
+
+async def test_an_offline_runner_without_an_object_loses_its_registration(story):
+    async with fleet(story, "arc") as app:
+        await PodLocations(app.app.context.redis).seen(
+            app.app.installation, [("in-cluster", NAMESPACE)], app.app.clock()
+        )
+        await offline_for_too_long(app)
+        tries = app.deletes()
+        assert await app.remediate() == "replaced"
+        assert app.cluster.done == []
+        assert app.deletes() == tries + 1
+
+
+async def test_an_offline_pod_keeps_its_registration_where_its_deletion_would_be_refused(story):
+    async with fleet(story, "pods") as app:
+        await offline_for_too_long(app)
+        app.cluster.found_pods[app.name] = standing("pods", app.name, app.app.clock())[0]
+        app.cluster.lacks = ("pods",)
+        tries = app.deletes()
+        assert await app.remediate() == "waiting"
+        assert app.deletes() == tries
+        app.cluster.lacks = ()
+        assert await app.remediate() == "replaced"
+        assert app.deletes() == tries + 1
+
+
+async def test_a_pod_whose_runner_github_calls_busy_at_its_removal_is_left_alone(story, monkeypatch):
+    async with fleet(story, "pods") as app:
+        await offline_for_too_long(app)
+        app.cluster.found_pods[app.name] = standing("pods", app.name, app.app.clock())[0]
+
+        async def busy_after_all(_tenant, _runner_id):
+            return Removal.BUSY
+
+        monkeypatch.setattr(InstallationClient, "remove_runner", busy_after_all)
+        assert await app.remediate() == "busy"
+        assert app.cluster.done == []
+        evidence = await app.evidence()
+        assert (evidence.granted_at, evidence.removed_at, evidence.busy) == (None, None, True)
+
+
+async def test_the_finalizer_of_an_offline_runner_waits_for_two_404s_of_its_own(story):
+    async with fleet(story, "arc") as app:
+        await offline_for_too_long(app)
+        for each in standing("arc", app.name, app.app.clock()):
+            (app.cluster.found_pods if hasattr(each, "node") else app.cluster.objects)[app.name] = each
+        await app.remediate()
+        app.app.clock.pass_(125)
+        assert await app.remediate() == "waiting"
+        assert (await app.evidence()).deletion.waits_for == "StillRegistered"
+        app.app.sandbox.control.lose("acme", ids=[app.lost])
+        app.app.clock.pass_(30)
+        assert await app.remediate() == "waiting"
+        assert (await app.evidence()).deletion.waits_for == "AwaitingConfirmation"
+        app.app.clock.pass_(29)
+        assert await app.remediate() == "still-waiting"
+        app.app.clock.pass_(1)
+        assert await app.remediate() == "freed"
+        assert app.cluster.done[1:] == [f"free {app.name} of {REGISTRATION_FINALIZER}"]
+
+
+async def test_a_finalizer_is_not_freed_on_the_word_of_an_installation_that_is_not_what_it_was(story):
+    async with fleet(story, "arc") as app:
+        await app.remediate()
+        app.app.clock.pass_(125)
+        app.app.sandbox.control.permissions("acme", permissions={"metadata": "read"})
+        assert await app.remediate() == "waiting"
+        assert len(app.cluster.done) == 1
+
+
+async def test_a_pod_that_registered_anew_while_its_deletion_was_tried_is_left_alone(story):
+    async with fleet(story, "pods") as app:
+        app.cluster.fails["delete_pod"] = ClusterUnavailableError("away")
+        assert await app.remediate() == "waiting"
+        evidence = await app.evidence()
+        assert evidence.removed_at is not None
+        app.cluster.fails.clear()
+        installation_client = await app.app.context.github.installation_client(
+            await app.app.context.installations.one(app.app.installation)
+        )
+        request = {"name": app.name, "runner_group_id": 1, "labels": [POOL]}
+        answer = await installation_client.send("POST", "/orgs/acme/actions/runners/generate-jitconfig", json=request)
+        assert answer.status == 201
+        assert await app.remediate() == "returned"
+        assert app.cluster.done == []
+        assert await app.remediate() == "held"
+
+
+async def test_the_house_opens_the_cluster_that_its_settings_name(story, tmp_path):
+    with ClusterServer() as server:
+        async with fleet(story, "pods") as app:
+            server.control.pod(NAMESPACE, app.name, service_account=app.name)
+            path = server.kubeconfig(tmp_path / "kubeconfig")
+            settings = Settings.read(app.app.environ | {"KUBECONFIG": str(path)})
+            async with open_context(settings, app.app.clock) as app.app.context:
+                app.app.clock.pass_(600)
+                assert server.control.calls() == [], "not before it is needed"
+                assert await app.remediate() == "replaced"
+        metadata = server.control.object("pods", NAMESPACE, app.name)["metadata"]
+        assert "deletionTimestamp" in metadata
+        assert server.control.object("serviceaccounts", NAMESPACE, app.name) is None
+
+
+async def test_without_a_cluster_it_waits(story):
+    async with fleet(story, "arc") as app, open_context(app.app.settings, app.app.clock) as app.app.context:
+        assert await app.remediate() == "waiting"
+        assert (await app.evidence()).deletion.waits_for == "ClusterUnconfigured"
+
+
+async def test_a_job_that_a_delivery_tells_of_in_the_last_moment_holds_it(story):
+    async with fleet(story, "arc") as app:
+        at = app.app.clock() + 1
+        look = app.cluster.ephemeral_runner
+
+        async def told_meanwhile(namespace, name):
+            await app.app.context.runners.revise(
+                app.app.installation, {app.lost: lambda known: job_started(known, 77, at)}
+            )
+            return await look(namespace, name)
+
+        app.cluster.ephemeral_runner = told_meanwhile
+        assert await app.remediate() == "held"
+        assert app.cluster.done == []
+
+
+class TestAnObjectThatSomebodyElseDeleted:
+    """Its finalizer takes a 404 for a failure. The watch has seen it Terminating for five minutes."""
+
+    @pytest.fixture
+    def stuck(self, story):
+        @asynccontextmanager
+        async def opened(**found):
+            async with fleet(story, "arc") as app:
+                now = app.app.clock()
+                changes = {"deleting_since": now - 300, **found}
+                app.cluster.objects[app.name] = app.cluster.objects[app.name]._replace(**changes)
+                seen = Remains(RemainsKind.TERMINATING, now - 300, now)
+                await app.change(lambda known: known._replace(remains=seen))
+                yield app
+
+        return opened
+
+    async def test_is_freed_and_counts_as_replaced(self, stuck):
+        async with stuck() as app:
+            assert (await app.evidence()).deletion is None
+            assert await app.remediate() == "freed"
+            assert app.cluster.done == [f"free {app.name} of {REGISTRATION_FINALIZER}"]
+            evidence = await app.evidence()
+            assert evidence.deletion.uid == "object-1"
+            assert None not in (evidence.replaced_at, evidence.deletion.freed_at, evidence.deletion.accepted_at)
+            del app.cluster.objects[app.name], app.cluster.found_pods[app.name]
+            app.app.clock.pass_(60)
+            assert await app.remediate() == "gone"
+
+    async def test_is_not_freed_when_the_registration_is_back(self, stuck):
+        async with stuck() as app:
+            app.app.sandbox.control.restore("acme", ids=[app.lost])
+            assert await app.remediate() == "waiting"
+            assert app.cluster.done == []
+            assert (await app.evidence()).replaced_at is None
+
+    async def test_is_not_freed_on_the_word_of_an_installation_that_is_not_what_it_was(self, stuck):
+        async with stuck() as app:
+            app.app.sandbox.control.permissions("acme", permissions={"metadata": "read"})
+            assert await app.remediate() == "waiting"
+            assert app.cluster.done == []
+
+    async def test_is_not_freed_while_it_is_paused(self, stuck):
+        async with stuck() as app:
+            look = app.cluster.ephemeral_runner
+
+            async def paused_meanwhile(namespace, name):
+                await app.app.context.fuses.pause(app.app.installation, "*", Pause("ann", "look", app.app.clock()))
+                return await look(namespace, name)
+
+            app.cluster.ephemeral_runner = paused_meanwhile
+            assert await app.remediate() == "held"
+            assert app.cluster.done == []
+
+    async def test_is_not_finished_while_it_may_work(self, stuck):
+        async with stuck(job_id="8f-a1") as app:
+            assert await app.remediate() == "called-off"
+            assert (await app.evidence()).deletion.waits_for == "JobUnknown"
+            assert app.cluster.done == []
+
+    async def test_a_crash_after_it_was_freed_is_healed_by_the_next_try(self, stuck):
+        async with stuck() as app:
+            before = await app.evidence()
+            await app.remediate()
+            await app.change(lambda _: before)
+            assert await app.remediate() == "replaced"
+            assert len(app.cluster.done) == 1
+
+
+class TestAJobThatNobodyToldOf:
+    """ARC's object names its workflow run; GitHub knows the jobs of that."""
+
+    @pytest.fixture
+    def with_a_run(self, story):
+        @asynccontextmanager
+        async def opened():
+            async with fleet(story, "arc") as app:
+                (job_id,) = app.app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+                job = app.app.sandbox.world.orgs["acme"].fleet.jobs[job_id]
+                job.runner_id, job.runner_name = app.lost, app.name
+                named = {"job_id": "8f-a1", "workflow_run_id": job.run_id, "repository": "acme/api"}
+                app.cluster.objects[app.name] = app.cluster.objects[app.name]._replace(**named)
+                yield app, job
+
+        return opened
+
+    def over(self, app, job):
+        job.status, job.conclusion, job.completed_at = "completed", "failure", app.app.clock() - 300
+
+    async def test_is_asked_for_and_then_it_goes_on(self, with_a_run):
+        async with with_a_run() as (app, job):
+            self.over(app, job)
+            assert await app.remediate() == "called-off"
+            evidence = await app.evidence()
+            assert (evidence.job_id, evidence.running_job, evidence.deletion.waits_for) == (job.id, None, "JobUnknown")
+            assert evidence.job_ended_at == pytest.approx(job.completed_at, abs=1)
+            app.app.clock.pass_(30)
+            await app.decide()
+            assert await app.remediate() == "replaced"
+            assert app.cluster.done == [f"delete object {app.name}"]
+
+    async def test_that_still_runs_vouches_for_it(self, with_a_run):
+        async with with_a_run() as (app, job):
+            assert await app.remediate() == "called-off"
+            assert (await app.evidence()).running_job == job.id
+            assert await state_of(app.app, app.lost) is State.SUSPECT
+            (told,) = [each for each in await app.app.context.demand.all(app.app.installation) if each.id == job.id]
+            assert (told.status, told.repository) == ("running", "acme/api"), "so that somebody knows where to ask"
+            app.app.clock.pass_(3600)
+            await app.decide()
+            assert await app.remediate() == "held"
+            assert app.cluster.done == []
+
+    async def test_of_which_github_gives_no_answer_holds_it(self, with_a_run):
+        async with with_a_run() as (app, job):
+            self.over(app, job)
+            app.app.sandbox.control.fault(match=".*/actions/runs/.*", status=500)
+            assert await app.remediate() == "called-off"
+            assert (await app.evidence()).job_id is None
+
+    async def test_that_is_another_runners_by_now_says_nothing(self, with_a_run):
+        async with with_a_run() as (app, job):
+            self.over(app, job)
+            job.runner_name = "another"
+            assert await app.remediate() == "called-off"
+            assert (await app.evidence()).job_id is None

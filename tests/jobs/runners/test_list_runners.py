@@ -1,0 +1,193 @@
+"""One look at the list: what it costs, and when it can be believed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from ghapp.errors import GitHubUnavailableError
+from ghapp.github.installation_client import Listing
+from ghapp.health.installation import Installation
+from ghapp.health.runner.verdict import Reason
+from ghapp.store.etag_pages import EtagPages
+from jobs.runners.list_runners import get_each, list_runners
+from tests.health.builders import NOW
+
+ACME = Installation(7, "acme", 1)
+
+
+@dataclass
+class Tenant:
+    """A GitHub that lists so many runners, page by page, and remembers who asked for what."""
+
+    count: int
+    token: str = "token"
+    installation: Installation = ACME
+    totals: dict[int, int] = field(default_factory=dict)
+    """By page, where it is not `count`."""
+    asked: list[tuple[int, str | None]] = field(default_factory=list)
+    failing: set[int] = field(default_factory=set)
+    versions: dict[int, int] = field(default_factory=dict)
+    in_flight: int = 0
+    most_in_flight: int = 0
+    overlap: int = 0
+    """From the second page on everyone stands so many places further back."""
+
+    async def list_runners(self, page, etag):
+        self.asked.append((page, etag))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0.001)
+        self.in_flight -= 1
+        if page in self.failing:
+            raise GitHubUnavailableError(f"page {page}")
+        current = f"{self.token}-{page}-{self.versions.get(page, 0)}"
+        if etag == current:
+            return Listing(None, etag)
+        first = (page - 1) * 100 + 1 - (self.overlap if page > 1 else 0)
+        ids = range(first, min(page * 100 - (self.overlap if page > 1 else 0), self.count) + 1)
+        body = {
+            "total_count": self.totals.get(page, self.count),
+            "runners": [runner(each) for each in ids],
+        }
+        return Listing(msgspec.json.encode(body), current)
+
+    async def settle(self):
+        """Its token is old enough."""
+
+    async def runner(self, runner_id):
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0.001)
+        self.in_flight -= 1
+        if runner_id in self.failing:
+            raise GitHubUnavailableError("no answer")
+
+
+def runner(runner_id):
+    return {"id": runner_id, "name": f"r{runner_id}", "os": "linux", "status": "online", "busy": False, "labels": []}
+
+
+@pytest.fixture
+def pages(redis):
+    return EtagPages(redis)
+
+
+@pytest.mark.parametrize(
+    ("count", "calls"), [(0, 1), (1, 1), (99, 1), (100, 1), (101, 2), (200, 2), (201, 3), (1000, 10)]
+)
+async def test_it_costs_a_call_a_hundred_runners_and_nothing_when_nothing_changed(pages, count, calls):
+    installation_client = Tenant(count)
+    first = await list_runners(installation_client, pages, 10)
+    second = await list_runners(installation_client, pages, 10)
+    assert (first.calls, first.billable, second.calls, second.billable) == (calls, calls, calls, 0)
+    assert len(installation_client.asked) == calls * 2
+    assert len(first.runners) == len(second.runners) == count
+    assert first.flaw is second.flaw is None
+
+
+async def test_only_the_page_that_changed_is_paid_for(pages):
+    installation_client = Tenant(300)
+    await list_runners(installation_client, pages, 10)
+    installation_client.versions[2] = 1
+    assert (await list_runners(installation_client, pages, 10)).billable == 1
+
+
+async def test_a_new_token_pays_for_everything_once(pages):
+    installation_client = Tenant(300)
+    await list_runners(installation_client, pages, 10)
+    installation_client.token = "another"
+    assert (await list_runners(installation_client, pages, 10)).billable == 3
+    assert all(etag is None for _, etag in installation_client.asked[3:])
+
+
+async def test_pages_behind_the_last_are_forgotten(pages):
+    installation_client = Tenant(300)
+    await list_runners(installation_client, pages, 10)
+    installation_client.count = 100
+    installation_client.versions = {1: 1}
+    await list_runners(installation_client, pages, 10)
+    assert set(await pages.of(ACME.id, "token")) == {1}
+
+
+@pytest.mark.parametrize(
+    ("tenant", "flaw"),
+    [
+        (Tenant(250), None),
+        (Tenant(250, totals={1: 251, 2: 251, 3: 251}), Reason.LIST_INCOMPLETE),
+        (Tenant(250, totals={1: 249, 2: 249, 3: 249}), Reason.LIST_INCOMPLETE),
+        (Tenant(250, totals={3: 251}), Reason.LIST_INCOMPLETE),
+        (Tenant(250, overlap=1), Reason.LIST_INCOMPLETE),
+        (Tenant(0), None),
+        (Tenant(0, totals={1: 1}), Reason.LIST_INCOMPLETE),
+    ],
+    ids=["complete", "one is missing", "one too many", "pages disagree", "one twice", "nobody", "nobody of one"],
+)
+async def test_it_is_complete_only_when_it_adds_up(pages, installation_client, flaw):
+    assert (await list_runners(installation_client, pages, 10)).flaw == flaw
+
+
+async def test_when_a_page_fails_no_more_are_asked_for_and_what_was_paid_for_is_kept(pages):
+    installation_client = Tenant(1000, failing={2})
+    with pytest.raises(GitHubUnavailableError, match="page 2"):
+        await list_runners(installation_client, pages, 3)
+    assert [page for page, _ in installation_client.asked] == [1, 2, 3, 4]
+    assert set(await pages.of(ACME.id, "token")) == {1, 3, 4}
+
+
+async def test_when_the_first_page_fails_nothing_is_known_of_the_others_and_what_was_kept_stays(pages):
+    installation_client = Tenant(300)
+    await list_runners(installation_client, pages, 10)
+    installation_client.failing = {1}
+    with pytest.raises(GitHubUnavailableError, match="page 1"):
+        await list_runners(installation_client, pages, 10)
+    installation_client.failing = set()
+    assert (await list_runners(installation_client, pages, 10)).billable == 0
+
+
+async def test_a_page_that_did_not_change_counts_as_it_did_when_it_came(pages):
+    installation_client = Tenant(300)
+    await list_runners(installation_client, pages, 10)
+    installation_client.count, installation_client.versions = 299, {1: 1, 3: 1}
+    assert (await list_runners(installation_client, pages, 10)).flaw is Reason.LIST_INCOMPLETE, (
+        "page 2 still counts 300"
+    )
+    installation_client.versions[2] = 1
+    assert (await list_runners(installation_client, pages, 10)).flaw is None
+
+
+async def test_what_was_seen_is_told_without_what_it_cost(pages):
+    look = (await list_runners(Tenant(2, totals={1: 3}), pages, 10)).look
+    assert (set(look.runners), look.total, look.flaw) == ({1, 2}, 3, Reason.LIST_INCOMPLETE)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 10])
+async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
+    installation_client = Tenant(2000)
+    await list_runners(installation_client, pages, concurrency)
+    assert installation_client.most_in_flight == concurrency
+    installation_client.most_in_flight = 0
+    await get_each(installation_client, range(1, 40), concurrency, lambda: NOW)
+    assert installation_client.most_in_flight == concurrency
+
+
+async def test_a_count_that_is_not_to_be_believed_is_no_answer(pages):
+    assert (await list_runners(Tenant(100, totals={1: 100_000}), pages, 100)).calls == 1000
+    installation_client = Tenant(100, token="another", totals={1: 100_001})
+    with pytest.raises(GitHubUnavailableError, match="not to be believed"):
+        await list_runners(installation_client, pages, 100)
+    assert installation_client.asked == [(1, None)]
+
+
+async def test_progress_is_told_after_each_page(pages):
+    told = []
+    await list_runners(Tenant(250), pages, 10, lambda done, of: told.append((done, of)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+async def test_who_gave_no_answer_is_left_out_and_each_answer_has_a_time_of_its_own():
+    clock = iter((NOW, NOW + 60)).__next__
+    assert await get_each(Tenant(0, failing={2}), [1, 2, 3], 1, clock) == {1: (None, NOW), 3: (None, NOW + 60)}

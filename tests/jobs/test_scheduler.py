@@ -1,0 +1,214 @@
+"""The clock: each chore at its interval, each slot to one of two clocks, and a Redis that goes away is waited for."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+from redis.exceptions import RedisError
+from rq.job import Job
+from rq.serializers import JSONSerializer
+
+from ghapp.health.installation import Installation
+from ghapp.local.local_redis import embedded_redis
+from ghapp.queue import jobs
+from ghapp.queue.jobs import JobName
+from ghapp.settings import Settings
+from ghapp.store.connect import connect, connect_sync
+from ghapp.store.heartbeats import SILENT_SECONDS, Heartbeats
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.schedule import Schedule
+from jobs import scheduler
+from jobs.scheduler import PUT_OFF_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
+
+ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
+POLICY = '[deliveries]\nredeliver_seconds = 45\n[report]\nrepository = "acme/.github"\n'
+NOW = 1_790_000_000.0
+
+
+@dataclass
+class Time:
+    """What the clock module reads instead of `time`: the wall and a monotonic one, which only a test moves."""
+
+    wall: float = NOW
+    since_boot: float = 1000.0
+
+    def time(self):
+        return self.wall
+
+    def monotonic(self):
+        return self.since_boot
+
+    def pass_(self, seconds):
+        self.wall += seconds
+        self.since_boot += seconds
+
+
+@pytest.fixture
+def time(monkeypatch):
+    """Of `jobs.scheduler` alone."""
+    told = Time()
+    monkeypatch.setattr(scheduler, "time", told)
+    return told
+
+
+@pytest.fixture
+def settings(redis_url, tmp_path):
+    policy = tmp_path / "ghapp.toml"
+    policy.write_text(POLICY)
+    return Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_REDIS_URL": redis_url})
+
+
+@pytest.fixture
+async def clock(settings, redis, time):
+    clock = Scheduler(settings)
+    yield clock
+    await clock.close()
+
+
+@pytest.fixture
+def queue_redis(redis_url, redis):
+    with connect_sync(redis_url) as queue_redis:
+        yield queue_redis
+
+
+def the_work(queue_redis, key):
+    return Job.fetch(key, connection=queue_redis, serializer=JSONSerializer)
+
+
+def was_asked(queue_redis, key):
+    """Whether there is work under that key; it is taken away, as a worker would."""
+    if not Job.exists(key, connection=queue_redis):
+        return False
+    the_work(queue_redis, key).delete()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("key", "every"),
+    [("inbox", 1), ("report-7", 10), ("redeliver", 45), ("installations", 300)],
+)
+async def test_a_chore_is_done_at_once_and_then_at_its_interval(clock, redis, queue_redis, time, key, every):
+    await Installations(redis).put(ACME)
+    await Inbox(redis).keep("a-guid", "ping", b"{}")
+    assert await clock.tick() == TICK_SECONDS
+    assert was_asked(queue_redis, key)
+    time.pass_(every - TICK_SECONDS)
+    await clock.tick()
+    assert not was_asked(queue_redis, key)
+    time.pass_(TICK_SECONDS)
+    await clock.tick()
+    assert was_asked(queue_redis, key)
+
+
+def with_pods(redis_url, tmp_path, more=""):
+    """Settings by which acme's pods are in a cluster."""
+    policy = tmp_path / "pods.toml"
+    policy.write_text(f'{more}\n[[pools]]\norg = "Acme"\nname = "linux"\nlabels = ["linux"]\nnamespace = "runners"\n')
+    return Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_REDIS_URL": redis_url})
+
+
+async def test_leaks_are_looked_for_once_a_minute_where_an_org_has_pods(redis_url, redis, queue_redis, time, tmp_path):
+    for each in (ACME, Installation(8, "globex", 80), Installation(9, "ACME", 90, suspended=True)):
+        await Installations(redis).put(each)
+    clock = Scheduler(with_pods(redis_url, tmp_path))
+    asked = []
+    for seconds in (0, 60 - TICK_SECONDS, TICK_SECONDS):
+        time.pass_(seconds)
+        await clock.tick()
+        asked.append([key for key in ("reap-7", "reap-8", "reap-9") if was_asked(queue_redis, key)])
+    await clock.close()
+    assert asked == [["reap-7"], [], ["reap-7"]]
+
+
+async def test_leaks_are_not_looked_for_where_that_is_switched_off(redis_url, redis, queue_redis, time, tmp_path):
+    await Installations(redis).put(ACME)
+    clock = Scheduler(with_pods(redis_url, tmp_path, '[leaks]\nmode = "off"'))
+    await clock.tick()
+    await clock.close()
+    assert not was_asked(queue_redis, "reap-7")
+
+
+async def test_nothing_is_asked_for_that_nobody_needs(clock, queue_redis):
+    await clock.tick()
+    assert [key for key in ("inbox", "report-7", "sweep-7", "reap-7") if was_asked(queue_redis, key)] == []
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0], ids=["back", "ahead"])
+async def test_a_wall_clock_that_jumps_stops_no_chore(clock, queue_redis, time, jump):
+    await clock.tick()
+    assert was_asked(queue_redis, "redeliver")
+    time.wall += jump
+    await clock.tick()
+    assert not was_asked(queue_redis, "redeliver"), "and hastens none"
+    time.pass_(45)
+    await clock.tick()
+    assert was_asked(queue_redis, "redeliver")
+
+
+async def test_a_sweep_is_given_out_when_it_is_due_and_not_before(clock, redis, queue_redis, time):
+    await Schedule(redis).enrol(ACME.id, NOW + TICK_SECONDS)
+    await clock.tick()
+    assert not was_asked(queue_redis, "sweep-7")
+    time.pass_(TICK_SECONDS)
+    await clock.tick()
+    assert was_asked(queue_redis, "sweep-7")
+    assert await Schedule(redis).next(ACME.id) == time.time() + PUT_OFF_SECONDS
+
+
+async def test_two_clocks_give_out_a_due_sweep_once(clock, settings, redis, queue_redis):
+    await Schedule(redis).enrol(ACME.id, NOW)
+    other = Scheduler(settings)
+    given = []
+    for each in (clock, other):
+        await each.tick()
+        given.append(was_asked(queue_redis, "sweep-7"))
+    await other.close()
+    assert given == [True, False]
+
+
+async def test_work_for_later_is_put_in_its_queue_when_its_time_has_come(clock, queue_redis, time, monkeypatch):
+    monkeypatch.setattr(jobs, "time", time)
+    jobs.enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=30)
+    time.pass_(29)
+    await clock.tick()
+    assert the_work(queue_redis, "confirm-7").get_status() == "scheduled"
+    time.pass_(1)
+    await clock.tick()
+    assert the_work(queue_redis, "confirm-7").get_status() == "queued"
+
+
+async def test_it_says_every_few_seconds_that_it_is_alive(clock, redis, time):
+    heartbeats = Heartbeats(redis)
+    for _ in range(3):
+        await clock.tick()
+        assert len(await heartbeats.alive("clock", time.time() + SILENT_SECONDS)) == 1, "it said so just now"
+        time.pass_(5)
+
+
+async def test_a_redis_that_is_away_is_waited_for_and_no_chore_is_forgotten(tmp_path, time):
+    folder = tmp_path / "redis"
+    with ExitStack() as running:
+        url = running.enter_context(embedded_redis(folder, durable=False))
+        clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": url}))
+        await clock.begin()
+        running.close()
+        assert await clock.tick() == WAIT_SECONDS
+        running.enter_context(embedded_redis(folder, durable=False))
+        redis, queue_redis = connect(url), connect_sync(url)
+        await Schedule(redis).enrol(ACME.id, NOW)
+        assert await clock.tick() == TICK_SECONDS
+        due = ("sweep-7", "redeliver", "installations")
+        assert tuple(key for key in due if was_asked(queue_redis, key)) == due
+        await clock.close()
+        await redis.aclose()
+        queue_redis.close()
+
+
+async def test_at_the_start_a_redis_that_is_not_there_is_a_mistake(tmp_path):
+    clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": f"unix://{tmp_path}/none.sock"}))
+    with pytest.raises(RedisError):
+        await clock.begin()
+    await clock.close()

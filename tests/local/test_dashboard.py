@@ -1,0 +1,89 @@
+"""What the terminal shows while `ghapp up` runs."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from ghapp.health.installation import Installation
+from ghapp.local.dashboard import EVENTS_SHOWN, STAYS_SECONDS, frames, worth_a_line
+from ghapp.report.health_document import timestamp
+from ghapp.settings import Settings
+from ghapp.store.installations import Installations
+
+NOW = 1_790_000_000.0
+
+
+class Tended:
+    """A site without roles, that counts how often it was looked after."""
+
+    sandbox = None
+
+    def __init__(self, url):
+        self.tended = 0
+        self.settings = Settings.read({"GHAPP_REDIS_URL": url})
+
+    def tend(self):
+        self.tended += 1
+
+
+def drawn(frame, width):
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(frame)
+    return out.getvalue()
+
+
+async def test_a_redis_that_does_not_answer_is_said_and_waited_for():
+    site = Tended("redis://127.0.0.1:1/0")
+    shown = frames(site)
+    for turn in (1, 2):
+        assert "Redis does not answer; it is asked again" in drawn(await anext(shown), 80)
+        assert site.tended == turn, "the roles are looked after meanwhile"
+    await shown.aclose()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_its_table_is_whole_on_every_terminal(redis, redis_url, width):
+    await Installations(redis).put(Installation(7, "acme", 70))
+    shown = frames(Tended(redis_url))
+    lines = drawn(await anext(shown), width).splitlines()
+    await shown.aclose()
+    assert "acme: 0 runners registered" in lines[0]
+    assert lines[1].split()[1:3] == ["pool", "healthy"]
+    assert lines[1].split()[-2] == "fuse"
+    assert "…" not in "".join(lines)
+    assert {len(line) for line in lines[: lines.index(next(each for each in lines if each.startswith("╰"))) + 1]} == {
+        width
+    }
+
+
+def event(number, kind, at=NOW):
+    return {"type": f"ghapp.{kind}.v1", "subject": str(number), "time": timestamp(at)}
+
+
+def subjects(events, now=NOW):
+    return [each["subject"] for each in worth_a_line(events, now)]
+
+
+def test_the_last_events_are_shown_oldest_first():
+    assert subjects([event(each, "runner.offline") for each in range(20)]) == [str(each) for each in range(12, 20)]
+    assert subjects([event(each, "runner.offline") for each in range(3)]) == ["0", "1", "2"]
+    assert subjects([]) == []
+
+
+def test_what_many_others_follow_at_once_is_shown_all_the_same():
+    events = [event("asked", "runner.replace"), *(event(each, "runner.offline") for each in range(100))]
+    assert subjects(events) == ["asked", *(str(each) for each in range(93, 100))]
+
+
+@pytest.mark.parametrize(("passed", "is_shown"), [(STAYS_SECONDS - 0.5, True), (STAYS_SECONDS, False)])
+def test_it_stays_for_a_while(passed, is_shown):
+    events = [event("asked", "runner.replace"), *(event(each, "runner.offline") for each in range(EVENTS_SHOWN))]
+    assert ("asked" in subjects(events, NOW + passed)) is is_shown
+
+
+def test_of_more_kinds_than_there_are_lines_the_last_are_shown():
+    events = [event(each, f"kind-{each}") for each in range(EVENTS_SHOWN + 2)]
+    assert subjects(events) == [str(each) for each in range(2, EVENTS_SHOWN + 2)]

@@ -1,0 +1,210 @@
+"""Work asked for by name, on a real RQ."""
+
+import importlib
+import inspect
+import json
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from math import ceil
+
+import pytest
+from rq import Queue
+from rq.job import Job
+from rq.registry import ScheduledJobRegistry
+from rq.serializers import JSONSerializer
+
+from ghapp.queue.jobs import (
+    ASKED_AGAIN,
+    BACKOFF_SECONDS,
+    QUEUE_OF,
+    QUEUES,
+    TIMEOUT_SECONDS,
+    JobName,
+    enqueue,
+    next_order,
+    promote_due,
+)
+from ghapp.store.connect import connect_sync
+from jobs.worker import FastRecoveryWorker
+
+
+@pytest.fixture
+def queue_redis(redis, redis_url):
+    with connect_sync(redis_url) as client:
+        yield client
+
+
+def queue(queue_redis, name):
+    return Queue(name, connection=queue_redis, serializer=JSONSerializer)
+
+
+def due_at(queue_redis, key, name="urgent"):
+    return queue_redis.zscore(ScheduledJobRegistry(queue=queue(queue_redis, name)).key, key)
+
+
+@pytest.mark.parametrize("work", JobName)
+def test_every_work_is_a_coroutine_function_somewhere(work):
+    module, _, name = work.value.rpartition(".")
+    assert inspect.iscoroutinefunction(getattr(importlib.import_module(module), name))
+
+
+def test_every_work_has_a_queue_that_workers_serve():
+    assert set(QUEUE_OF) == set(JobName)
+    assert set(QUEUE_OF.values()) == set(QUEUES)
+
+
+def test_work_travels_as_json_with_its_time_out_and_backoff(queue_redis):
+    assert enqueue(queue_redis, JobName.POST_MORTEM, 7, "a", key="post-mortem-a") is True
+    (job,) = queue(queue_redis, "report").jobs
+    called = ["jobs.deaths.post_mortem.post_mortem", None, [7, "a"], {}]
+    assert json.loads(zlib.decompress(queue_redis.hget(job.key, "data"))) == called
+    assert (job.timeout, job.result_ttl, job.retries_left) == (TIMEOUT_SECONDS, 0, len(BACKOFF_SECONDS))
+    assert job.retry_intervals == list(BACKOFF_SECONDS)
+
+
+@pytest.mark.parametrize("work", sorted(ASKED_AGAIN))
+def test_work_that_sweeps_ask_for_again_is_given_up_within_seconds(queue_redis, work):
+    enqueue(queue_redis, work, 7, 1, key="some-key")
+    (job,) = queue(queue_redis, QUEUE_OF[work]).jobs
+    assert sum(job.retry_intervals) <= 10
+
+
+def test_a_remediation_that_fails_frees_its_key_within_seconds(queue_redis, monkeypatch):
+    monkeypatch.setattr("jobs.remediation.remediate.remediate", fails)
+    enqueue(queue_redis, JobName.REMEDIATE, 7, 1, key="remediate-7-1")
+    served, waited = queue(queue_redis, "urgent"), 0.0
+    while not enqueue(queue_redis, JobName.REMEDIATE, 7, 1, key="remediate-7-1"):
+        due = due_at(queue_redis, "remediate-7-1")
+        if due is not None:
+            waited += max(0.0, due - time.time())
+            queue_redis.zadd(ScheduledJobRegistry(queue=served).key, {"remediate-7-1": time.time()})
+            promote_due(queue_redis, time.time())
+        work_off(queue_redis, [served])
+    assert waited <= 10
+
+
+def test_work_that_somebody_will_ask_for_again_is_tried_at_once_or_not_at_all(queue_redis):
+    enqueue(queue_redis, JobName.SWEEP, 7, retry=False)
+    (job,) = queue(queue_redis, "sweep").jobs
+    assert job.retry_intervals == [0, 0]
+
+
+def test_work_of_one_key_waits_once_and_other_keys_wait_beside_it(queue_redis):
+    assert [enqueue(queue_redis, JobName.SWEEP, 7, key=key) for key in ("sweep-7", "sweep-7", "sweep-8")] == [
+        True,
+        False,
+        True,
+    ]
+    assert queue(queue_redis, "sweep").job_ids == ["sweep-7", "sweep-8"]
+
+
+def test_work_without_a_key_waits_any_number_of_times(queue_redis):
+    assert [enqueue(queue_redis, JobName.INSTALLATIONS) for _ in range(3)] == [True] * 3
+    assert len(queue(queue_redis, "sweep").job_ids) == 3
+
+
+def test_one_drain_waits_at_a_time_whoever_asks(queue_redis):
+    assert [enqueue(queue_redis, JobName.INBOX) for _ in range(3)] == [True, False, False]
+    assert queue(queue_redis, "inbox").job_ids == ["inbox"]
+
+
+def test_delayed_work_of_one_key_waits_once_and_keeps_its_first_date(queue_redis):
+    assert enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=30) is True
+    first = due_at(queue_redis, "confirm-7")
+    assert enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=300) is False
+    assert enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7") is False
+    assert due_at(queue_redis, "confirm-7") == first
+
+
+def test_delayed_work_is_not_asked_for_while_the_same_waits_in_its_queue(queue_redis):
+    enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7")
+    assert enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=30) is False
+    assert due_at(queue_redis, "confirm-7") is None
+
+
+def test_delayed_work_is_promoted_at_its_time_and_once(queue_redis):
+    began = time.time()
+    enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=30)
+    due = due_at(queue_redis, "confirm-7")
+    assert began + 30 <= due <= ceil(time.time() + 30)
+    assert promote_due(queue_redis, due - 1) == 0
+    assert queue(queue_redis, "urgent").job_ids == []
+    assert [promote_due(queue_redis, due), promote_due(queue_redis, due)] == [1, 0]
+    assert queue(queue_redis, "urgent").job_ids == ["confirm-7"]
+    assert due_at(queue_redis, "confirm-7") is None
+    (job,) = queue(queue_redis, "urgent").jobs
+    assert (job.func_name, job.args, job.get_status()) == ("jobs.runners.confirm.confirm", [7], "queued")
+
+
+def test_two_clocks_promote_each_once(queue_redis, redis_url):
+    for each in range(50):
+        enqueue(queue_redis, JobName.CONFIRM, each, key=f"confirm-{each}", after_seconds=1)
+
+    def promote(_):
+        with connect_sync(redis_url) as clock:
+            return promote_due(clock, time.time() + 60)
+
+    with ThreadPoolExecutor(4) as clocks:
+        promoted = sum(clocks.map(promote, range(4)))
+    promoted += promote_due(queue_redis, time.time() + 60)
+    assert promoted == 50
+    assert sorted(queue(queue_redis, "urgent").job_ids) == sorted(f"confirm-{each}" for each in range(50))
+
+
+def test_delayed_work_whose_job_is_gone_is_struck(queue_redis):
+    enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=1)
+    queue_redis.delete(Job.key_for("confirm-7"))
+    assert promote_due(queue_redis, time.time() + 60) == 0
+    assert due_at(queue_redis, "confirm-7") is None
+
+
+def fails(*_):
+    raise ZeroDivisionError
+
+
+async def succeeds(*_):
+    return None
+
+
+def work_off(queue_redis, queues):
+    """Our worker runs what is in the queues now."""
+    FastRecoveryWorker(queues, connection=queue_redis, serializer=JSONSerializer).work(
+        burst=True, logging_level="CRITICAL"
+    )
+
+
+@pytest.mark.parametrize("outcome", [fails, succeeds])
+def test_work_that_is_over_does_not_block_its_key(queue_redis, monkeypatch, outcome):
+    monkeypatch.setattr("jobs.runners.sweep.sweep", outcome)
+    enqueue(queue_redis, JobName.SWEEP, 7, key="sweep-7", retry=False)
+    served = queue(queue_redis, "sweep")
+    work_off(queue_redis, [served])
+    assert served.failed_job_registry.get_job_ids() == (["sweep-7"] if outcome is fails else [])
+    assert enqueue(queue_redis, JobName.SWEEP, 7, key="sweep-7", retry=False) is True
+    assert served.job_ids == ["sweep-7"]
+    assert served.failed_job_registry.get_job_ids() == []
+
+
+@pytest.mark.parametrize("busy", QUEUES)
+def test_a_queue_that_never_empties_leaves_every_other_its_turn(busy):
+    """Each of the others gets a job in between; `busy` is served whenever it is looked at first."""
+    for other in set(QUEUES) - {busy}:
+        order, served = list(QUEUES), []
+        for _ in range(12):
+            served.append(next(name for name in order if name in (busy, other)))
+            order = next_order(order, served[-1])
+        assert served.count(other) >= 3, (busy, other)
+
+
+def test_when_all_queues_are_full_urgent_work_has_every_second_turn_and_the_others_take_turns():
+    order, served = list(QUEUES), []
+    for _ in range(12):
+        served.append(order[0])
+        order = next_order(order, order[0])
+    assert served == ["urgent", "inbox", "urgent", "sweep", "urgent", "report"] * 2
+
+
+def test_what_heals_goes_first_after_any_other_work():
+    for served in set(QUEUES) - {"urgent"}:
+        assert next_order(QUEUES, served)[0] == "urgent"

@@ -1,0 +1,84 @@
+"""Where a report belongs, and whether it must be posted."""
+
+import pytest
+
+from ghapp.report.check_run_state import (
+    CheckRunState,
+    CheckRunStep,
+    Head,
+    Posted,
+    PostFailure,
+    newer,
+    next_of,
+    repository_of,
+)
+from tests.health.builders import MICROSECOND, NOW
+
+HERE = "acme/.github"
+HEAD = Head(HERE, "main", "aaa", at=NOW - 500, confirmed_at=NOW)
+OLD_HEAD = HEAD._replace(confirmed_at=NOW - 300 - MICROSECOND)
+POSTED = Posted(HERE, "aaa", 7, "digest")
+
+
+@pytest.mark.parametrize(
+    ("standing", "step"),
+    [
+        (CheckRunState(), CheckRunStep.LOOK),
+        (CheckRunState(head=HEAD), CheckRunStep.CREATE),
+        (CheckRunState(head=OLD_HEAD), CheckRunStep.LOOK),
+        (CheckRunState(POSTED), CheckRunStep.LOOK),
+        (CheckRunState(POSTED, HEAD), CheckRunStep.NOTHING),
+        (CheckRunState(POSTED, OLD_HEAD), CheckRunStep.NOTHING),
+        (CheckRunState(POSTED._replace(digest="other"), HEAD), CheckRunStep.UPDATE),
+        (CheckRunState(POSTED._replace(digest="other"), HEAD._replace(confirmed_at=NOW - 300)), CheckRunStep.UPDATE),
+        (CheckRunState(POSTED._replace(digest=""), HEAD), CheckRunStep.UPDATE),
+        (CheckRunState(POSTED._replace(digest="other"), OLD_HEAD), CheckRunStep.LOOK),
+        (CheckRunState(POSTED._replace(sha="bbb"), HEAD), CheckRunStep.CREATE),
+        (CheckRunState(POSTED._replace(sha="bbb", digest="other"), HEAD), CheckRunStep.CREATE),
+        (CheckRunState(None, HEAD, PostFailure(HERE, "refused", NOW + MICROSECOND)), CheckRunStep.NOTHING),
+        (CheckRunState(None, HEAD, PostFailure(HERE, "refused", NOW)), CheckRunStep.CREATE),
+    ],
+)
+def test_what_comes_next_follows_from_what_is_known(standing, step):
+    assert next_of(standing, "digest", NOW) is step
+
+
+def test_what_is_known_of_another_repository_is_not_known():
+    known = CheckRunState(POSTED, HEAD, PostFailure(HERE, "refused", NOW))
+    assert known.at(HERE) == known
+    assert known.at("acme/fleet") == CheckRunState()
+
+
+LATER = HEAD._replace(sha="bbb", at=HEAD.at + 1, confirmed_at=NOW + 1)
+EARLIER = HEAD._replace(sha="000", at=HEAD.at - MICROSECOND, confirmed_at=NOW + 1)
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "head"),
+    [
+        (None, EARLIER, EARLIER),
+        (HEAD, LATER, LATER),
+        (HEAD, HEAD._replace(confirmed_at=NOW + 1), HEAD._replace(confirmed_at=NOW + 1)),
+        (HEAD, EARLIER, HEAD._replace(confirmed_at=NOW + 1)),
+        (LATER, HEAD, LATER),
+        (HEAD, EARLIER._replace(branch="trunk"), EARLIER._replace(branch="trunk")),
+        (HEAD, EARLIER._replace(repository="acme/fleet"), EARLIER._replace(repository="acme/fleet")),
+    ],
+)
+def test_the_newest_head_stays_whatever_comes_late(known, told, head):
+    assert newer(known, told) == head
+
+
+@pytest.mark.parametrize(
+    ("configured", "repository"),
+    [
+        (None, None),
+        ("acme/.github", "acme/.github"),
+        ("ACME/.github", "ACME/.github"),
+        ("globex/.github", None),
+        ("acme", None),
+        ("acme/", None),
+    ],
+)
+def test_an_org_reports_to_a_repository_of_its_own_alone(configured, repository):
+    assert repository_of(configured, "Acme") == repository

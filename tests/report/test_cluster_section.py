@@ -1,0 +1,244 @@
+"""What the check run says of the cluster side."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ghapp.health.cluster_summary import MOST_DEATHS, DeathSummary, StaleNamespace
+from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
+from ghapp.health.leaks.reaper_status import ReaperStatus
+from ghapp.health.pods.degraded_sources import DegradedSource
+from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.report import LONGEST, Conclusion, report_on
+from ghapp.report.cluster_section import rough
+from ghapp.report.health_document import timestamp
+from ghapp.report.markdown import code
+from tests.health.builders import NOW, online, present
+from tests.health.builders import lost as a_lost_runner
+from tests.report.test_fleet_report import fleet, many
+
+KIND_OF = {
+    PhantomReason.POD_NEVER_MADE: PhantomKind.OBJECT_WITHOUT_POD,
+    PhantomReason.POD_LOST: PhantomKind.OBJECT_WITHOUT_POD,
+    PhantomReason.OBJECT_GONE: PhantomKind.POD_WITHOUT_OBJECT,
+    PhantomReason.FAILED_COUNTS_AS_CAPACITY: PhantomKind.FAILED_OBJECT,
+    PhantomReason.NOT_REGISTERED: PhantomKind.POD_UNKNOWN_TO_GITHUB,
+    PhantomReason.HANGS_AFTER_JOB: PhantomKind.POD_UNKNOWN_TO_GITHUB,
+    PhantomReason.MACHINE_GONE: PhantomKind.RUNNER_WITHOUT_POD,
+    PhantomReason.MACHINE_GONE_AT_WORK: PhantomKind.RUNNER_WITHOUT_POD,
+}
+
+
+def phantom(name="linux-1", reason=PhantomReason.POD_LOST, namespace="runners"):
+    return Phantom(KIND_OF[reason], name, reason, ADVICE[reason], "linux-4vcpu", namespace=namespace)
+
+
+def passing(name="linux-1", cause=Cause.HOST_OOM, reason="OOMKilled"):
+    return DeathSummary(name, NOW, cause, reason)
+
+
+def text(**changes):
+    return report_on(fleet(**changes), NOW).text
+
+
+def test_phantoms_are_counted_and_named_with_what_to_do():
+    found = [phantom("b"), phantom("a"), phantom("c", PhantomReason.MACHINE_GONE, namespace="")]
+    assert text(phantoms=found).splitlines() == [
+        "No runner is offline, suspect or invalidated.",
+        "",
+        "### Phantoms: counted as runners, and none",
+        "",
+        "| Kind | Reason | How many | Which | Replacement | What to do |",
+        "| --- | --- | ---: | --- | --- | --- |",
+        f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | none | {ADVICE[PhantomReason.POD_LOST]} |",
+        f"| runner-without-pod | MachineGone | 1 | `c` | none | {ADVICE[PhantomReason.MACHINE_GONE]} |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "mode", "said"),
+    [
+        ({}, "act", "next"),
+        ({"granted_at": NOW}, "act", "asked for"),
+        ({"granted_at": NOW, "replaced_at": NOW}, "act", "accepted"),
+        ({"deletion": Deletion(waits_for="NoPod", waiting_since=NOW)}, "act", "waits (`NoPod`)"),
+        ({"confirmed_at": None}, "act", "not confirmed as lost"),
+        ({}, "dry-run", "none: remediation is dry-run"),
+    ],
+)
+@pytest.mark.parametrize("reason", [PhantomReason.POD_LOST, PhantomReason.HANGS_AFTER_JOB])
+def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_told(reason, evidence, mode, said):
+    told = text(runners=[a_lost_runner(**evidence)], mode=mode, phantoms=[phantom(reason=reason)])
+    (row,) = [line for line in told.splitlines() if ADVICE[reason] in line]
+    assert row.split(" | ")[4] == said
+
+
+def test_of_several_phantoms_it_is_counted_how_far_each_is():
+    runners = [a_lost_runner(), a_lost_runner(2, granted_at=NOW), a_lost_runner(3)]
+    told = text(runners=runners, phantoms=[phantom(f"linux-{number}") for number in (1, 2, 3, 4)])
+    assert "| 1 asked for, 2 next, 1 none |" in told
+
+
+STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means something else there."
+
+
+@pytest.mark.parametrize(
+    ("leaks", "said"),
+    [
+        (ReaperStatus(reaped=1), "1 pod was reaped in the last 24 hours."),
+        (ReaperStatus(reaped=9), "9 pods were reaped in the last 24 hours."),
+        (ReaperStatus(reaped=10), "At least 10 pods were reaped in the last 24 hours."),
+        (ReaperStatus(deferred=1), "1 pod waits: no more than `per_tick` of `[leaks]` go in a minute."),
+        (ReaperStatus(deferred=35), "At least 20 pods wait: no more than `per_tick` of `[leaks]` go in a minute."),
+        (ReaperStatus(told=1), "1 pod is kept, for `[leaks]` is in dry-run, or a person paused the org."),
+        (ReaperStatus(told=4), "4 pods are kept, for `[leaks]` is in dry-run, or a person paused the org."),
+        (ReaperStatus(strangers=1), f"1 pod bears the owner label and was {STRANGERS}"),
+        (ReaperStatus(strangers=4), f"4 pods bear the owner label and were {STRANGERS}"),
+        (
+            ReaperStatus(
+                held=2, examples={"MassLeak": (("runners/a", NOW),), "FuseNotClosed": (("runners/b", NOW - 9),)}
+            ),
+            (
+                "2 pods are leaks and are kept by the fuse: so many at once may be a mistake. "
+                f"The oldest: `runners/b`, created at {timestamp(NOW - 9)}."
+            ),
+        ),
+        (
+            ReaperStatus(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/a", NOW),)}),
+            (
+                "1 pod runs and is claimed by nobody; the name of its runner is not known, so that nothing is reaped. "
+                f"The oldest: `runners/a`, created at {timestamp(NOW)}."
+            ),
+        ),
+        (ReaperStatus(kept={"NeverStarted": 2}), "2 pods wait to be started: for a node, a volume or an image."),
+        (
+            ReaperStatus(kept={"BusyWhenLastSeen": 1}),
+            "1 pod runs a runner that was busy when GitHub last showed it; the end of its job is not known.",
+        ),
+        (ReaperStatus(held_up_since=NOW), f"Since {timestamp(NOW)} none could be reaped: `ghapp doctor` says why."),
+    ],
+    ids=[
+        "one reaped",
+        "nine",
+        "ten",
+        "one deferred",
+        "many deferred",
+        "one told",
+        "four told",
+        "a stranger",
+        "four",
+        "held by the fuse",
+        "unnamed",
+        "never started",
+        "busy when last seen",
+        "held up",
+    ],
+)
+def test_leaks_are_told_in_a_sentence_each(leaks, said):
+    assert text(leaks=leaks).splitlines()[2:] == ["### Leaks: stamped pods that are nobody's", "", f"- {said}"]
+
+
+def test_of_leaks_only_what_is_not_zero_is_told():
+    assert len(text(leaks=ReaperStatus(3, 2, 1, NOW)).splitlines()) == 4 + 4
+    assert "Leaks" not in text(leaks=ReaperStatus())
+
+
+@given(st.integers(10, 10**9))
+def test_a_count_of_leaks_is_never_exaggerated_and_stands_still_until_it_is_twice_as_many(count):
+    said = int(rough(count).removeprefix("At least ").replace(",", ""))
+    assert said <= count < 2.5 * said
+    assert rough(said) == rough(count)
+
+
+def test_of_many_alike_the_first_are_named_and_the_others_counted():
+    said = text(phantoms=[phantom(f"r{number:02}") for number in range(13)])
+    assert "| 13 | `runners/r00`," in said
+    assert "`runners/r09`, and 3 more |" in said
+    assert "r10" not in said
+
+
+def test_deaths_are_counted_by_cause_the_most_frequent_first():
+    deaths = [passing("a", Cause.VANISHED, "PodGone"), passing("b"), passing("c"), passing("b")]
+    assert text(deaths=deaths).splitlines()[2:] == [
+        "### Deaths of the last 24 hours",
+        "",
+        "| Cause | How many | The latest | What to do |",
+        "| --- | ---: | --- | --- |",
+        f"| `host-oom` | 3 | `b`, `c` | {advice_for(Cause.HOST_OOM)} |",
+        f"| `vanished` | 1 | `a` | {advice_for(Cause.VANISHED)} |",
+    ]
+
+
+def test_that_not_all_deaths_are_counted_is_said():
+    almost = [passing(str(number)) for number in range(MOST_DEATHS - 1)]
+    assert "The last 1,000 of them." not in text(deaths=almost)
+    assert "The last 1,000 of them." in text(deaths=[*almost, passing()])
+
+
+@pytest.mark.parametrize(
+    ("seen_at", "said"),
+    [(NOW - 700, f"last seen at {timestamp(NOW - 700)}"), (None, "never seen")],
+    ids=["old", "never"],
+)
+def test_what_nobody_sees_is_said_with_a_time_and_no_age(seen_at, said):
+    line = (
+        f"- Namespace `runners` of the cluster was {said}: see that `ghapp watch` runs, and what `ghapp doctor` says."
+    )
+    reports = [report_on(fleet(unseen=[StaleNamespace("runners", seen_at)]), NOW + age) for age in (0, 59)]
+    assert line in reports[0].text.splitlines()
+    assert reports[0].digest == reports[1].digest
+
+
+def test_what_cannot_be_seen_is_named_with_what_is_in_the_way_and_foreign_words_are_no_markdown():
+    hindrance = DegradedSource("ephemeralrunners in runners", "install its CRD | **now**")
+    assert f"- Not seen: ephemeralrunners in runners. {code(hindrance.why)}" in text(hindrances=[hindrance])
+
+
+def test_the_order_in_which_phantoms_are_found_changes_nothing():
+    found = [phantom("a"), phantom("b"), phantom("c", PhantomReason.NOT_REGISTERED)]
+    assert text(phantoms=found) == text(phantoms=found[::-1])
+
+
+@pytest.mark.parametrize(
+    ("count", "title"), [(1, "1 of 1 runner healthy, 1 phantom"), (2, "1 of 1 runner healthy, 2 phantoms")]
+)
+def test_phantoms_are_no_good_news(count, title):
+    report = report_on(fleet(online(), phantoms=[phantom(str(number)) for number in range(count)]), NOW)
+    assert (report.title, report.conclusion) == (title, Conclusion.NEUTRAL)
+
+
+def test_deaths_and_a_view_that_is_old_change_no_colour():
+    report = report_on(fleet(online(), deaths=[passing()], unseen=[StaleNamespace("runners", None)]), NOW)
+    assert (report.title, report.conclusion) == ("1 of 1 runner healthy", Conclusion.SUCCESS)
+
+
+@pytest.mark.parametrize(
+    "advice", [*ADVICE.values(), *(advice_for(cause) for cause in Cause), *map(advice_for, Cause, OwnReason)]
+)
+def test_advice_stays_in_its_cell(advice):
+    assert not re.search(r"[|\n\r]", advice)
+
+
+def test_every_reason_has_a_row():
+    said = text(phantoms=[phantom(reason=reason) for reason in PhantomReason])
+    assert [reason for reason in PhantomReason if f"| {reason} | 1 |" in said] == list(PhantomReason)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 60), st.integers(0, 400))
+def test_nothing_is_longer_than_github_takes_whatever_strangers_write(phantoms, runners):
+    evil = "|`<@é\n" * 20
+    said = fleet(
+        *many(runners, lambda number: present(number, name=evil)),
+        phantoms=[phantom(f"{number}{evil}", reason, evil) for number in range(phantoms) for reason in PhantomReason],
+        deaths=[passing(f"{number}{evil}", cause, evil) for number in range(phantoms) for cause in Cause],
+        unseen=[StaleNamespace(f"{number}{evil}", None) for number in range(phantoms)],
+    )
+    report = report_on(said, NOW)
+    assert len(report.text) <= LONGEST
+    told = len(re.findall(r"settings/actions/runners/\d+", report.text))
+    left_out = re.search(r"and (\d+) more runners", report.text)
+    assert told + (int(left_out.group(1)) if left_out else 0) == runners

@@ -1,0 +1,489 @@
+"""What the check run says of a fleet."""
+
+import re
+from dataclasses import replace
+from math import inf
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ghapp.health.pods.blockers import SENTENCES, Blocker
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION as WHOLE
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.next_attempt import NextAttempt
+from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.health.runner.verdict import HANG_SECONDS, Limits
+from ghapp.report import (
+    LONGEST,
+    RESUME,
+    SWEEP,
+    Conclusion,
+    FleetView,
+    fuse_history,
+    report_on,
+    resume_of,
+    resumes_until,
+)
+from ghapp.report.health_document import timestamp
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
+
+LIMITS = Limits()
+STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
+PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO)
+TRIPPED = timestamp(NOW)
+UNTIL = "nothing more is replaced there until somebody resumes it"
+OR_UNTIL = ", or until nothing has changed there for a while and no job waits for what is lost"
+SINCE = timestamp(LONG_AGO)
+
+
+def fleet(*runners, **changes) -> FleetView:
+    return FleetView(
+        **{
+            "org": "acme",
+            "web_url": "https://github.com",
+            "runners": runners or (online(),),
+            "survey": survey(),
+            "limits": LIMITS,
+            **changes,
+        }
+    )
+
+
+def starting(runner_id):
+    return online(runner_id, first_seen=NOW - 1, was_online=False)
+
+
+def replaced(runner_id, **changes):
+    return lost(runner_id, **{"granted_at": NOW - 20, "replaced_at": NOW - 10, **changes})
+
+
+def written_off(runner_id, **changes):
+    return lost(runner_id, not_needed_at=NOW - 10, **changes)
+
+
+def unknown(runner_id):
+    return online(runner_id, listed=False, observed_at=NOW - 301)
+
+
+def stuck(because="ClusterForbidden", since=LONG_AGO, **changes):
+    return lost(deletion=Deletion(waits_for=because, waiting_since=since), **changes)
+
+
+FORBIDDEN = f"waits since {SINCE} (`ClusterForbidden`): RBAC lacks a verb; `ghapp doctor` names it"
+
+
+def many(count, make=online):
+    return [make(each) for each in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("runners", "title"),
+    [
+        ([*many(296), lost(401), lost(402), lost(403), present(404)], "3 of 300 runners invalidated, 1 offline"),
+        ([lost(1), suspect(2), present(3), unknown(4)], "1 of 4 runners invalidated, 1 suspect, 1 offline, 1 unknown"),
+        ([online(1), replaced(2), lost(3)], "1 of 2 runners invalidated"),
+        ([online(1), replaced(2)], "1 of 1 runner healthy"),
+        ([online(1), written_off(2)], "1 of 1 runner healthy"),
+        ([suspect(1)], "1 of 1 runner suspect"),
+        ([*many(9), starting(10)], "9 of 10 runners healthy, 1 starting"),
+        (many(300), "300 of 300 runners healthy"),
+        ([online(1), lost(2, retired_at=NOW)], "1 of 1 runner healthy"),
+        ([online(1), lost(2, registered=False)], "1 of 1 runner healthy"),
+    ],
+)
+def test_the_title_counts_the_worst_first_and_only_what_belongs_to_the_fleet(runners, title):
+    assert report_on(fleet(*runners), NOW).title == title
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({"runners": ()}, "No runners"),
+        ({"runners": (), "survey": survey(swept_at=None)}, "Not looked at yet"),
+        ({"runners": (), "survey": survey(swept_at=None, failing_since=NOW)}, "Nothing can be seen"),
+        ({"fuses": {"linux-4vcpu": STOPPED}}, "1 of 1 runner healthy, fuse stopped"),
+        ({"fuses": {"a": STOPPED, "b": proving()}}, "1 of 1 runner healthy, fuse stopped, fuse proving"),
+        ({"fuses": {WHOLE: STOPPED}}, "1 of 1 runner healthy, fuse stopped"),
+        ({"fuses": {WHOLE: STOPPED}, "runners": ()}, "No runners, fuse stopped"),
+        ({"fuses": {"linux-4vcpu": Fuse()}}, "1 of 1 runner healthy"),
+        ({"pauses": {"linux-4vcpu": PAUSE}}, "1 of 1 runner healthy, paused"),
+        ({"org_pause": PAUSE}, "1 of 1 runner healthy, paused"),
+    ],
+)
+def test_the_title_says_what_holds_us_back(changes, title):
+    assert report_on(fleet(**changes), NOW).title == title
+
+
+BLIND = survey(swept_at=NOW - 300 - MICROSECOND, failing_since=NOW - 200, failure="PermissionMissing")
+SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
+
+
+@pytest.mark.parametrize(
+    ("runners", "changes", "conclusion"),
+    [
+        ([online()], {}, SUCCESS),
+        ([starting(1)], {}, SUCCESS),
+        ([online(1), replaced(2)], {}, SUCCESS),
+        ([online(), present(2)], {}, NEUTRAL),
+        ([online(), suspect(2)], {}, NEUTRAL),
+        ([online(), unknown(2)], {}, NEUTRAL),
+        ([online(), lost(2)], {}, NEUTRAL),
+        ([online()], {"fuses": {"linux-4vcpu": proving()}}, NEUTRAL),
+        ([online()], {"fuses": {"gone": proving()}}, NEUTRAL),
+        ([online()], {"pauses": {"linux-4vcpu": PAUSE}}, NEUTRAL),
+        ([online()], {"org_pause": PAUSE}, NEUTRAL),
+        ([present()], {"org_pause": PAUSE}, NEUTRAL),
+        ([replaced(1)], {"org_pause": PAUSE}, NEUTRAL),
+        ([online(), stuck()], {}, ACTION_REQUIRED),
+        ([online(), stuck(Blocker.RESOURCE_MISSING)], {}, ACTION_REQUIRED),
+        ([online(), stuck(Blocker.CLUSTER_UNAVAILABLE)], {}, NEUTRAL),
+        ([online(), stuck(replaced_at=NOW)], {}, SUCCESS),
+        ([online()], {"mode": "off"}, SUCCESS),
+        ([online()], {"survey": replace(BLIND, failing_since=None)}, NEUTRAL),
+        ([online()], {"survey": replace(BLIND, swept_at=NOW - 300)}, SUCCESS),
+        ([online()], {"survey": survey(swept_at=None)}, NEUTRAL),
+        ([online()], {"fuses": {"linux-4vcpu": STOPPED}}, ACTION_REQUIRED),
+        ([online()], {"fuses": {"gone": STOPPED}}, ACTION_REQUIRED),
+        ([online()], {"fuses": {WHOLE: STOPPED}}, ACTION_REQUIRED),
+        ([], {"fuses": {WHOLE: STOPPED}}, ACTION_REQUIRED),
+        ([online()], {"fuses": {WHOLE: proving()}}, NEUTRAL),
+        ([online()], {"fuses": {WHOLE: Fuse()}}, SUCCESS),
+        ([online(1), written_off(2)], {}, SUCCESS),
+        ([lost()], {"pauses": {"linux-4vcpu": PAUSE}}, ACTION_REQUIRED),
+        ([lost()], {"pauses": {"another": PAUSE}}, NEUTRAL),
+        ([lost()], {"org_pause": PAUSE}, ACTION_REQUIRED),
+        ([lost(granted_at=NOW)], {"org_pause": PAUSE}, ACTION_REQUIRED),
+        ([lost()], {"mode": "off"}, ACTION_REQUIRED),
+        ([lost()], {"mode": "dry-run"}, ACTION_REQUIRED),
+        ([online()], {"survey": BLIND}, ACTION_REQUIRED),
+        ([], {"survey": survey(swept_at=None, failing_since=NOW, failure="RateLimited")}, ACTION_REQUIRED),
+    ],
+)
+def test_the_conclusion_tells_what_heals_by_itself_from_what_waits_for_a_person(runners, changes, conclusion):
+    assert report_on(fleet(**{"runners": runners, **changes}), NOW).conclusion is conclusion
+
+
+@pytest.mark.parametrize(
+    ("changes", "actions"),
+    [
+        ({}, (SWEEP,)),
+        ({"fuses": {"linux-4vcpu": proving()}}, (SWEEP,)),
+        ({"fuses": {"linux-4vcpu": STOPPED}}, (SWEEP, resume_of(NOW))),
+        ({"fuses": {WHOLE: STOPPED}}, (SWEEP, resume_of(NOW))),
+        ({"fuses": {WHOLE: replace(STOPPED, stopped_at=NOW + 0.5)}}, (SWEEP, resume_of(NOW + 1))),
+        ({"fuses": {WHOLE: proving()}}, (SWEEP,)),
+        ({"pauses": {"linux-4vcpu": PAUSE}}, (SWEEP, resume_of(LONG_AGO))),
+        ({"pauses": {"linux-4vcpu": PAUSE}, "fuses": {WHOLE: STOPPED}}, (SWEEP, resume_of(NOW))),
+        ({"org_pause": PAUSE, "runners": ()}, (SWEEP, resume_of(LONG_AGO))),
+    ],
+)
+def test_resume_is_offered_where_there_is_something_to_resume(changes, actions):
+    assert report_on(fleet(**changes), NOW).actions == actions
+
+
+@pytest.mark.parametrize(
+    ("identifier", "until"),
+    [("sweep", None), ("resume", inf), (f"resume-{NOW:.0f}", NOW), ("resume-soon", inf), ("resumed", None)],
+)
+def test_a_press_ends_what_was_shown_with_its_button(identifier, until):
+    assert resumes_until(identifier) == until
+
+
+@pytest.mark.parametrize("action", [SWEEP, RESUME, resume_of(NOW)])
+def test_a_button_is_as_short_as_github_wants_it(action):
+    assert (len(action.label) <= 20, len(action.description) <= 40, len(action.identifier) <= 20) == (True, True, True)
+
+
+PAGE = "https://github.com/organizations/{}/settings/actions/runners/4242"
+
+
+def test_a_runner_s_row_says_since_when_and_why():
+    text = report_on(fleet(lost(4242, name="linux-4vcpu-x7k2p", labels=("self-hosted", "Linux"))), NOW).text
+    assert text.splitlines()[-1] == (
+        f"| `linux-4vcpu-x7k2p` | invalidated | {timestamp(NOW)} | RegistrationInvalidated | "
+        "`linux-4vcpu` | `linux-4vcpu` | next |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("runner", "has_page"),
+    [
+        (present(4242), True),
+        (suspect(4242), False),
+        (lost(4242), False),
+        (replaced(4242), False),
+        (present(4242, removed_at=NOW), False),
+    ],
+    ids=["offline", "suspect", "invalidated", "healed", "removed for being offline"],
+)
+def test_a_row_leads_to_the_runner_s_page_as_long_as_there_is_one(runner, has_page):
+    assert (PAGE.format("acme") in report_on(fleet(runner), NOW).text) is has_page
+
+
+def test_an_org_that_was_renamed_has_its_pages_under_its_login():
+    assert PAGE.format("acme-two") in report_on(fleet(present(4242), login="acme-two"), NOW).text
+
+
+def test_a_zombie_s_row_says_what_it_is():
+    running = Remains(RemainsKind.RUNNING, since=LONG_AGO, seen_at=NOW)
+    ended = {"ephemeral": True, "job_id": 7, "job_started_at": LONG_AGO, "job_ended_at": NOW - HANG_SECONDS - 1}
+    gone = {"absent_since": NOW - HANG_SECONDS - 1, "missing_at": NOW - HANG_SECONDS - 1}
+    row = report_on(fleet(lost(remains=running, **ended, **gone)), NOW).text.splitlines()[-1]
+    assert "| HangsAfterJob: its registration is gone and its job over, and it still stands in the cluster |" in row
+
+
+def test_what_healed_is_told_apart_from_what_is_open():
+    text = report_on(fleet(lost(1), replaced(2), replaced(3, replaced_at=NOW - 5), online(4)), NOW).text
+    opened, _, healed = text.partition("\n\n### Healed: 2 runners were lost within 24 hours and replaced\n\n")
+    assert ("`linux-1`" in opened, "`linux-2`" in opened) == (True, False)
+    assert [line.split(" | ")[0] for line in healed.splitlines()[2:]] == ["| `linux-3`", "| `linux-2`"]
+    assert healed.splitlines()[2].endswith(f"| RegistrationInvalidated | {timestamp(NOW)} | {timestamp(NOW - 5)} |")
+
+
+def test_losses_that_were_written_off_are_told_with_why():
+    text = report_on(fleet(online(1), written_off(2), written_off(3)), NOW).text
+    assert f"- 2 lost runners of `linux-4vcpu` were written off within 24 hours, the last {timestamp(NOW - 10)}" in text
+    assert "`NotNeeded`" in text
+
+
+@pytest.mark.parametrize(
+    ("runner", "changes", "said"),
+    [
+        (lost(), {}, "next"),
+        (lost(granted_at=NOW - 5), {}, f"asked for {timestamp(NOW - 5)}"),
+        (present(replaced_at=NOW - 10), {}, f"accepted {timestamp(NOW - 10)}"),
+        (present(replaced_at=NOW - 10), {"org_pause": PAUSE}, f"accepted {timestamp(NOW - 10)}"),
+        (lost(), {"fuses": {WHOLE: proving()}}, "waits: fuse proving"),
+        (lost(granted_at=NOW), {"fuses": {WHOLE: STOPPED, "linux-4vcpu": proving()}}, "waits: fuse stopped"),
+        (lost(), {"mode": "dry-run"}, "none: remediation is dry-run"),
+        (lost(), {"org_pause": PAUSE}, "waits: paused"),
+        (lost(granted_at=NOW), {"pauses": {"linux-4vcpu": PAUSE}}, "waits: paused"),
+        (lost(), {"fuses": {"linux-4vcpu": proving()}}, "waits: fuse proving"),
+        (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": proving()}}, f"asked for {timestamp(NOW)}"),
+        (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
+        (present(), {}, "–"),
+        (present(granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
+        (suspect(), {"org_pause": PAUSE}, "–"),
+        (stuck(), {}, FORBIDDEN),
+        (stuck(granted_at=NOW), {}, FORBIDDEN),
+        (stuck(), {"org_pause": PAUSE}, "waits: paused"),
+        (stuck(), {"mode": "dry-run"}, "none: remediation is dry-run"),
+        (stuck(), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
+        (stuck(Blocker.CLUSTER_UNAVAILABLE, None), {}, "waits (`ClusterUnavailable`): the cluster gives no answer"),
+        (stuck("OfALaterVersion"), {}, f"waits since {SINCE} (`OfALaterVersion`): `ghapp explain` says more"),
+        (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
+    ],
+)
+def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, said):
+    assert report_on(fleet(runner, **changes), NOW).text.splitlines()[-1].endswith(f"| {said} |")
+
+
+@pytest.mark.parametrize("because", Blocker)
+def test_whatever_is_in_the_way_in_the_cluster_is_said_in_its_cell(because):
+    (line,) = [each for each in report_on(fleet(stuck(because)), NOW).text.splitlines() if "`linux-4vcpu" in each]
+    assert line.endswith(f"| waits since {SINCE} (`{because}`): {SENTENCES[because]} |")
+    assert line.count(" | ") == 6
+
+
+def test_what_is_open_comes_first_then_the_worst_then_the_oldest():
+    runners = [
+        present(1, replaced_at=NOW),
+        present(2),
+        suspect(3),
+        lost(4),
+        lost(5, confirmed_at=NOW - 1),
+        online(6),
+    ]
+    text = report_on(fleet(*runners), NOW).text
+    assert re.findall(r"`linux-(\d+)`\S* \|", text) == ["5", "4", "3", "2", "1"]
+
+
+def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
+    report = report_on(fleet(), NOW)
+    assert report.text == "No runner is offline, suspect or invalidated."
+
+
+@pytest.mark.parametrize(
+    ("fuse", "said"),
+    [
+        (
+            STOPPED,
+            f"**stopped** (tripped {TRIPPED}, then `BatchNeverOnline`): {UNTIL}{OR_UNTIL}.",
+        ),
+        (
+            proving(batch=6, reason=FuseReason.RESUMED, by="mona"),
+            f"**proving** (resumed by `mona` {TRIPPED}): 6 at a time are replaced, and twice as many once those are online.",
+        ),
+        (
+            Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE),
+            f"**stopped** (`Unreadable`: its record cannot be read): {UNTIL}.",
+        ),
+    ],
+)
+@pytest.mark.parametrize(("pool", "what"), [("linux-4vcpu", "`linux-4vcpu`"), (WHOLE, "the whole installation")])
+def test_while_a_fuse_is_not_closed_the_text_says_so(fuse, said, pool, what):
+    assert report_on(fleet(fuses={pool: fuse}), NOW).text.startswith(f"- The fuse of {what} is {said}\n\n")
+
+
+def test_where_nothing_is_replaced_a_fuse_promises_no_batches():
+    text = report_on(fleet(fuses={"linux-4vcpu": proving()}, mode="dry-run"), NOW).text
+    assert text.partition("\n")[0].endswith("): nothing is replaced: remediation is dry-run.")
+
+
+MASS_LOSS, ONLINE = FuseReason.MASS_LOSS, FuseReason.BATCH_ONLINE
+
+
+@pytest.mark.parametrize(
+    ("fuse", "said"),
+    [
+        (proving(reason=MASS_LOSS, tripped_for=MASS_LOSS), f"tripped {TRIPPED} for MassLoss"),
+        (proving(reason=ONLINE, tripped_for=MASS_LOSS), f"tripped {TRIPPED} for MassLoss, then BatchOnline"),
+        (proving(reason=MASS_LOSS), f"tripped {TRIPPED} for MassLoss"),
+        (proving(reason=ONLINE), f"tripped {TRIPPED}, then BatchOnline"),
+        (
+            proving(reason=ONLINE, tripped_for=FuseReason.RESUMED, by="mona"),
+            f"resumed by mona {TRIPPED}, then BatchOnline",
+        ),
+    ],
+    ids=["just tripped", "a batch is online", "of an older version", "of an older version, later", "resumed"],
+)
+def test_why_a_fuse_tripped_is_told_beside_why_it_changed_last(fuse, said):
+    assert fuse_history(fuse, str) == said
+
+
+def test_a_paused_org_is_told_with_who_and_why():
+    text = report_on(fleet(org_pause=PAUSE), NOW).text
+    assert text.startswith(f"- The whole organization is paused by `mona` {SINCE}: `network maintenance`\n\n")
+
+
+def test_the_summary_has_a_row_for_each_pool():
+    rules = [SimpleNamespace(name="gpu", labels=("gpu",), shard_label=None)]
+    report = report_on(
+        fleet(
+            *many(7),
+            starting(8),
+            present(9),
+            suspect(10),
+            lost(11),
+            unknown(12),
+            *map(replaced, (13, 14)),
+            written_off(15),
+            rules=rules,
+            pauses={"arm": PAUSE},
+        ),
+        NOW,
+    )
+    assert report.summary.splitlines()[-5:] == [
+        "| Pool | Runners | Healthy | Starting | Offline | Suspect | Invalidated | Unknown | Healed, 24 h | Fuse | Paused |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
+        f"| `arm` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | by `mona` {SINCE}: `network maintenance` |",
+        "| `gpu` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | – |",
+        "| `linux-4vcpu` | 12 | 7 | 1 | 1 | 1 | 1 | 1 | 2 | closed | – |",
+    ]
+
+
+def test_the_summary_says_where_a_fuse_stands():
+    summary = report_on(fleet(fuses={"linux-4vcpu": STOPPED}), NOW).summary
+    assert summary.endswith(f"| **stopped** (tripped {TRIPPED}, then `BatchNeverOnline`) | – |")
+    summary = report_on(fleet(fuses={WHOLE: STOPPED, "linux-4vcpu": proving()}), NOW).summary
+    assert summary.endswith("| **stopped** (whole installation) | – |"), "the one that decides"
+    assert "`*`" not in summary, "it is no pool"
+
+
+def test_the_summary_begins_with_how_things_are_now_and_as_of_when():
+    report = report_on(fleet(online(1), lost(2)), NOW + 7)
+    assert report.summary.startswith(
+        f"**As of {timestamp(NOW + 7)}** (complete list of {timestamp(NOW)}): 1 of 2 runners invalidated. "
+    )
+    assert report.summary.startswith(report.as_of)
+
+
+def test_the_summary_begins_with_what_prevents_sweeps_and_when_the_next_attempt_is_due():
+    attempt = NextAttempt("PermissionMissing", NOW - 200, NOW + 60)
+    begin, why, _ = report_on(fleet(survey=BLIND, attempt=attempt), NOW).summary.split("\n\n", 2)
+    assert f" Next attempt due {timestamp(NOW + 60)}. " in begin
+    assert why == (
+        f"**No complete list of runners since {timestamp(NOW - 200)}**: `PermissionMissing`. "
+        f"What follows was seen at {timestamp(float(int(NOW - 300 - MICROSECOND)))}."
+    )
+
+
+@pytest.mark.parametrize(("age", "is_told"), [(300, False), (300 + MICROSECOND, True)])
+def test_a_sweep_that_nobody_runs_is_told_once_states_are_old(age, is_told):
+    overdue = NextAttempt("SweepOverdue", NOW - 90, NOW - 90)
+    summary = report_on(fleet(attempt=overdue, survey=survey(swept_at=NOW - age)), NOW).summary
+    assert (f"**The sweep that was due {timestamp(NOW - 90)} did not run**" in summary) is is_told
+
+
+def test_the_time_of_the_look_and_of_the_next_attempt_are_no_news():
+    attempt = NextAttempt("PermissionMissing", NOW - 200, NOW + 60)
+    first = report_on(fleet(survey=BLIND, attempt=attempt), NOW)
+    later = report_on(fleet(survey=BLIND, attempt=attempt._replace(at=NOW + 120)), NOW + 60)
+    assert first.summary != later.summary
+    assert first.digest == later.digest
+
+
+@given(st.floats(0, 59))
+def test_time_alone_changes_nothing_that_is_said(passed):
+    runners = (online(1), lost(2), suspect(3), present(4), replaced(5), starting(6))
+    said = fleet(*runners, fuses={"linux-4vcpu": STOPPED}, org_pause=PAUSE)
+    assert report_on(said, NOW + passed).digest == report_on(said, NOW).digest
+
+
+def test_what_only_time_makes_changes_what_is_said_at_its_time():
+    runner = online(online=False, offline_since=NOW)
+    said = fleet(runner, survey=survey(swept_at=NOW + 300))
+    before, after = (report_on(said, NOW + 300 + more) for more in (0, MICROSECOND))
+    assert (before.conclusion, after.conclusion) == (SUCCESS, NEUTRAL)
+    assert before.digest != after.digest
+
+
+@pytest.mark.parametrize("changed", ["title", "summary", "text", "conclusion", "actions"])
+def test_the_digest_differs_when_anything_does(changed):
+    report = report_on(fleet(), NOW)
+    other = report_on(fleet(lost(), org_pause=PAUSE), NOW)
+    assert replace(report, **{changed: getattr(other, changed)}).digest != report.digest
+
+
+@pytest.mark.parametrize("count", [400, 1000])
+def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_what_was_left_out(count):
+    text = report_on(fleet(*many(count, present), fuses={"linux-4vcpu": STOPPED}), NOW).text
+    assert len(text) <= LONGEST < len(text) + 250, "as much as fits, to a row and a note"
+    left_out = int(re.search(r"… and (\d+) more runners, left out for want of room\.$", text).group(1))
+    rows = text.partition("\n\n… and")[0].splitlines()
+    assert all(each.startswith(("- ", "| ")) and each.endswith((".", " |")) for each in rows if each)
+    assert len(re.findall(r"settings/actions/runners/", text)) + left_out == count
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 300), st.integers(0, 70))
+def test_nothing_is_longer_than_github_takes_whatever_strangers_write(count, length):
+    evil = "|`<@é\n" * 20
+    labels = tuple(f"{number}{evil}" for number in range(length))
+    runners = [present(each, name=evil, custom_labels=(*labels, str(each))) for each in range(count)]
+    fuses = {f"{number}{evil}": STOPPED for number in range(count)}
+    report = report_on(fleet(*runners, fuses=fuses), NOW)
+    assert len(report.summary) <= LONGEST
+    assert len(report.text) <= LONGEST
+    assert len(report.title) <= 200
+    told = re.findall(r"settings/actions/runners/\d+", report.text)
+    left_out = re.search(r"and (\d+) more runners", report.text)
+    assert len(told) + (int(left_out.group(1)) if left_out else 0) == count
+
+
+makers = st.sampled_from([online, present, suspect, lost, replaced, starting, unknown])
+
+
+@given(st.lists(st.tuples(makers, st.sampled_from(["a", "b", "c"])), max_size=40))
+def test_the_counts_add_up(made):
+    runners = [make(number)._replace(custom_labels=(pool,)) for number, (make, pool) in enumerate(made, 1)]
+    report = report_on(fleet(runners=runners), NOW)
+    table = report.summary[report.summary.index("| Pool") :]
+    rows = [[int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)] for line in table.splitlines()[2:]]
+    assert all(total == sum(states) for total, *states, _ in rows)
+    assert sum(total + healed for total, *_, healed in rows) == len(runners)
+    of = re.search(r"of (\d+) runner", report.title)
+    assert (int(of.group(1)) if of else 0) == sum(total for total, *_ in rows)

@@ -1,0 +1,157 @@
+"""What the check run on a deployed commit says."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.gate.active_shard import Role
+from ghapp.health.gate.gate_checks import GIVE_UP_SECONDS, GateCheck, GateCheckStage
+from ghapp.health.gate.judgement import ActiveShardSources, Gate
+from ghapp.health.gate.next_steps import NextStep
+from ghapp.health.gate.shard_checks import Check
+from ghapp.report import LONGEST, Conclusion
+from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
+from tests.health.builders import present
+from tests.health.gate.builders import at_work, deploy, gate, on, pink
+
+NOW = 1_790_000_000.0
+BEGUN = GateCheck("0" * 40, NOW - 60, "acme/infra", NOW - GIVE_UP_SECONDS)
+NOBODY = gate(at_work())
+PASSES = gate([*at_work(), *pink(2)])
+BEFORE = gate(at_work(), sources=ActiveShardSources((deploy("pink", "inactive", first_told_at=NOW + 1),)))
+
+
+def said(of, stage=GateCheckStage.WAITS):
+    return gate_report(of, BEGUN, stage)
+
+
+@pytest.mark.parametrize(
+    ("of", "stage", "conclusion", "title"),
+    [
+        (NOBODY, GateCheckStage.WAITS, None, "pink does not pass yet: online"),
+        (NOBODY, GateCheckStage.FAILED, Conclusion.FAILURE, "pink does not pass: online"),
+        (NOBODY, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be seen"),
+        (PASSES, GateCheckStage.PASSED, Conclusion.SUCCESS, "pink passes"),
+        (PASSES, GateCheckStage.WAITS, None, "pink waits for a list of runners since the deploy"),
+        (BEFORE, GateCheckStage.WAITS, None, "pink waits for a list of runners since the deploy"),
+        (BEFORE, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be seen"),
+    ],
+    ids=["waits", "failed", "unseen", "passed", "waits for a list", "seen before it alone", "and nothing since"],
+)
+def test_colour_and_title_tell_where_it_is(of, stage, conclusion, title):
+    report = said(of, stage)
+    assert (report.conclusion, report.title) == (conclusion, title)
+    assert report.conclusion is not Conclusion.NEUTRAL, "which GitHub takes for a success"
+
+
+def test_what_is_followed_no_longer_has_neither_passed_nor_failed():
+    report = superseded_report("linux", "pink")
+    assert (report.conclusion, report.title) == (Conclusion.CANCELLED, "pink is followed no longer here")
+    assert "`pink` of `linux`" in report.summary
+
+
+def test_other_names_and_numbers_in_the_same_steps_are_no_news():
+    few = gate([on("pink", present(), 1), *at_work()])
+    many = gate([*(on("pink", present(), number) for number in range(3)), *at_work()])
+    assert [each.step for each in few.next] != [each.step for each in many.next]
+    assert summary_digest(said(few), few) == summary_digest(said(many), many)
+    none = gate(at_work())
+    assert summary_digest(said(few), few) != summary_digest(said(none), none), "a step more is"
+
+
+def test_passing_that_must_yet_hold_is_said_so():
+    checks = (*PASSES.checks, Check("settled", passed=False, said="for 10 of 60 s"))
+    of = Gate("linux", "pink", Role.INACTIVE, checks, (), NOW)
+    assert said(of).title == "pink passes, and must go on so"
+
+
+def test_it_says_what_is_waited_for_until_when_and_whether_users_are_hurt():
+    summary = said(NOBODY).summary
+    assert "until 2026-09-21T14:13:20Z" in summary
+    assert "0 runners of pink online, 1 needed" in summary
+    assert "no outage" in summary
+
+
+def test_every_check_is_a_row_and_every_step_is_there_with_its_warning():
+    text = said(NOBODY, GateCheckStage.FAILED).text
+    for check in NOBODY.checks:
+        assert f" | {check.name} | " in text
+    assert "| **NO** | online |" in text
+    for number, step in enumerate(NOBODY.next, 1):
+        assert f"\n{number}. " in text
+        assert f"`{step.step}`" in text
+    assert text.count("Warning: ") == sum(step.why.count("Warning: ") for step in NOBODY.next) >= 3
+
+
+def test_without_a_next_step_there_is_no_heading_of_steps():
+    assert (
+        "What to do next" not in said(Gate("linux", "pink", Role.ACTIVE, PASSES.checks, ()), GateCheckStage.PASSED).text
+    )
+
+
+NAMED = "a`|<b>\n@mona #1 ![x](y)"
+
+
+def test_strangers_words_are_shown_and_never_obeyed():
+    of = Gate(
+        "linux",
+        "pink",
+        Role.INACTIVE,
+        (Check("users", True, NAMED, decides=False), Check("online", False, NAMED)),
+        (NextStep(NAMED, NAMED),),
+    )
+    report = said(of)
+    assert "mona" not in report.title
+    for text in (report.summary, report.text):
+        assert not {"@mona", "<b>", "![x]", "#1 "} & {each for each in ("@mona", "<b>", "![x]", "#1 ") if each in text}
+    assert len([line for line in report.text.splitlines() if line.startswith("|")]) == 4
+
+
+def test_the_longest_that_can_be_said_fits():
+    long = "\u202e" * 10_000
+    checks = tuple(Check(f"c{number}", False, long) for number in range(10))
+    of = Gate("linux", "pink" * 25, Role.INACTIVE, checks, tuple(NextStep(long, long) for _ in range(9)))
+    report = said(of)
+    assert 0 < len(report.text) <= LONGEST
+    assert len(report.summary) <= LONGEST
+
+
+def test_what_changes_by_time_alone_is_no_news():
+    def aged(seconds, passed=False, step="provision pink again"):
+        checks = (
+            Check("github", True, f"it listed the runners {seconds} s ago"),
+            Check("online", passed, f"{seconds}"),
+        )
+        return Gate("linux", "pink", Role.INACTIVE, checks, (NextStep(step, f"after {seconds}"),))
+
+    def gist(of, stage=GateCheckStage.WAITS):
+        return summary_digest(said(of, stage), of)
+
+    assert gist(aged(1)) == gist(aged(2))
+    assert said(aged(1)).digest != said(aged(2)).digest
+    others = [aged(1, passed=True), aged(1, step="stop")]
+    assert len({gist(aged(1)), *map(gist, others), gist(aged(1), GateCheckStage.FAILED)}) == 4
+
+
+def test_how_long_ago_a_good_list_was_is_not_said():
+    checks = (Check("github", True, "it listed the runners 3 s ago"),)
+    assert "3 s ago" not in said(Gate("linux", "pink", Role.INACTIVE, checks, ())).text
+
+
+def test_how_long_github_has_been_away_is_said():
+    checks = (Check("github", False, "GitHubUnavailable: it listed the runners 400 s ago"),)
+    assert "GitHubUnavailable: it listed the runners 400 s ago" in said(Gate("l", "p", Role.UNKNOWN, checks, ())).text
+
+
+def test_a_warning_that_decides_nothing_is_news():
+    first, second = (
+        Gate("linux", "pink", Role.INACTIVE, (Check("one-shard", passed, "said", decides=False),), ())
+        for passed in (True, False)
+    )
+    assert said(first).title == said(second).title
+    assert summary_digest(said(first), first) != summary_digest(said(second), second)
+
+
+def test_pools_of_one_repository_do_not_hide_each_other():
+    assert name_of("linux", is_alone=True) == "Runner gate"
+    assert name_of("linux", is_alone=False) == "Runner gate: linux"

@@ -1,0 +1,57 @@
+"""What looks at the cluster have left, kept for the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.cluster_summary import BRIDGED_SECONDS, ClusterSummary, DeathSummary
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.store import keys
+from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.pods import Pods
+
+NOW = 1_790_000_000.25
+FULL = ClusterSummary(
+    at=NOW,
+    since={"failed-object/runners/a": NOW - 300},
+    phantoms=(
+        Phantom(
+            PhantomKind.FAILED_OBJECT,
+            "a",
+            PhantomReason.POD_LOST,
+            ADVICE[PhantomReason.POD_LOST],
+            "linux",
+            "set",
+            "runners",
+        ),
+    ),
+    deaths=(DeathSummary("b", NOW - 5, Cause.HOST_OOM, "OOMKilled"),),
+)
+
+
+async def test_a_look_comes_back_as_it_was(redis):
+    await ClusterSummaries(redis).keep(7, FULL)
+    assert await ClusterSummaries(redis).of(7) == FULL
+    assert await ClusterSummaries(redis).of(8) is None
+
+
+async def test_a_look_that_no_other_follows_is_forgotten(redis):
+    await ClusterSummaries(redis).keep(7, FULL)
+    assert 0 < await redis.ttl(keys.cluster_side(7)) <= BRIDGED_SECONDS
+
+
+@pytest.mark.parametrize("first", ["pods", "objects"])
+async def test_a_view_is_as_old_as_its_older_half_and_none_before_it_has_both(redis, first):
+    pods = Pods(redis)
+    halves = {
+        "pods": lambda at: pods.replace_pods("runners", [Pod("runners", "a", "u", "1", NOW)], at),
+        "objects": lambda at: pods.replace_objects("runners", [EphemeralRunner("runners", "a", "u", "1", NOW)], at),
+    }
+    (second,) = halves.keys() - {first}
+    assert await pods.seen_at("runners") is None
+    await halves[first](NOW)
+    assert await pods.seen_at("runners") is None
+    await halves[second](NOW + 1)
+    assert await pods.seen_at("runners") == NOW == (await pods.all("runners")).seen_at

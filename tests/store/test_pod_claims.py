@@ -1,0 +1,130 @@
+"""Controllers' claims: the last word holds, until it is given back or runs out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ghapp.errors import PodClaimsFullError
+from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.store import keys
+from ghapp.store import pod_claims as module
+from ghapp.store.pod_claims import LEEWAY_SECONDS, LONGEST_SECONDS, MOST, PodClaims
+
+ORG = 7
+NOW = 1_790_000_000.25
+
+
+@pytest.fixture
+def times():
+    return [NOW]
+
+
+@pytest.fixture
+def claims(redis, times):
+    return PodClaims(redis, lambda: times[0])
+
+
+async def sizes(redis):
+    return await redis.hlen(keys.pod_claims(ORG)), await redis.zcard(keys.pod_claim_expiries(ORG))
+
+
+async def test_a_claim_comes_back_as_it_was_made(claims):
+    assert await claims.claim(ORG, "a", "linux-1", 42, NOW + 60) == PodClaim("a", "linux-1", 42, NOW + 60, NOW)
+    await claims.claim(ORG, "b", "b", None, NOW + 1)
+    everyone = sorted(await claims.all(ORG, NOW))
+    assert everyone == [PodClaim("a", "linux-1", 42, NOW + 60, NOW), PodClaim("b", "b", None, NOW + 1, NOW)]
+    assert sorted(await claims.kept(ORG)) == everyone
+    assert await claims.all(ORG + 1, NOW) == []
+
+
+async def test_claimed_anew_the_last_word_holds(redis, claims, times):
+    await claims.claim(ORG, "a", "linux-1", 42, NOW + 60)
+    times[0] = NOW + 1
+    await claims.claim(ORG, "a", "linux-2", None, NOW + 10)
+    assert await claims.all(ORG, NOW + 1) == [PodClaim("a", "linux-2", None, NOW + 10, NOW + 1)]
+    assert await claims.all(ORG, NOW + 10) == []
+    assert await sizes(redis) == (1, 1)
+
+
+@pytest.mark.parametrize(("after", "holds"), [(59.999, True), (60.0, False), (60.001, False)])
+async def test_a_claim_holds_until_it_runs_out(claims, after, holds):
+    await claims.claim(ORG, "a", "a", None, NOW + 60)
+    assert bool(await claims.all(ORG, NOW + after)) is holds
+
+
+@pytest.mark.parametrize(("after", "kept"), [(60 + LEEWAY_SECONDS - 0.001, 2), (60 + LEEWAY_SECONDS, 1)])
+async def test_one_that_has_run_out_is_deleted_an_hour_later(redis, claims, times, after, kept):
+    await claims.claim(ORG, "a", "a", None, NOW + 60)
+    times[0] = NOW + after
+    await claims.claim(ORG, "b", "b", None, times[0] + 60)
+    assert await sizes(redis) == (kept, kept)
+
+
+async def test_a_reader_and_a_claimer_whose_clocks_jumped_wipe_nobody_else_s_claim(claims, times):
+    await claims.claim(ORG, "a", "a", None, NOW + 60)
+    assert await claims.all(ORG, NOW + 365 * 86_400) == []
+    times[0] = NOW + 3_000
+    await claims.claim(ORG, "b", "b", None, times[0] + 60)
+    assert {each.pod for each in await claims.all(ORG, NOW)} == {"a", "b"}
+
+
+async def test_one_that_has_run_out_is_kept_until_somebody_asks_with_the_time_in_hand(redis, claims):
+    await claims.claim(ORG, "a", "a", None, NOW + 60)
+    (kept,) = await claims.kept(ORG)
+    assert (kept.is_live(NOW + 59.999), kept.is_live(NOW + 60)) == (True, False)
+
+
+async def test_given_back_it_is_gone_and_a_second_time_changes_nothing(redis, claims):
+    await claims.claim(ORG, "a", "a", None, NOW + 60)
+    await claims.claim(ORG, "b", "b", None, NOW + 60)
+    assert [await claims.give_back(ORG, "a") for _ in range(2)] == [True, False]
+    assert [each.pod for each in await claims.all(ORG, NOW)] == ["b"]
+    assert await sizes(redis) == (1, 1)
+
+
+async def test_nobody_claims_for_longer_than_a_day(claims):
+    await claims.claim(ORG, "a", "a", None, NOW + LONGEST_SECONDS)
+    await claims.claim(ORG, "b", "b", None, NOW + LONGEST_SECONDS + 1)
+    assert {each.expires_at for each in await claims.all(ORG, NOW)} == {NOW + LONGEST_SECONDS}
+
+
+async def test_where_there_is_no_room_a_new_claim_is_refused_and_the_others_hold(redis, claims, times, monkeypatch):
+    monkeypatch.setattr(module, "MOST", 2)
+    await claims.claim(ORG, "a", "a", None, NOW + 60)
+    await claims.claim(ORG, "b", "b", None, NOW + 10)
+    with pytest.raises(PodClaimsFullError, match="give back"):
+        await claims.claim(ORG, "c", "c", None, NOW + 60)
+    await claims.claim(ORG, "a", "a", 42, NOW + 60)
+    assert {each.pod for each in await claims.all(ORG, NOW)} == {"a", "b"}
+    times[0] = NOW + 10
+    await claims.claim(ORG, "c", "c", None, NOW + 60)
+    assert {each.pod for each in await claims.all(ORG, NOW + 10)} == {"a", "c"}
+    await claims.claim(ORG + 1, "d", "d", None, NOW + 60)
+
+
+async def test_of_two_who_claim_the_last_place_at_once_one_gets_it(redis, monkeypatch):
+    monkeypatch.setattr(module, "MOST", 1)
+    claims = PodClaims(redis, lambda: NOW)
+    told = await asyncio.gather(
+        *(claims.claim(ORG, pod, pod, None, NOW + 60) for pod in "abcde"), return_exceptions=True
+    )
+    assert sum(isinstance(each, PodClaimsFullError) for each in told) == 4
+    assert await sizes(redis) == (1, 1)
+
+
+async def test_ten_thousand_that_ran_out_at_once_make_room(redis, claims, times):
+    for start in range(0, MOST, 100):
+        names = [f"p{start + each}" for each in range(100)]
+        await asyncio.gather(*(claims.claim(ORG, name, name, None, NOW + 60) for name in names))
+    assert len(await claims.all(ORG, NOW)) == MOST
+    times[0] = NOW + 60
+    await claims.claim(ORG, "a", "a", None, NOW + 120)
+    assert await sizes(redis) == (1, 1)
+
+
+async def test_when_nobody_claims_any_more_the_keys_go_by_themselves(redis, claims):
+    await claims.claim(ORG, "a", "a", None, NOW + LONGEST_SECONDS)
+    for key in (keys.pod_claims(ORG), keys.pod_claim_expiries(ORG)):
+        assert LONGEST_SECONDS <= await redis.ttl(key) <= LONGEST_SECONDS + 60

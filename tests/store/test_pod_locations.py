@@ -1,0 +1,34 @@
+"""Where pools were seen."""
+
+from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.store import keys
+from ghapp.store.pod_locations import KEPT_SECONDS, PodLocations
+from ghapp.store.pods import Pods
+
+NOW = 1_790_000_000.0
+
+
+async def test_what_was_seen_is_known_of_that_pool_in_that_namespace_alone(redis):
+    places = PodLocations(redis)
+    await places.seen(7, [("linux", "a"), ("with space, 4vcpu", "b")], NOW)
+    assert await places.all(7) == {("linux", "a"), ("with space, 4vcpu", "b")}
+    asked = [(7, "linux", "a"), (7, "linux", "b"), (7, "mac", "a"), (8, "linux", "a")]
+    assert [await places.is_known(*each) for each in asked] == [True, False, False, False]
+
+
+async def test_it_is_forgotten_a_month_after_the_last_sight_and_no_sight_is_none(redis):
+    await PodLocations(redis).seen(7, [], NOW)
+    assert await redis.exists(keys.places(7)) == 0
+    await PodLocations(redis).seen(7, [("linux", "a")], NOW)
+    assert 0 < await redis.ttl(keys.places(7)) <= KEPT_SECONDS
+
+
+async def test_a_view_shows_pods_and_objects_by_their_names(redis):
+    pods = Pods(redis)
+    assert await pods.shows_any("runners", ["a"]) is False
+    objects = [EphemeralRunner("runners", "b", "u", "1", NOW)]
+    await pods.replace_all("runners", [Pod("runners", "a", "u", "1", NOW)], objects, NOW)
+    asked = [["a"], ["x", "b"], ["x"], []]
+    assert [await pods.shows_any("runners", each) for each in asked] == [True, True, False, False]
+    assert await pods.shows_any("elsewhere", ["a"]) is False
+    assert await pods.shows_any("runners", [f"n{number}" for number in range(20_000)] + ["a"]) is True

@@ -1,0 +1,22 @@
+"""What tells of a death, and what was said once."""
+
+from ghapp.store import keys
+from ghapp.store.post_mortems import PostedMortem, PostMortems
+
+
+async def test_what_was_posted_is_remembered_for_a_month(redis):
+    store = PostMortems(redis)
+    assert await store.posted("death") is None
+    await store.post("death", PostedMortem(42, "digest"))
+    await store.post("death", PostedMortem(42, "another"))
+    assert await store.posted("death") == PostedMortem(42, "another")
+    assert await store.posted("other") is None
+    assert await redis.ttl(keys.post_mortem("death")) == 30 * 86_400
+
+
+async def test_what_was_said_is_not_said_again_for_a_day(redis):
+    store = PostMortems(redis)
+    said = [await store.is_unpublished(7, "a"), await store.is_unpublished(7, "a"), await store.is_unpublished(7, "b")]
+    assert said == [True, False, True]
+    assert await store.is_unpublished(8, "a") is True
+    assert await redis.ttl(keys.said(7, "a")) == 86_400

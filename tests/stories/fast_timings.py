@@ -1,0 +1,57 @@
+"""`hurried.py ROLE` is `ghapp ROLE`, and its patience with whoever is dead or silent is short.
+
+For stories that would spend most of their time waiting for that. What follows when a wait is over is what always
+follows; that the real waits fit into each other, and into what is promised, `test_patience` shows.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+CLAIM_SECONDS, CALL_SECONDS = 3.0, 4.0
+WAITS = {
+    "worker": {
+        "ghapp.store.locks": {"LEASE_SECONDS": CLAIM_SECONDS, "OUTLIVING_SECONDS": CLAIM_SECONDS + 1},
+        "jobs.worker": {
+            "MAINTENANCE_SECONDS": 1,
+            "WORKER_TTL_SECONDS": 16,  # RQ looks up from its queues after this less 15
+            "MONITORING_SECONDS": 1,
+            "HEARTBEAT_SECONDS": 4,
+            "FINISH_SECONDS": 2.0,
+        },
+    },
+    "clock": {"jobs.scheduler": {"NEGLECTED_SECONDS": 1.0}},
+    "watch": {
+        "ghapp.cluster.transport": {"HEAD_SECONDS": 2.0, "CALL_SECONDS": CALL_SECONDS},
+        "ghapp.cluster.lease": {
+            "LEASE_SECONDS": 6,
+            "RENEW_WITHIN_SECONDS": 4.0,
+            "TURN_SECONDS": 0.8,
+            "ANSWER_SECONDS": 2.0,
+        },
+    },
+}
+"""By role and module, in the order in which they are changed: whoever imports a name later gets what is here."""
+
+DEFAULTS = {
+    "worker": ("ghapp.store.locks", "Claims", CLAIM_SECONDS),
+    "watch": ("ghapp.cluster.transport", "Transport", CALL_SECONDS),
+}
+"""What a class takes for such a wait when it is not told."""
+
+
+def shorten(role: str) -> None:
+    """Change what a role waits for, before anything of it runs."""
+    for module, waits in WAITS.get(role, {}).items():
+        for name, seconds in waits.items():
+            assert hasattr(import_module(module), name), f"{module} has no {name} any more"
+            setattr(import_module(module), name, seconds)
+    if role in DEFAULTS:
+        module, name, seconds = DEFAULTS[role]
+        getattr(import_module(module), name).__init__.__defaults__ = (seconds,)
+
+
+if __name__ == "__main__":
+    shorten(sys.argv[1])
+    import_module("ghapp.cli").main()

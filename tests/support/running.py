@@ -1,0 +1,76 @@
+"""`ghapp up` as a process, seen from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from ghapp.sandbox.server import SandboxServer
+from tests.stories.test_up import wait_for
+
+
+class Running:
+    """`base` is its address, `state` its folder."""
+
+    def __init__(self, process: subprocess.Popen[bytes], terminal: Path, state: Path, base: str):
+        self._process, self._terminal = process, terminal
+        self.state, self.base = state, base
+
+    def said(self) -> str:
+        """All that it has written to its terminal."""
+        return self._terminal.read_text()
+
+    def log(self) -> str:
+        """All that its roles have logged."""
+        return (self.state / "ghapp.log").read_text()
+
+    def processes(self, role: str) -> list[str]:
+        """The process ids of a role."""
+        own = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return [pid for pid in own if Path(f"/proc/{pid}/cmdline").read_text().endswith(f"\0ghapp\0{role}\0")]
+
+    def listens(self) -> bool:
+        """Whether the web role answers."""
+        try:
+            return httpx.get(f"{self.base}/livez").status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+@contextmanager
+def running(
+    github: SandboxServer,
+    folder: Path,
+    port: int,
+    *,
+    web_url: str | None = None,
+    more: Mapping[str, str] | None = None,
+    end_by: signal.Signals = signal.SIGINT,
+) -> Iterator[Running]:
+    """Runs it while the block runs, with `more` in its environment; yields once it listens.
+
+    At the end it has to end well, and all of it.
+    """
+    state, terminal = folder / "state", folder / "terminal"
+    given = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    given |= {"GHAPP_GITHUB_API_URL": github.api_url, "GHAPP_GITHUB_WEB_URL": web_url or github.url}
+    given |= {"GHAPP_STATE_DIR": str(state), "COLUMNS": "120", **(more or {})}
+    with terminal.open("wb") as out:
+        command = [sys.executable, "-m", "ghapp", "up", "--port", str(port)]
+        process = subprocess.Popen(command, env=given, stdout=out, stderr=out)
+    try:
+        app = Running(process, terminal, state, f"http://127.0.0.1:{port}")
+        assert wait_for(app.listens, 30), app.said()
+        yield app
+    finally:
+        process.send_signal(end_by)
+        code = process.wait(30)
+    assert code == 0, app.said()
+    assert not app.listens()

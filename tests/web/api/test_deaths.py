@@ -1,0 +1,68 @@
+"""Post-mortems over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.deaths.meaning import Cause, DeadJob, Death
+from ghapp.store.deaths import Deaths
+from tests.web.conftest import INSTALLATION, NOW
+
+JOB = DeadJob(42, "acme/api", "build", "c0ffee", "failure", "https://github.com/acme/api/actions/runs/1/job/42")
+DEATH = Death("c", "c", "node-1", NOW - 60.5, 137, None, "OOMKilled", Cause.HOST_OOM, "give it more memory")
+FULL = DEATH._replace(at=NOW - 30, pod_uid="u", signal=9, job=JOB, runner_log=("one", "two"), host_log=("oom-kill",))
+
+
+async def test_a_death_is_told_by_the_runner_s_name(http, redis):
+    await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH)
+    answer = await http.get("/v1/orgs/ACME/deaths/c")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == {
+        "runner_name": "c",
+        "pod": "c",
+        "node": "node-1",
+        "at": "2027-01-15T07:58:59.500Z",
+        "exit_code": 137,
+        "signal": None,
+        "reason": "OOMKilled",
+        "cause": "host-oom",
+        "advice": "give it more memory",
+        "job": None,
+        "runner_log": [],
+        "host_log": [],
+    }
+
+
+async def test_the_latest_is_told_with_its_job_and_what_surrounded_it(http, redis):
+    deaths = Deaths(redis, lambda: NOW)
+    for each in (FULL, DEATH):
+        await deaths.record(INSTALLATION, each)
+    document = (await http.get("/v1/orgs/acme/deaths/c")).json()
+    assert (document["signal"], document["runner_log"], document["host_log"]) == (9, ["one", "two"], ["oom-kill"])
+    assert (document["job"]["id"], document["job"]["repository"]) == (42, "acme/api")
+
+
+@pytest.mark.parametrize("name", ["nobody", "a", "%00", "%C3%A4", "x" * 300])
+async def test_of_whom_no_death_is_known_it_says_so(http, name):
+    answer = await http.get(f"/v1/orgs/acme/deaths/{name}")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert "30 days" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(("age", "status"), [(30 * 86_400, 200), (30 * 86_400 + 1, 404)])
+async def test_a_month_later_it_is_not_known_any_more(http, redis, times, age, status):
+    await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH._replace(at=NOW))
+    times[0] = NOW + age
+    assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == status
+
+
+async def test_it_takes_a_token_of_that_org(http):
+    assert (await http.get("/v1/orgs/globex/deaths/c")).status_code == 403
+    del http.headers["authorization"]
+    assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == 401
+
+
+async def test_while_redis_is_away_it_says_so_and_not_that_nobody_died(http, away):
+    await http.get("/v1/orgs/acme/runners/1/health")
+    away.away = True
+    assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == 503

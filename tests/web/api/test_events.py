@@ -1,0 +1,233 @@
+"""Server-sent events, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+
+import httpx
+import msgspec
+import pytest
+
+from ghapp.settings import Settings
+from ghapp.store import keys
+from ghapp.store.events import Events
+from ghapp.store.installations import Installations
+from ghapp.store.tokens import Tokens
+from ghapp.web.api import events as module
+from ghapp.web.app import Server, build
+from tests.support.keys import private_key
+from tests.web.conftest import INSTALLATION, NOW
+
+PATH = "/v1/orgs/acme/events"
+
+
+@pytest.fixture
+async def listening(redis, away):
+    """A client of a real server, whose Redis can be taken away."""
+    environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "secret"}
+
+    async def ask_for(work, *args, key=None, retry=True):
+        raise AssertionError("listeners ask for no work")
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    application = build(Settings.read(environ), away, ask_for, lambda: NOW)
+    server = Server(application, host="127.0.0.1", port=port)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
+        await asyncio.sleep(0.01)
+    secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
+    headers = {"authorization": f"Bearer {secret}"}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as client:
+        client.token_id, client.server = token.id, server
+        yield client
+    server.should_exit = True
+    await asyncio.wait_for(serving, 10)
+
+
+async def happen(redis, *names):
+    for name in names:
+        await Events(redis).append(INSTALLATION, {"id": name, "type": "ghapp.runner.offline.v1"}, None)
+
+
+@asynccontextmanager
+async def messages(client, last_id=None):
+    """The messages of one connection, as (id, event), as they come."""
+    headers = {} if last_id is None else {"last-event-id": last_id}
+    async with client.stream("GET", PATH, headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield parsed(answer)
+
+
+async def parsed(answer):
+    entry_id = None
+    async for line in answer.aiter_lines():
+        field, _, value = line.partition(": ")
+        if field == "id":
+            entry_id = value
+        elif field == "data":
+            yield entry_id, msgspec.json.decode(value)["id"]
+
+
+async def next_of(stream, count):
+    async with asyncio.timeout(10):
+        return [await anext(stream) for _ in range(count)]
+
+
+async def test_a_listener_is_told_what_happens_from_now_on(listening, redis):
+    await happen(redis, "before")
+    async with messages(listening) as stream:
+        await happen(redis, "a", "b")
+        assert [name for _, name in await next_of(stream, 2)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("heard", range(6))
+async def test_wherever_it_is_cut_off_it_goes_on_where_it_was(listening, redis, heard):
+    names = [str(each) for each in range(5)]
+    await happen(redis, *names)
+    async with messages(listening, "0") as stream:
+        first = await next_of(stream, min(heard, 5))
+    async with messages(listening, first[-1][0] if first else "0") as stream:
+        await happen(redis, "5")
+        second = await next_of(stream, 6 - len(first))
+    assert [name for _, name in first + second] == [*names, "5"]
+
+
+async def test_a_listener_that_is_cut_off_before_it_heard_anything_knows_where_it_was_too(listening, redis):
+    await happen(redis, "before")
+    async with listening.stream("GET", PATH) as answer:
+        hello = [line async for line in first(2, answer.aiter_lines())]
+    assert hello[0] == "retry: 2000"
+    await happen(redis, "meanwhile")
+    async with messages(listening, hello[1].removeprefix("id: ")) as stream:
+        assert [name for _, name in await next_of(stream, 1)] == ["meanwhile"]
+
+
+async def first(count, lines):
+    while count:
+        yield await anext(lines)
+        count -= 1
+
+
+async def test_of_an_org_where_nothing_ever_happened_the_first_event_is_not_missed(listening, redis):
+    async with listening.stream("GET", PATH) as answer:
+        assert [line async for line in first(2, answer.aiter_lines())] == ["retry: 2000", "id: 0"]
+
+
+async def test_who_was_away_for_too_long_is_told_that_something_is_lost(listening, redis):
+    await happen(redis, "a", "b", "c")
+    (a, _), (b, _), (c, _) = await Events(redis).since(INSTALLATION, "0")
+    await redis.xtrim(keys.events(INSTALLATION), maxlen=2, approximate=False)
+    for known in (a, "1-1"):
+        answer = await listening.get(PATH, headers={"last-event-id": known})
+        assert (answer.status_code, answer.headers["content-type"]) == (410, "application/problem+json")
+    async with messages(listening, b) as stream:
+        assert await next_of(stream, 1) == [(c, "c")]
+
+
+async def test_who_listens_too_slowly_is_cut_off_rather_than_told_the_half(listening, redis, away):
+    await happen(redis, "a")
+    async with messages(listening, "0") as stream:
+        assert [name for _, name in await next_of(stream, 1)] == ["a"]
+        async with redis.pipeline() as pipe:  # at once, as seen by who asks for what is new
+            pipe.xadd(keys.events(INSTALLATION), {"e": b"{}"})
+            pipe.xtrim(keys.events(INSTALLATION), maxlen=1, approximate=False)
+            await pipe.execute()
+        with pytest.raises(StopAsyncIteration):
+            await next_of(stream, 1)
+
+
+async def test_a_silent_stream_is_kept_alive(listening, monkeypatch):
+    monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.1)
+    async with listening.stream("GET", PATH) as answer, asyncio.timeout(10):
+        lines = [line async for line in first(8, answer.aiter_lines())]
+    assert [line for line in lines[3:] if line] == [": still here"] * 3
+
+
+async def test_who_asks_for_the_head_alone_does_not_wait_for_the_end(listening):
+    answer = await listening.head(PATH)
+    assert (answer.status_code, answer.headers["content-type"][:17]) == (200, "text/event-stream")
+    assert (await listening.get("/livez")).status_code == 200, "and the connection is free again"
+
+
+async def test_listeners_that_go_leave_nothing_running(listening):
+    await listening.get("/livez")
+    before = len(asyncio.all_tasks())
+    for _ in range(5):
+        async with messages(listening):
+            pass
+    async with asyncio.timeout(10):
+        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks of uvicorn's, which nobody can wait for
+            await asyncio.sleep(0.02)
+
+
+async def test_more_than_one_page_comes_in_order(listening, redis):
+    names = [str(each) for each in range(250)]
+    await happen(redis, *names)
+    async with messages(listening, "0") as stream:
+        assert [name for _, name in await next_of(stream, 250)] == names
+
+
+@pytest.mark.parametrize("last_id", ["x", "1", "1-", "-1", "1-2-3", "9" * 30, "0\u0660", ""])
+async def test_a_last_event_id_that_is_none_is_a_400_problem(listening, last_id):
+    answer = await listening.get(PATH, headers={"last-event-id": last_id.encode()})
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_an_org_without_the_app_is_a_404_for_who_may_ask(listening, redis):
+    await Installations(redis).remove(INSTALLATION)
+    await asyncio.sleep(0)
+    assert (await listening.get(PATH)).status_code == 404
+
+
+async def test_a_listener_whose_token_is_revoked_hears_no_more(listening, redis):
+    async with messages(listening) as stream:
+        await Tokens(redis).revoke(listening.token_id)
+        with pytest.raises(StopAsyncIteration):
+            await next_of(stream, 1)
+
+
+async def test_a_listener_keeps_its_place_while_redis_is_away(listening, redis, away):
+    async with messages(listening) as stream:
+        away.away = True
+        await happen(redis, "meanwhile")
+        await asyncio.sleep(1.2)
+        away.away = False
+        assert [name for _, name in await next_of(stream, 1)] == ["meanwhile"]
+
+
+async def test_streams_end_when_the_server_does(listening):
+    async with messages(listening) as stream:
+        listening.server.should_exit = True
+        with pytest.raises(StopAsyncIteration):
+            await next_of(stream, 1)
+
+
+async def test_many_listeners_ask_redis_no_more_often_than_one(listening, redis, away):
+    asked = 0
+
+    class Counting:
+        def __getattr__(self, name):
+            nonlocal asked
+            asked += name == "xrevrange"
+            return getattr(redis, name)
+
+    away.redis = Counting()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(_listen_for(listening, 2.0))
+    assert asked <= 20 + 4, "each once for its place, and then one a second for all"
+
+
+async def _listen_for(client, seconds):
+    async with messages(client) as stream:
+        try:
+            async with asyncio.timeout(seconds):
+                await anext(stream)
+        except TimeoutError:
+            pass

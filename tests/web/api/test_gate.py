@@ -1,0 +1,320 @@
+"""The gate over HTTP, and what deploys tell of their shards."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from ghapp.health.deaths.meaning import Cause, Death
+from ghapp.health.gate.active_shard import ActiveShardAnswer, Role
+from ghapp.health.runner.evidence import Registration, Survey
+from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.queue.jobs import JobName
+from ghapp.settings import Settings
+from ghapp.store.deaths import Deaths
+from ghapp.store.runners import Runners
+from ghapp.store.shards import Shards
+from ghapp.store.tokens import Tokens
+from ghapp.web.api.gate import MOST_DEATHS
+from ghapp.web.app import build
+from ghapp.web.openapi.description import description
+from tests.support.keys import private_key
+from tests.web.conftest import INSTALLATION, NOW, held_against_the_description
+
+GATE = "/v1/orgs/acme/pools/linux/shards/pink/gate"
+PINK = "/v1/orgs/acme/pools/linux/shards/pink"
+POLICY = """
+[[pools]]
+org = "acme"
+name = "linux"
+labels = ["linux-4vcpu"]
+shard_label = "shard"
+min_online = 2
+active_command = ["false"]
+namespace = "runners"
+
+[[pools]]
+org = "acme"
+name = "mac"
+labels = ["mac"]
+
+[[pools]]
+org = "acme"
+name = "win"
+labels = ["win"]
+shard_label = "shard"
+deploy_repository = "acme/infra"
+"""
+
+
+def on(shard, number, **changes):
+    labels = ("linux-4vcpu", f"shard:{shard}")
+    seen = Registration(number, f"{shard}-{number}", "linux", True, False, labels, labels, ephemeral=False)
+    return registration_seen(None, seen._replace(**changes), NOW - 600, listed=True)
+
+
+@pytest.fixture
+async def fleet(away, redis):
+    """Purple has taken a job, and two runners of pink are online."""
+    known = [on("pink", 11), on("pink", 12), job_started(on("purple", 21), 500, NOW - 60)]
+    await Runners(redis).revise(INSTALLATION, {each.id: lambda _, each=each: each for each in known})
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3, 3))
+    await Shards(redis).answered(INSTALLATION, "linux", ActiveShardAnswer("purple", "", NOW - 20))
+
+
+@pytest.fixture
+async def http(away, times, redis, fleet, asked, tmp_path):
+    (tmp_path / "ghapp.toml").write_text(POLICY)
+    environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "secret"}
+    settings = Settings.read({**environ, "GHAPP_CONFIG": str(tmp_path / "ghapp.toml")})
+    secret, token = await Tokens(redis).create("ci", ("acme",), ("read", "claim"), NOW)
+
+    async def ask_for(work, *args, key=None, retry=True):
+        asked.append((work, args, key, retry))
+
+    application = build(settings, away, ask_for, lambda: times[0])
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(application),
+        base_url="http://ghapp",
+        headers={"authorization": f"Bearer {secret}"},
+        event_hooks={"response": [held_against_the_description]},
+    ) as client:
+        client.token_id = token.id
+        yield client
+
+
+async def test_a_shard_that_may_take_over_passes(http):
+    answer = await http.get("/v1/orgs/ACME/pools/linux/shards/Pink/gate")
+    assert answer.status_code == 200
+    body = answer.json()
+    assert list(body) == ["pool", "shard", "passed", "role", "checks", "next"]
+    assert (body["pool"], body["shard"], body["passed"], body["role"]) == ("linux", "Pink", True, "inactive")
+    assert body["checks"][0] == {
+        "name": "users",
+        "passed": True,
+        "said": "the active shard purple has taken 1 job in the last 10 minutes; no outage",
+    }
+    assert [each["step"] for each in body["next"]] == ["make pink active in place of purple"]
+
+
+@pytest.mark.parametrize(
+    ("query", "passed"),
+    [
+        ("", True),
+        ("?min_online=2", True),
+        ("?min_online=3", False),
+        ("?version=2.336.0", False),
+        ("?canary=true", False),
+        ("?canary=false", True),
+        ("?expect_new=true&failures=3", True),
+    ],
+)
+async def test_what_is_asked_of_it_is_in_the_query(http, query, passed):
+    answer = await http.get(GATE + query)
+    assert answer.json()["passed"] is passed
+
+
+async def test_the_pool_says_how_many_where_nobody_asks_for_less(http):
+    gate = "/v1/orgs/acme/pools/linux/shards/purple/gate"
+    assert (await http.get(gate)).json()["passed"] is False, "one is online, and the pool wants two"
+    assert (await http.get(f"{gate}?min_online=1")).json()["passed"] is True
+
+
+async def test_what_a_deploy_says_counts_from_then_on(http, redis, times):
+    told = {"role": "inactive", "deployed_at": "2027-01-15T07:50:00Z", "ref": "v42"}
+    assert (await http.put(PINK, json=told)).status_code == 204
+    assert "the last deploy says that pink is inactive" in (await http.get(GATE)).text
+    times[0] += 5
+    assert (await http.put("/v1/orgs/acme/pools/linux/shards/PINK", json={"role": "active"})).status_code == 204
+    answer = (await http.get(GATE)).json()
+    assert (answer["passed"], answer["role"], [each["step"] for each in answer["next"]]) == (False, "unknown", ["stop"])
+    assert "the last deploy says that pink is active" in answer["next"][0]["why"]
+    assert "the configuration says that purple is active (active_command)" in answer["next"][0]["why"]
+    (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
+    assert (deploy.role, deploy.deployed_at, deploy.ref, deploy.told_at) == (Role.ACTIVE, NOW - 600, "v42", NOW + 5)
+    assert deploy.by == f"token ci ({http.token_id})"
+
+
+SHA = "0123456789ABCDEF0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("pool", "told", "waited_for"),
+    [
+        ("win", {"ref": SHA}, True),
+        ("win", {"ref": SHA[:39]}, False),
+        ("win", {}, False),
+        ("linux", {"ref": SHA}, False),
+    ],
+    ids=["a commit", "no commit", "nothing", "nowhere to post"],
+)
+async def test_a_deployed_commit_has_its_check_run_asked_for(http, asked, pool, told, waited_for):
+    answer = await http.put(f"/v1/orgs/acme/pools/{pool}/shards/pink", json={"role": "inactive", **told})
+    assert answer.status_code == 204
+    assert asked == ([(JobName.GATE, (INSTALLATION,), f"gate-{INSTALLATION}", False)] if waited_for else [])
+
+
+async def test_a_new_role_of_a_commit_that_was_told_before_asks_again(http, asked):
+    for told in ({"role": "inactive", "ref": SHA}, {"role": "active"}):
+        await http.put("/v1/orgs/acme/pools/win/shards/pink", json=told)
+    assert len(asked) == 2
+
+
+async def test_to_ask_the_gate_asks_for_no_work(http, asked):
+    await http.get(GATE)
+    assert asked == []
+
+
+async def test_a_first_word_without_a_time_is_a_deploy_of_now(http, redis):
+    await http.put(PINK, json={"role": "inactive"})
+    (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
+    assert (deploy.deployed_at, deploy.ref) == (NOW, "")
+
+
+async def tell(http, redis, **told):
+    assert (await http.put(PINK, json={"role": "inactive", **told})).status_code == 204
+    (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
+    return deploy
+
+
+async def test_another_ref_is_another_deploy_of_now_unless_it_says_when(http, redis, times):
+    """Else a canary of the last deploy would count for this one."""
+    await tell(http, redis, ref="v41", deployed_at="2027-01-15T07:50:00Z")
+    times[0] += 60
+    assert (await tell(http, redis)).deployed_at == NOW - 600, "the same, told of again"
+    assert (await tell(http, redis, ref="v41")).deployed_at == NOW - 600
+    assert (await tell(http, redis, ref="v42")).deployed_at == NOW + 60
+    assert (await tell(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
+
+
+async def test_when_a_deploy_was_first_told_of_stays_whoever_tells_again(http, redis, times):
+    assert (await tell(http, redis, ref="v41")).first_told_at == NOW
+    times[0] += 60
+    again = await tell(http, redis, role="active")
+    assert (again.told_at, again.first_told_at) == (NOW + 60, NOW)
+    times[0] -= 120
+    assert (await tell(http, redis)).first_told_at == NOW - 60, "of a clock that had jumped"
+    times[0] += 180
+    assert (await tell(http, redis, ref="v42")).first_told_at == NOW + 120
+
+
+async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, times):
+    await tell(http, redis, ref="v42")
+    answer = (await http.get(GATE)).json()
+    assert (answer["passed"], [each["step"] for each in answer["next"]]) == (
+        False,
+        ["wait for the next list of runners, then ask again"],
+    )
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW, 3))
+    assert (await http.get(GATE)).json()["passed"] is True
+
+
+async def test_of_two_deploys_at_once_both_are_known(http, redis):
+    paths = [f"/v1/orgs/acme/pools/linux/shards/{shard}" for shard in ("pink", "purple", "green")]
+    told = await asyncio.gather(*(http.put(path, json={"role": "inactive"}) for path in paths * 3))
+    assert {each.status_code for each in told} == {204}
+    known = await Shards(redis).deploys(INSTALLATION, "linux")
+    assert sorted(each.shard for each in known) == ["green", "pink", "purple"]
+
+
+def test_the_description_tells_of_the_check_run_that_follows():
+    put = description()["paths"]["/v1/orgs/{org}/pools/{pool}/shards/{shard}"]["put"]
+    assert 'the check run "Runner gate" follows on that commit' in put["summary"]
+
+
+async def test_it_decides_on_nothing_that_was_last_known_here(http, redis):
+    """Other answers may be as old as a Redis is slow."""
+    assert (await http.get(GATE)).json()["passed"] is True
+    gone = on("pink", 11)._replace(online=False, offline_since=NOW - 400)
+    await Runners(redis).revise(INSTALLATION, {11: lambda _: gone})
+    assert (await http.get(GATE)).json()["passed"] is False
+    await Runners(redis).revise(INSTALLATION, {11: lambda _: on("pink", 11)})
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3, 3, NOW - 1, "GitHubUnavailable"))
+    assert (await http.get(GATE)).json()["passed"] is False
+
+
+async def test_clean_exits_of_a_busy_fleet_do_not_hide_a_loop(http, redis, times):
+    """An ephemeral runner ends with each job."""
+    deaths = Deaths(redis, lambda: NOW)
+    for number in range(3):
+        dead = Death("pink-11", f"pod-{number}", "node", NOW - 300 - number, 137, None, "", Cause.HOST_OOM, "")
+        await deaths.record(INSTALLATION, dead)
+    for number in range(MOST_DEATHS):
+        done = Death("other", f"done-{number}", "node", NOW - number / 10, 0, None, "", Cause.CLEAN_EXIT, "")
+        await deaths.record(INSTALLATION, done)
+    assert (await http.get(GATE)).json()["passed"] is False
+
+
+async def test_runners_that_die_in_a_loop_are_counted_where_a_cluster_is_watched(http, redis, times):
+    for number in range(3):
+        dead = Death("pink-11", f"pod-{number}", "node", NOW - number - 1, 137, None, "OOMKilled", Cause.HOST_OOM, "")
+        await Deaths(redis, lambda: NOW).record(INSTALLATION, dead)
+    answer = (await http.get(GATE)).json()
+    assert answer["passed"] is False
+    (deaths,) = [each for each in answer["checks"] if each["name"] == "deaths"]
+    assert deaths["said"] == "3 died in the last 10 minutes: 3 host-oom: a loop"
+
+
+async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, away):
+    away.away = True
+    answer = await http.get(GATE)
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"),
+    [
+        ("GET", f"{GATE}?min_online=0", None, 400, "min_online takes a whole number of 1 or more"),
+        ("GET", f"{GATE}?min_online=many", None, 400, "min_online takes"),
+        ("GET", f"{GATE}?min_online=99999999", None, 400, "min_online takes"),
+        ("GET", f"{GATE}?canary=perhaps", None, 400, "canary takes true or false"),
+        ("GET", f"{GATE}?min-online=9", None, 400, "the gate takes canary, expect_new, failures, min_online, version"),
+        ("GET", f"{GATE}?min_online=9&min_online=1", None, 400, "each once"),
+        ("GET", f"{GATE}?expect_new=perhaps", None, 400, "expect_new takes true or false"),
+        ("GET", f"{GATE}?failures=0", None, 400, "failures takes a whole number of 1 or more"),
+        ("GET", "/v1/orgs/acme/pools/linux/shards/pinc/gate", None, 404, "did you mean pink? known are pink, purple"),
+        ("GET", f"{GATE}?version=", None, 400, "version takes a version"),
+        ("GET", f"{GATE}?min_online=%D9%A3", None, 400, "min_online takes"),
+        ("GET", "/v1/orgs/acme/pools/linux/shards/-/gate", None, 400, "a shard is called by letters"),
+        ("GET", "/v1/orgs/acme/pools/gpu/shards/pink/gate", None, 404, "acme has no pool gpu with"),
+        ("GET", "/v1/orgs/acme/pools/mac/shards/pink/gate", None, 404, "it has linux"),
+        ("GET", "/v1/orgs/globex/pools/linux/shards/pink/gate", None, 403, "does not open globex"),
+        ("PUT", PINK, {}, 400, "role"),
+        ("PUT", PINK, {"role": "new"}, 400, "it takes"),
+        ("PUT", PINK, {"role": "active", "colour": "pink"}, 400, "it takes"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "2027-01-15T07:50:00"}, 400, "it takes"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "2027-01-15T08:05:01Z"}, 400, "a time to come"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "1969-12-31T23:59:59Z"}, 400, "deployed_at is before 1970"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "0001-01-01T00:00:00Z"}, 400, "deployed_at is before 1970"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "9999-12-31T23:59:59-12:00"}, 400, "a time to come"),
+        ("PUT", PINK, {"role": "active", "deployed_at": NOW}, 400, "it takes"),
+        ("PUT", PINK, [], 400, "it takes"),
+        ("PUT", PINK, None, 400, "it takes"),
+        ("PUT", PINK, {"role": "active", "ref": "x" * 201}, 400, "it takes"),
+        ("PUT", "/v1/orgs/acme/pools/linux/shards/a%20b", {"role": "active"}, 400, "a shard is called by letters"),
+        ("PUT", "/v1/orgs/acme/pools/gpu/shards/pink", {"role": "active"}, 404, "acme has no pool gpu"),
+        ("PUT", "/v1/orgs/globex/pools/linux/shards/pink", {"role": "active"}, 403, "does not open globex"),
+        ("PUT", PINK, {"role": "active", "ref": "x" * 20_000}, 413, "at most 16384 bytes"),
+    ],
+)
+async def test_what_is_not_understood_is_a_problem_and_nothing_is_recorded(
+    http, redis, method, path, body, status, said
+):
+    answer = await http.request(method, path, json=body)
+    assert answer.status_code == status
+    assert said in answer.json()["detail"]
+    assert await Shards(redis).deploys(INSTALLATION, "linux") == ()
+
+
+async def test_to_tell_takes_another_scope_than_to_ask(http, redis):
+    secret, _ = await Tokens(redis).create("reader", ("acme",), ("read",), NOW)
+    headers = {"authorization": f"Bearer {secret}"}
+    assert (await http.get(GATE, headers=headers)).status_code == 200
+    assert (await http.put(PINK, json={"role": "active"}, headers=headers)).status_code == 403
+
+
+async def test_the_health_document_names_the_shard(http):
+    assert (await http.get("/v1/orgs/acme/runners/11/health")).json()["shard"] == "pink"

@@ -1,0 +1,179 @@
+"""Alive, ready, and its numbers."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
+from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.observations import granted, replaced
+from ghapp.settings import PoolSettings
+from ghapp.store.budget import Budget
+from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.inbox import Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.pods import Pods
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from ghapp.web.api.metrics import HELP
+from tests.web.conftest import INSTALLATION, NOW
+
+
+async def test_ready_tells_how_it_stands_with_each_installation(http, redis):
+    await Schedule(redis).enrol(INSTALLATION, NOW + 30)
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 400, 2, NOW - 300, "RateLimited"))
+    limit = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "2000", "x-ratelimit-reset": str(int(NOW + 60))}
+    await Budget(redis).leave(INSTALLATION, "", limit)
+    answer = await http.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "ready": True,
+        "redis": "ok",
+        "installations": [
+            {
+                "org": "acme",
+                "lacks": [f"{name}: {level}" for name, level in NEEDED.items()],
+                "calls_left": 500,
+                "next_sweep_at": "2027-01-15T08:00:30Z",
+                "prevented_by": "PermissionMissing",
+                "failing_since": "2027-01-15T07:55:00Z",
+                "failure": "RateLimited",
+            }
+        ],
+    }
+
+
+async def test_what_is_suspended_says_so(http, redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert row["lacks"] == ["suspended"]
+
+
+async def test_an_installation_that_is_not_swept_says_why_and_when_the_next_attempt_is_due(http, redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
+    await Schedule(redis).discover_at(NOW + 45)
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert (row["prevented_by"], row["next_sweep_at"]) == ("InstallationSuspended", "2027-01-15T08:00:45Z")
+    _, values = await metrics(http)
+    assert values[("ghapp_next_sweep_timestamp_seconds", ("org", "acme"))] == NOW + 45
+
+
+async def test_an_installation_that_is_well_is_prevented_by_nothing(http, redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
+    await Schedule(redis).enrol(INSTALLATION, NOW + 30)
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert (row["prevented_by"], row["next_sweep_at"]) == (None, "2027-01-15T08:00:30Z")
+
+
+async def test_without_redis_it_is_alive_and_not_ready(http, away):
+    away.away = True
+    assert (await http.get("/livez")).status_code == 200
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()["redis"]) == (503, "away")
+    assert (await http.get("/metrics")).status_code == 503
+
+
+async def metrics(http):
+    answer = await http.get("/metrics")
+    assert answer.status_code == 200
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    return families, {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+
+
+async def test_the_fleet_its_fuses_and_its_pauses_are_counted(http, redis):
+    await Fuses(redis).save(INSTALLATION, "linux-4vcpu", None, Fuse(Position.STOPPED, since=NOW))
+    await Fuses(redis).pause(INSTALLATION, "*", Pause("mona", "a move", NOW))
+    await Inbox(redis).keep("a", "ping", b"{}")
+    families, values = await metrics(http)
+    acme, pool = ("org", "acme"), ("pool", "linux-4vcpu")
+    assert values[("ghapp_runners", acme, pool, ("state", "healthy"))] == 2
+    assert values[("ghapp_runners", acme, pool, ("state", "invalidated"))] == 1
+    assert values[("ghapp_fuse", acme, pool, ("position", "stopped"))] == 1
+    assert values[("ghapp_paused", acme, ("pool", "*"))] == 1
+    assert values[("ghapp_inbox_lag",)] == 1
+    assert values[("ghapp_last_sweep_runners", acme)] == 2
+    assert values[("ghapp_budget_left_calls", acme)] == 2500
+    assert {family.type for family in families.values()} == {"gauge"}
+
+
+async def test_what_healed_is_counted_apart_from_what_is_lost_and_missed(http, redis):
+    accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
+    await Runners(redis).revise(INSTALLATION, accepted)
+    _, values = await metrics(http)
+    acme, pool = ("org", "acme"), ("pool", "linux-4vcpu")
+    assert values[("ghapp_runners_healed", acme, pool)] == 1
+    assert ("ghapp_runners", acme, pool, ("state", "invalidated")) not in values
+    assert sum(value for (name, *_), value in values.items() if name == "ghapp_runners") == 2
+
+
+async def test_the_fuse_of_the_whole_installation_is_told_as_such(http, redis):
+    await Fuses(redis).save(INSTALLATION, "*", None, Fuse(Position.PROVING, since=NOW))
+    _, values = await metrics(http)
+    assert values[("ghapp_fuse", ("org", "acme"), ("pool", "*"), ("position", "proving"))] == 1
+
+
+async def test_counters_of_all_processes_are_counters_with_help(http, redis):
+    await MetricCounters(redis).add("ghapp_sweeps_total", 3, org="acme", outcome="complete")
+    await MetricCounters(redis).add("ghapp_sweeps_total", 1, org='we"ird\\', outcome="RateLimited")
+    families, values = await metrics(http)
+    assert families["ghapp_sweeps"].type == "counter"
+    assert families["ghapp_sweeps"].documentation == HELP["ghapp_sweeps_total"]
+    assert values[("ghapp_sweeps_total", ("org", "acme"), ("outcome", "complete"))] == 3
+    assert values[("ghapp_sweeps_total", ("org", 'we"ird\\'), ("outcome", "RateLimited"))] == 1
+
+
+PLACED = (PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), replacer="arc", namespace="runners"),)
+
+
+@pytest.mark.parametrize("pools", [PLACED])
+@pytest.mark.parametrize(("seen_at", "age"), [(NOW - 90, 90), (NOW + 5, 0)], ids=["past", "a clock ahead"])
+async def test_how_old_each_namespace_s_view_is(http, redis, seen_at, age):
+    await Pods(redis).replace_all("runners", [], [], seen_at)
+    _, values = await metrics(http)
+    assert values[("ghapp_watch_view_age_seconds", ("namespace", "runners"))] == age
+
+
+@pytest.mark.parametrize("pools", [PLACED])
+async def test_a_view_that_was_never_seen_has_no_age_and_phantoms_that_nobody_looks_for_no_number(http):
+    families, _ = await metrics(http)
+    assert not {"ghapp_watch_view_age_seconds", "ghapp_phantoms"} & families.keys()
+
+
+async def test_phantoms_are_counted_by_kind(http, redis):
+    ghosts = [Phantom(PhantomKind.FAILED_OBJECT, name, PhantomReason.FAILED_COUNTS_AS_CAPACITY, "") for name in "ab"]
+    await ClusterSummaries(redis).keep(INSTALLATION, ClusterSummary(NOW, {}, tuple(ghosts)))
+    _, values = await metrics(http)
+    counts = {kind: values[("ghapp_phantoms", ("kind", kind), ("org", "acme"))] for kind in PhantomKind}
+    assert counts == {kind: 2 if kind is PhantomKind.FAILED_OBJECT else 0 for kind in PhantomKind}
+
+
+def test_everything_that_is_counted_has_help():
+    root = pathlib.Path(__file__).parents[2]
+    sources = [*(root / "jobs").glob("*.py"), *(root / "ghapp").rglob("*.py")]
+    counted = {name for source in sources for name in re.findall(r'"(ghapp_\w+_total)"', source.read_text())}
+    assert counted == {name for name in HELP if name.endswith("_total")}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_they_are_only_read(http, method):
+    assert (await http.request(method, "/readyz")).status_code == 405
+
+
+async def test_a_counter_of_a_newer_version_beside_us_is_shown_without_its_help(http, redis):
+    await MetricCounters(redis).add("ghapp_of_the_next_version_total", kind="a")
+    answer = await http.get("/metrics")
+    assert answer.status_code == 200
+    assert 'ghapp_of_the_next_version_total{kind="a"} 1.0' in answer.text

@@ -1,0 +1,129 @@
+"""`POST /webhook`, over real HTTP shapes and a real Redis."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from ghapp.credentials import AppCredentials
+from ghapp.settings import Settings
+from ghapp.store.inbox import Inbox
+from ghapp.web.api.webhook import LARGEST_BYTES
+from ghapp.web.app import build
+from tests.support.keys import private_key
+
+OLD, NEW = "old-secret", "new-secret"
+JOB = {
+    "action": "in_progress",
+    "installation": {"id": 7},
+    "workflow_job": {"id": 1, "status": "in_progress", "runner_id": 42, "runner_name": "linux-1"},
+}
+
+
+def sign(body, secret=NEW):
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+async def http(redis, asked):
+    async def ask_for(what):
+        asked.append(what)
+
+    environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": f"{NEW},{OLD}"}
+    settings = Settings.read(environ)
+    assert isinstance(settings.credentials, AppCredentials)
+    transport = httpx.ASGITransport(build(settings, redis, ask_for))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp") as client:
+        yield client
+
+
+async def post(http, body, **headers):
+    defaults = {
+        "x-github-event": "workflow_job",
+        "x-github-delivery": "guid-1",
+        "x-hub-signature-256": sign(body),
+        "content-type": "application/json",
+    }
+    sent = {name: value for name, value in {**defaults, **headers}.items() if value is not None}
+    return await http.post("/webhook", content=body, headers=sent)
+
+
+def body_of(payload):
+    return json.dumps(payload).encode()
+
+
+async def test_202_means_that_it_is_in_the_stream_and_a_drain_was_asked_for(http, redis, asked):
+    answer = await post(http, body_of(JOB))
+    assert answer.status_code == 202
+    (entry,) = await Inbox(redis).take(10)
+    assert (entry.guid, entry.event) == ("guid-1", "workflow_job")
+    assert asked == ["jobs.deliveries.inbox.drain"]
+
+
+async def test_either_secret_is_good_while_it_is_rotated(http):
+    body = body_of(JOB)
+    assert (await post(http, body, **{"x-hub-signature-256": sign(body, OLD)})).status_code == 202
+
+
+async def test_a_form_is_as_good_as_json(http, redis):
+    body = urlencode({"payload": json.dumps(JOB)}).encode()
+    answer = await post(http, body, **{"content-type": "application/x-www-form-urlencoded"})
+    assert answer.status_code == 202
+    assert await Inbox(redis).lag() == 1
+
+
+async def test_an_unknown_event_is_accepted(http):
+    body = body_of({"zen": "Anything added dilutes everything else."})
+    assert (await post(http, body, **{"x-github-event": "star"})).status_code == 202
+
+
+@pytest.mark.parametrize("signature", [None, "", "sha256=", "sha256=" + "0" * 64, "sha1=abc", "sha256=ÿ"])
+async def test_a_bad_signature_is_401_and_keeps_nothing(http, redis, signature):
+    headers = {"x-hub-signature-256": signature.encode("latin-1") if signature is not None else None}
+    answer = await post(http, body_of(JOB), **headers)
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert await Inbox(redis).lag() == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b"\xff", body_of({"workflow_job": {"id": "x", "status": "queued"}}), body_of({})],
+)
+async def test_a_malformed_body_is_400_and_keeps_nothing(http, redis, body):
+    answer = await post(http, body)
+    assert answer.status_code == 400
+    assert answer.json()["detail"]
+    assert await Inbox(redis).lag() == 0
+
+
+@pytest.mark.parametrize("header", ["x-github-event", "x-github-delivery"])
+async def test_a_missing_header_is_400(http, header):
+    assert (await post(http, body_of(JOB), **{header: None})).status_code == 400
+
+
+async def test_one_byte_over_25_mib_is_413(http, redis):
+    assert (await post(http, b"0" * (LARGEST_BYTES + 1))).status_code == 413
+    assert (await post(http, b"0" * LARGEST_BYTES)).status_code == 400
+    assert await Inbox(redis).lag() == 0
+
+
+async def test_what_cannot_be_kept_is_503_with_retry_after(http, redis):
+    await redis.config_set("maxmemory", "1")
+    try:
+        answer = await post(http, body_of(JOB))
+    finally:
+        await redis.config_set("maxmemory", "0")
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert (await post(http, body_of(JOB))).status_code == 202

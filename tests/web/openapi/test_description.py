@@ -1,0 +1,72 @@
+"""The description: valid, complete, and true."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from openapi_spec_validator import validate
+
+from ghapp.web.openapi.description import description
+
+
+def test_it_is_a_valid_description():
+    validate(description())
+
+
+async def test_every_route_is_described_and_everything_described_is_there(http):
+    routes = {
+        (method, re.sub(r":\w+}", "}", route.path))
+        for route in http._transport.app.routes
+        for method in route.methods - {"HEAD"}
+        if route.path != "/" and not route.path.startswith(("/setup", "/docs", "/v1/openapi.json"))
+    }
+    told = {(method.upper(), path) for path, methods in description()["paths"].items() for method in methods}
+    assert told == routes
+
+
+async def test_it_is_read_by_machines_and_by_people_without_a_token(http):
+    del http.headers["authorization"]
+    answer = await http.get("/v1/openapi.json")
+    assert answer.json() == description()
+    page = await http.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script" not in page.headers["content-security-policy"]
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "<script" not in page.text
+    for path in description()["paths"]:
+        assert path in page.text
+
+
+SEGMENTS = st.text(st.characters(codec="utf-8", exclude_characters="?#"), min_size=1, max_size=40)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    method=st.sampled_from(["GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS"]),
+    path=st.lists(st.sampled_from(["v1", "orgs", "acme", "runners", "health", "alive", "check", "1"]) | SEGMENTS),
+    body=st.binary(max_size=200),
+)
+async def test_whatever_is_asked_is_answered_and_what_is_refused_is_a_problem(http, method, path, body):
+    url = httpx.URL("http://ghapp").copy_with(raw_path=("/" + "/".join(map(quoted, path))).encode())
+    answer = await http.request(method, url, content=body)
+    assert answer.status_code < 500
+    if answer.status_code >= 400 and answer.status_code != 410 and method != "HEAD":
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def quoted(segment):
+    from urllib.parse import quote
+
+    return quote(segment, safe="")
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/orgs/acme/runners/1/healthy"])
+async def test_an_unknown_path_is_a_problem(http, path):
+    answer = await http.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")

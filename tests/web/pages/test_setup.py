@@ -1,0 +1,450 @@
+"""/setup: who may, from which address, with which state; what is kept; and that it is over when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from ghapp.credentials import kept
+from ghapp.errors import ConfigurationError
+from ghapp.github.manifest import convert
+from ghapp.queue.jobs import JobName
+from ghapp.sandbox.config import SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from ghapp.settings import Settings
+from ghapp.web.app import build
+from ghapp.web.local_access import can_deliver
+from tests.support.keys import private_key
+
+HERE, KEY, NOW = "http://127.0.0.1:8000", "one-time-key", 1_800_000_000.0
+STRANGER = {"x-forwarded-for": "192.0.2.1"}
+
+
+@pytest.fixture(scope="module")
+def github():
+    with SandboxServer(SandboxConfig(app=False, quiet=True, ticking=False)) as sandbox:
+        yield sandbox
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+def start(redis, tmp_path, github, clock, asked):
+    """A browser at a web role that was just started; `peer` is the address from which it comes."""
+
+    async def ask_for(what, *_args, **_options):
+        asked.append(what)
+
+    def run(peer="127.0.0.1", base=HERE, **environ):
+        given = {"GHAPP_STATE_DIR": str(tmp_path), "GHAPP_SETUP_KEY": KEY}
+        given |= {"GHAPP_GITHUB_API_URL": github.api_url, "GHAPP_GITHUB_WEB_URL": github.url}
+        application = build(Settings.read(given | environ), redis, ask_for, clock)
+        return httpx.AsyncClient(transport=httpx.ASGITransport(application, client=(peer, 5)), base_url=base)
+
+    return run
+
+
+def state_in(answer):
+    (state,) = parse_qs(urlsplit(answer.headers["location"]).query)["state"]
+    return state
+
+
+def manifest_in(page):
+    return json.loads(unescape(re.search(r'name="manifest" value="([^"]*)"', page.text)[1]))
+
+
+async def begin(browser, organization=""):
+    """Presses the button; the state that went to GitHub."""
+    answer = await browser.post("/setup", data={"organization": organization, "manifest": "{}"})
+    assert answer.status_code == 307
+    return state_in(answer)
+
+
+def code_of(github, **changes):
+    """GitHub's code, when its own button has been pressed."""
+    hook = {"url": "http://127.0.0.1:9/webhook", "active": False}
+    manifest = {"name": "ghapp", "url": "https://example.com", "redirect_url": f"{HERE}/setup/created"}
+    form = {"manifest": json.dumps({**manifest, "hook_attributes": hook, **changes}), "state": "s"}
+    answer = httpx.post(f"{github.url}/settings/apps", data=form)
+    (code,) = parse_qs(urlsplit(answer.headers["location"]).query)["code"]
+    return code
+
+
+async def create(browser, github):
+    state = await begin(browser)
+    return await browser.get("/setup/created", params={"code": code_of(github), "state": state})
+
+
+# Who may.
+
+
+async def test_this_machines_own_browser_may(start):
+    assert "Create the App" in (await start().get("/setup")).text
+    assert (await start().get("/")).headers["location"] == "setup", "and the address alone leads there"
+
+
+@pytest.mark.parametrize("base", ["http://localhost:8000", "http://[::1]:8000", "http://LOCALHOST", "http://127.0.0.2"])
+async def test_this_machine_has_several_names(start, base):
+    assert (await start(base=base).get("/setup")).status_code == 200
+
+
+ELSEWHERE = {
+    "another machine": {"peer": "192.0.2.1"},
+    "a name that resolves to this machine": {"base": "http://rebound.example:8000"},
+    "a name that begins like ours": {"base": "http://localhost.example:8000"},
+    "no address at all": {"base": "http://[::1:8000"},
+}
+
+
+@pytest.mark.parametrize("come", ELSEWHERE.values(), ids=ELSEWHERE)
+@pytest.mark.parametrize("how", ["GET", "POST"])
+async def test_whoever_comes_from_elsewhere_needs_the_key(start, come, how):
+    host = come.pop("base", HERE).removeprefix("http://") if "base" in (come := dict(come)) else "127.0.0.1:8000"
+    answer = await start(**come).request(how, f"{HERE}/setup", headers={"host": host})
+    assert answer.status_code == 403
+    assert "manifest" not in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "header", ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"]
+)
+async def test_a_reverse_proxy_on_this_machine_is_elsewhere(start, header):
+    assert (await start().get("/setup", headers={header: "127.0.0.1"})).status_code == 403
+
+
+async def test_a_reverse_proxy_that_adds_no_header_is_told_by_http_1_0(start, redis):
+    browser = start()
+    inner = browser._transport.app
+
+    async def downgraded(scope, receive, send):
+        await inner({**scope, "http_version": "1.0"}, receive, send)
+
+    browser._transport.app = downgraded
+    assert (await browser.get("/setup")).status_code == 403
+
+
+@pytest.mark.parametrize("key", ["", "one-time-ke", "one-time-key2", "é"])
+async def test_a_wrong_key_is_refused(start, key):
+    answer = await start(peer="192.0.2.1").get("/setup", params={"key": key})
+    assert answer.status_code == 403
+    assert "That is not the key" in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+async def test_the_key_goes_into_a_cookie_and_out_of_the_address(start):
+    browser = start(peer="192.0.2.1")
+    answer = await browser.get("/setup", params={"key": KEY})
+    assert (answer.status_code, answer.headers["location"]) == (303, "setup")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert (await browser.get("/setup")).status_code == 200
+
+
+async def test_over_https_cookies_are_for_https(start):
+    browser = start(peer="192.0.2.1", base="https://ghapp.example")
+    assert "secure" in (await browser.get("/setup", params={"key": KEY})).headers["set-cookie"].lower()
+
+
+async def test_a_page_from_elsewhere_cannot_press_the_button(start):
+    assert (await start().post("/setup", headers={"sec-fetch-site": "cross-site"})).status_code == 403
+
+
+async def test_without_a_key_there_is_no_set_up_mode(start):
+    with pytest.raises(ConfigurationError, match="GHAPP_APP_ID: not set"):
+        start(GHAPP_SETUP_KEY="")
+
+
+# What the page says, and how it is served.
+
+
+async def test_every_page_runs_no_script_is_not_kept_and_tells_nobody_its_address(start, github):
+    browser = start()
+    pages = [await browser.get("/setup"), await browser.get("/setup", headers=STRANGER), await browser.post("/setup")]
+    pages += [await browser.get("/setup/created"), await create(browser, github)]
+    pages += [await browser.get("/setup"), await browser.get("/setup/installed")]
+    assert [each.status_code for each in pages] == [200, 403, 307, 400, 303, 200, 200]
+    for each in pages:
+        policy = each.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert "unsafe" not in policy
+        assert "script-src" not in policy
+        assert "<script" not in each.text
+        assert "frame-ancestors 'none'" in policy
+        assert each.headers["cache-control"] == "no-store"
+        assert each.headers["referrer-policy"] == "no-referrer"
+
+
+async def test_forms_may_lead_here_and_to_github_alone(start, github):
+    policy = (await start().get("/setup")).headers["content-security-policy"]
+    assert re.search("form-action ([^;]*)", policy)[1] == f"'self' {github.url}"
+
+
+@pytest.mark.parametrize(
+    ("web_url", "origin"),
+    [("https://github.com", "https://github.com"), ("https://ghes.example/github", "https://ghes.example")],
+)
+async def test_github_is_where_the_settings_say(start, web_url, origin):
+    browser = start(GHAPP_GITHUB_WEB_URL=web_url)
+    assert f"'self' {origin};" in (await browser.get("/setup")).headers["content-security-policy"]
+    target = (await browser.post("/setup")).headers["location"]
+    assert target.startswith(f"{web_url}/settings/apps/new?state=")
+
+
+async def test_an_organization_gets_its_own_page(start, github):
+    answer = await start().post("/setup", data={"organization": " acme "})
+    assert answer.headers["location"].startswith(f"{github.url}/organizations/acme/settings/apps/new?state=")
+
+
+@pytest.mark.parametrize("organization", ["a b", "a/b", "../x", "https://github.com/acme", "é", "a" * 101])
+async def test_what_is_no_organizations_name_is_said_so(start, organization):
+    answer = await start().post("/setup", data={"organization": organization})
+    assert answer.status_code == 422
+    assert "no organization" in answer.text
+
+
+async def test_what_was_entered_cannot_write_html(start):
+    assert "<script" not in (await start().post("/setup", data={"organization": '"><script>'})).text
+
+
+async def test_a_large_form_is_413(start):
+    assert (await start().post("/setup", content=b"0" * 65_537)).status_code == 413
+
+
+async def test_the_manifest_is_app_yml_with_our_addresses(start):
+    manifest = manifest_in(await start(GHAPP_PUBLIC_URL="https://ghapp.example").get("/setup"))
+    assert manifest["default_permissions"]["organization_self_hosted_runners"] == "write"
+    assert manifest["hook_attributes"] == {"url": "https://ghapp.example/webhook", "active": True}
+    assert manifest["redirect_url"] == f"{HERE}/setup/created", "to where this browser has its cookies"
+    assert manifest["setup_url"] == "https://ghapp.example/setup/installed"
+
+
+async def test_from_elsewhere_the_way_back_is_the_public_address(start):
+    browser = start(GHAPP_PUBLIC_URL="https://ghapp.example")
+    page = await browser.get("/setup", headers={**STRANGER, "cookie": f"ghapp_setup_key={KEY}"})
+    assert manifest_in(page)["redirect_url"] == "https://ghapp.example/setup/created"
+
+
+async def test_where_github_cannot_deliver_the_page_says_so_and_the_hook_is_not_active(start):
+    page = await start(GHAPP_GITHUB_WEB_URL="https://github.com").get("/setup")
+    assert manifest_in(page)["hook_attributes"]["active"] is False
+    assert "GHAPP_PUBLIC_URL" in page.text
+
+
+@pytest.mark.parametrize(
+    ("web_url", "address", "can"),
+    [
+        ("https://github.com", "http://127.0.0.1:8000", False),
+        ("https://github.com", "http://10.0.0.5:8000", False),
+        ("https://github.com", "http://runners:8000", False),
+        ("https://github.com", "https://ghapp.example", True),
+        ("https://acme.ghe.com", "http://10.0.0.5:8000", False),
+        ("https://ghes.example", "http://10.0.0.5:8000", True),
+        ("https://ghes.example", "http://localhost:8000", False),
+        ("http://127.0.0.1:9100", "http://localhost:8000", True),
+    ],
+)
+def test_where_github_can_deliver(web_url, address, can):
+    assert can_deliver(web_url, address) is can
+
+
+# The way back.
+
+
+async def test_what_github_made_is_kept_for_us_alone_and_never_shown(start, github, tmp_path):
+    browser = start()
+    answer = await create(browser, github)
+    assert (answer.status_code, answer.headers["location"]) == (303, "../setup")
+    app = kept(tmp_path)
+    assert (tmp_path / "app.json").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["app.json"]
+    page = await browser.get("/setup")
+    assert f"{app.html_url}/installations/new" in page.text
+    assert not [secret for secret in (app.client_secret, app.webhook_secret, app.pem) if secret in page.text]
+
+
+async def test_deliveries_are_verified_at_once(start, github, tmp_path):
+    browser = start()
+    early = await browser.post("/webhook", content=b"{}")
+    assert (early.status_code, early.headers["retry-after"]) == (503, "10")
+    await create(browser, github)
+    assert (await browser.post("/webhook", content=b"{}")).status_code == 401, "it has a secret now"
+
+
+FORGED = {
+    "no state": lambda state: {"code": "c"},
+    "no code": lambda state: {"state": state},
+    "another state": lambda state: {"code": "c", "state": state[:-1] + "_"},
+    "an empty state": lambda state: {"code": "c", "state": ""},
+}
+
+
+@pytest.mark.parametrize("query", FORGED.values(), ids=FORGED)
+async def test_a_state_that_was_not_given_is_refused(start, tmp_path, query):
+    browser = start()
+    answer = await browser.get("/setup/created", params=query(await begin(browser)))
+    assert answer.status_code == 400
+    assert kept(tmp_path) is None
+
+
+async def test_a_state_belongs_to_the_browser_that_began(start, github, tmp_path):
+    browser = start()
+    state = await begin(browser)
+    browser.cookies.clear()
+    code = code_of(github)
+    assert (await browser.get("/setup/created", params={"code": code, "state": state})).status_code == 400
+    browser.cookies.set("ghapp_setup_state", "another")
+    assert (await browser.get("/setup/created", params={"code": code, "state": state})).status_code == 400
+    assert kept(tmp_path) is None
+
+
+@pytest.mark.parametrize(("after", "status"), [(3599.9, 303), (3600.0, 400)])
+async def test_a_state_is_good_for_an_hour(start, github, clock, after, status):
+    browser = start()
+    state = await begin(browser)
+    clock.now += after
+    answer = await browser.get("/setup/created", params={"code": code_of(github), "state": state})
+    assert answer.status_code == status
+
+
+async def test_whoever_may_not_begin_cannot_end_it(start, github, tmp_path):
+    browser = start()
+    query = {"code": code_of(github), "state": await begin(browser)}
+    answer = await browser.get("/setup/created", params=query, headers=STRANGER)
+    assert (answer.status_code, answer.headers["location"]) == (303, "../setup")
+    assert kept(tmp_path) is None
+
+
+async def test_a_code_that_github_does_not_know_ends_the_attempt(start, tmp_path):
+    browser = start()
+    query = {"code": "0123abc", "state": await begin(browser)}
+    assert "does not know this code" in (await browser.get("/setup/created", params=query)).text
+    assert "not begun here" in (await browser.get("/setup/created", params=query)).text
+    assert kept(tmp_path) is None
+
+
+async def test_a_code_that_was_used_already_creates_nothing(start, github, tmp_path):
+    code = code_of(github)
+    await convert(github.api_url, code)
+    browser = start()
+    answer = await browser.get("/setup/created", params={"code": code, "state": await begin(browser)})
+    assert answer.status_code == 400
+    assert kept(tmp_path) is None
+
+
+async def test_a_code_cannot_lead_elsewhere_in_the_api(start, github):
+    browser = start()
+    before = len(github.world.registry.apps)
+    query = {"code": f"x/../{code_of(github)}", "state": await begin(browser)}
+    assert (await browser.get("/setup/created", params=query)).status_code == 400
+    assert len(github.world.registry.apps) == before
+
+
+AWAY = {
+    "an error": {"status": 503},
+    "a broken connection": {"reset": True},
+    "another server's page": {"status": 200, "body": "<h1>Welcome</h1>"},
+    "too many calls": {"status": 429, "headers": {"retry-after": "60"}},
+}
+
+
+@pytest.mark.parametrize("fault", AWAY.values(), ids=AWAY)
+async def test_while_github_is_away_the_same_answer_can_be_tried_again(start, github, tmp_path, fault, capfd, caplog):
+    browser = start()
+    query = {"code": code_of(github), "state": await begin(browser)}
+    github.control.fault(match="/conversions$", times=1, **fault)
+    away = await browser.get("/setup/created", params=query)
+    assert away.status_code == 502
+    assert "Try again" in away.text
+    assert kept(tmp_path) is None
+    assert query["code"] not in caplog.text + "".join(capfd.readouterr()), "it is as good as the App's key"
+    assert (await browser.get("/setup/created", params=query)).status_code == 303
+    assert kept(tmp_path) is not None
+
+
+async def test_what_cannot_be_kept_is_said_and_leaves_nothing(start, github, tmp_path):
+    browser = start()
+    state = await begin(browser)
+    (tmp_path / "app.json").mkdir()  # so that the file cannot take its place
+    answer = await browser.get("/setup/created", params={"code": code_of(github), "state": state})
+    assert answer.status_code == 500
+    assert "Delete the App on GitHub" in answer.text
+    assert [path.name for path in tmp_path.iterdir()] == ["app.json"]
+    assert (await browser.post("/webhook", content=b"{}")).status_code == 503
+
+
+# When it is done.
+
+
+async def test_when_it_is_done_nothing_more_is_created(start, github):
+    browser = start()
+    second = await begin(browser)
+    code = code_of(github)
+    assert (await create(browser, github)).status_code == 303
+    apps = len(github.world.registry.apps)
+    browser.cookies.set("ghapp_setup_state", second)
+    assert (await browser.get("/setup/created", params={"code": code, "state": second})).status_code == 303
+    assert len(github.world.registry.apps) == apps
+    assert (await browser.post("/setup")).status_code == 409
+
+
+async def test_the_same_answer_twice_at_once_makes_one_app(start, github, tmp_path):
+    browser = start()
+    query = {"code": code_of(github), "state": await begin(browser)}
+    answers = await asyncio.gather(*(browser.get("/setup/created", params=query) for _ in range(3)))
+    assert [each.status_code for each in answers] == [303, 303, 303]
+    assert kept(tmp_path) is not None
+
+
+async def test_a_later_start_says_that_it_is_done(start, github):
+    await create(start(), github)
+    later = start()
+    assert "Install the App" in (await later.get("/setup")).text
+    assert (await later.post("/setup")).status_code == 409
+    assert (await later.post("/webhook", content=b"{}")).status_code == 401
+
+
+async def test_credentials_from_the_environment_leave_nothing_to_set_up(start):
+    given = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "s"}
+    assert "nothing to set up" in (await start(**given, GHAPP_SETUP_KEY="").get("/setup")).text
+
+
+@pytest.mark.parametrize(
+    ("action", "says"), [("install", "is installed"), ("update", "is installed"), ("request", "approval")]
+)
+async def test_after_the_installation_it_is_said_what_happens_now(start, github, action, says):
+    browser = start()
+    await create(browser, github)
+    assert says in (await browser.get("/setup/installed", params={"setup_action": action})).text
+
+
+async def test_after_the_installation_installations_are_looked_for(start, github, asked):
+    browser = start()
+    assert (await browser.get("/setup/installed")).status_code == 303, "there is no App yet"
+    await create(browser, github)
+    await browser.get("/setup/installed", headers=STRANGER)
+    assert asked == [], "not for everyone"
+    await browser.get("/setup/installed")
+    assert asked == [JobName.INSTALLATIONS]

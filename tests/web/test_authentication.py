@@ -1,0 +1,74 @@
+"""Who is let in."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.store.tokens import Tokens
+from ghapp.web import authentication
+from tests.web.conftest import NOW
+
+PATH = "/v1/orgs/acme/runners/1/health"
+
+
+async def ask(http, secret, path=PATH):
+    return await http.get(path, headers={"authorization": f"Bearer {secret}"})
+
+
+async def made(redis, scopes=("read",), orgs=("acme",), expires_at=None):
+    secret, _ = await Tokens(redis).create("t", orgs, scopes, NOW, expires_at)
+    return secret
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "challenge"),
+    [
+        (None, 401, "Bearer"),
+        ("Basic eDp5", 401, "Bearer"),
+        ("Bearer", 401, "Bearer"),
+        ("Bearer ghapp_nobody", 401, 'Bearer error="invalid_token"'),
+        ("Bearer " + "x" * 5000, 401, 'Bearer error="invalid_token"'),
+        ("bearer ghapp_" + "é".encode().decode("latin-1"), 401, 'Bearer error="invalid_token"'),
+    ],
+    ids=["none", "basic", "empty", "unknown", "long", "strange"],
+)
+async def test_whoever_bears_no_token_is_told_what_to_bear(http, header, status, challenge):
+    headers = {"authorization": b"" if header is None else header.encode("latin-1")}
+    answer = await http.get(PATH, headers=headers)
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (status, challenge)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "method", "path", "status"),
+    [
+        (("read",), "GET", PATH, 200),
+        (("claim",), "GET", PATH, 403),
+        (("admin",), "GET", PATH, 200),
+        (("read",), "DELETE", "/v1/orgs/acme/runners/9", 403),
+        (("claim",), "DELETE", "/v1/orgs/acme/runners/9", 204),
+        (("read", "claim"), "POST", "/v1/orgs/acme/resume", 403),
+        (("read",), "GET", "/v1/orgs/globex/runners/1/health", 403),
+        (("read",), "GET", "/v1/orgs/nowhere/runners/1/health", 403),
+    ],
+)
+async def test_a_token_opens_its_orgs_and_scopes_alone(http, redis, scopes, method, path, status):
+    secret = await made(redis, scopes)
+    answer = await http.request(method, path, headers={"authorization": f"Bearer {secret}"})
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(("expires_at", "status"), [(NOW, 401), (NOW + 0.001, 200), (None, 200)])
+async def test_a_token_ends_when_it_says(http, redis, expires_at, status):
+    assert (await ask(http, await made(redis, expires_at=expires_at))).status_code == status
+
+
+async def test_who_guesses_is_soon_not_even_looked_up_and_those_who_are_known_are_let_in(http, redis, monkeypatch):
+    monkeypatch.setattr(authentication, "MOST_FAILURES", 5)
+    known = await made(redis)
+    assert (await ask(http, known)).status_code == 200
+    statuses = [(await ask(http, f"ghapp_guess{each}")).status_code for each in range(7)]
+    assert statuses == [401] * 5 + [429] * 2
+    assert (await ask(http, known)).status_code == 200
+    stranger = await ask(http, await made(redis))
+    assert (stranger.status_code, stranger.headers["retry-after"]) == (429, "60")
