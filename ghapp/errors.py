@@ -18,8 +18,12 @@ class StoreUnavailableError(GhappError):
     """Redis did not answer, or answered that it cannot keep anything just now."""
 
 
-class ClaimLostError(GhappError):
-    """The exclusive right to act went while it was used; what was begun must not go on."""
+class LockLostError(GhappError):
+    """A lock was lost while it was held; what was begun under it must not go on."""
+
+
+class UnknownJobError(GhappError):
+    """A job in Redis whose name this version does not register."""
 
 
 class MalformedDeliveryError(GhappError):

@@ -51,7 +51,7 @@ class JobContext:
     runners: Runners
     pages: EtagPages
     fuses: Fuses
-    claims: Locks
+    locks: Locks
     budget: Budget
     events: Events
     schedule: Schedule
@@ -103,7 +103,7 @@ async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIte
                 runners=Runners(redis, clock),
                 pages=EtagPages(redis),
                 fuses=Fuses(redis),
-                claims=Locks(redis),
+                locks=Locks(redis),
                 budget=budget,
                 events=Events(redis),
                 schedule=Schedule(redis),

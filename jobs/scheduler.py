@@ -20,7 +20,7 @@ from ghapp.errors import ConfigurationError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
 from ghapp.health.installation import Installation
 from ghapp.log import logger
-from ghapp.queue import jobs
+from ghapp.queue import jobs, lost_jobs
 from ghapp.queue.jobs import JobName
 from ghapp.queue.transitions import Enqueued
 from ghapp.report.check_run_state import repository_of
@@ -32,7 +32,6 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
 from ghapp.store.shards import Shards
-from jobs import lost_jobs
 from jobs.events.deliver_event import EventDelivery
 
 log = logger(__name__)

@@ -36,7 +36,7 @@ def dead_deliveries(*, as_json: bool) -> None:
     if not letters:
         click.echo("no delivery was given up")
         return
-    from ghapp.cli.tables import letters_table
+    from ghapp.terminal.tables import letters_table
 
     show(letters_table(letters))
 

@@ -26,7 +26,7 @@ def doctor(*, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"ok": well, "findings": [asdict(each) for each in findings]}, indent=2))
     else:
-        from ghapp.cli.tables import findings_table
+        from ghapp.terminal.tables import findings_table
 
         show(findings_table(findings))
     if not well:

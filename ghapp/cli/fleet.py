@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 import time
@@ -27,7 +26,7 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
     """
     settings = settings_here()
     accounts = run(_sweep(settings, org, act=not dry_run))
-    from ghapp.cli.tables import sweeps_table
+    from ghapp.terminal.tables import sweeps_table
 
     show(sweeps_table(accounts))
     if any(account.flaw for account in accounts):
@@ -37,19 +36,18 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
 async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]:
     from rich.progress import Progress
 
-    house_module = importlib.import_module("jobs.context")
-    sweep_module = importlib.import_module("jobs.runners.sweep")
-    installations_module = importlib.import_module("jobs.deliveries.installations")
+    from jobs.context import open_context
+    from jobs.deliveries.installations import discover_installations
+    from jobs.runners.sweep import sweep_installation
+
     accounts = []
-    async with house_module.open_house(settings) as context:
+    async with open_context(settings) as context:
         await context.redis.ping()  # before GitHub is asked for what could not be kept
-        await installations_module.discover_installations(context)
+        await discover_installations(context)
         for installation in await chosen(context.installations, org):
             with Progress(transient=True, disable=not sys.stdout.isatty()) as bar:
                 pages = partial(bar.update, bar.add_task(f"{installation.org}: pages", total=None))
-                account = await sweep_module.sweep_installation(
-                    context, installation.id, act=act, progress=partial(_advance, pages)
-                )
+                account = await sweep_installation(context, installation.id, act=act, progress=partial(_advance, pages))
             if account is None:
                 raise GhappError(f"{installation.org}: a sweep is under way elsewhere; try again in a moment")
             accounts.append(account)
@@ -97,7 +95,7 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
         }
         click.echo(json.dumps(said, indent=2))
         return
-    from ghapp.cli.tables import held_lines, phantoms_table, runners_table, unseen_line
+    from ghapp.terminal.tables import held_lines, phantoms_table, runners_table, unseen_line
 
     show(runners_table(documents, [] if state is not None or everyone else left))
     if known.held:
@@ -123,6 +121,6 @@ def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(document, indent=2))
         return
-    from ghapp.cli.tables import explanation
+    from ghapp.terminal.tables import explanation
 
     show(explanation(document))

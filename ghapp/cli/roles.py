@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 
 import click
@@ -52,7 +51,9 @@ def worker() -> None:
 
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 ghapp worker
     """
-    importlib.import_module("jobs.worker").run(read())
+    from jobs.worker import run
+
+    run(read())
 
 
 @click.command()
@@ -61,7 +62,9 @@ def clock() -> None:
 
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 ghapp clock
     """
-    asyncio.run(importlib.import_module("jobs.scheduler").keep_time(read()))
+    from jobs.scheduler import run_scheduler
+
+    asyncio.run(run_scheduler(read()))
 
 
 @click.command(short_help="Watch runners' pods in Kubernetes.")
@@ -70,7 +73,9 @@ def watch() -> None:
 
     Example: KUBECONFIG=~/.kube/config GHAPP_CONFIG=ghapp.toml GHAPP_REDIS_URL=redis://redis:6379/0 ghapp watch
     """
-    asyncio.run(importlib.import_module("jobs.pods.watch").watch(read()))
+    from jobs.pods.watch import watch
+
+    asyncio.run(watch(read()))
 
 
 def read() -> Settings:

@@ -70,7 +70,7 @@ def list_tokens(*, as_json: bool) -> None:
 
     Example: ghapp token list
     """
-    from ghapp.cli.tables import tokens_table
+    from ghapp.terminal.tables import tokens_table
     from ghapp.store.tokens import Tokens
 
     settings = settings_here()

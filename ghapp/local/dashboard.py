@@ -17,8 +17,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.cli.shrinking_table import ShrinkingTable
-from ghapp.cli.tables import COLOURS
+from ghapp.terminal.shrinking_table import ShrinkingTable
+from ghapp.terminal.tables import COLOURS
 from ghapp.health.installation import Installation
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import fuse_of

@@ -27,23 +27,27 @@ MOST_PROMOTED = 1000
 
 
 class JobName(StrEnum):
-    """Each job, as the dotted path that a worker resolves."""
+    """The jobs, by the names under which they stand in Redis; `jobs.worker` registers a function for each.
 
-    CONFIRM = "jobs.runners.confirm.confirm"
-    REMEDIATE = "jobs.remediation.remediate.remediate"
-    NOTIFY = "jobs.events.notify.notify"
+    These are the paths that the functions had in the first version. They never change, so that workers of two versions
+    can serve the same queues.
+    """
+
+    CONFIRM = "jobs.confirm.confirm"
+    REMEDIATE = "jobs.remediate.remediate"
+    NOTIFY = "jobs.notify.notify"
     """Only the previous version enqueues it; events are delivered by the clock."""
 
-    INBOX = "jobs.deliveries.inbox.drain"
-    INSTALLATIONS = "jobs.deliveries.installations.discover"
-    SWEEP = "jobs.runners.sweep.sweep"
-    REAP = "jobs.leaks.reap.reap"
-    CHECK = "jobs.runners.check_runner.check"
-    REPORT = "jobs.checks.health_report.report"
-    ACTIVE = "jobs.gate.active_shard.refresh_active_shards"
-    GATE = "jobs.checks.gate_report.report_gates"
-    POST_MORTEM = "jobs.deaths.post_mortem.post_mortem"
-    REDELIVER = "jobs.deliveries.redeliver.redeliver"
+    INBOX = "jobs.inbox.drain"
+    INSTALLATIONS = "jobs.installations.discover"
+    SWEEP = "jobs.sweep.sweep"
+    REAP = "jobs.reap.reap"
+    CHECK = "jobs.check.check"
+    REPORT = "jobs.report.report"
+    ACTIVE = "jobs.active.ask_shards"
+    GATE = "jobs.gate.report_gates"
+    POST_MORTEM = "jobs.postmortem.post_mortem"
+    REDELIVER = "jobs.redeliver.redeliver"
 
 
 QUEUE_OF = {

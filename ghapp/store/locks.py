@@ -15,7 +15,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ghapp.errors import ClaimLostError
+from ghapp.errors import LockLostError
 from ghapp.store import keys
 
 LEASE_SECONDS = 10.0
@@ -37,7 +37,7 @@ class Locks:
         self._release: Any = redis.register_script(_RELEASE)
 
     @asynccontextmanager
-    async def hold(self, kind: str, of: str | int, patience_seconds: float = 0.0) -> AsyncIterator[bool]:
+    async def acquire(self, kind: str, of: str | int, patience_seconds: float = 0.0) -> AsyncIterator[bool]:
         """Hold a claim while the block runs; yields False when somebody else has it.
 
         Args:
@@ -46,7 +46,7 @@ class Locks:
             patience_seconds: how long to wait for it; `OUTLIVING_SECONDS` outlasts the lease of a dead one.
 
         Raises:
-            ClaimLostError: in the block, when the lease could not be renewed in time.
+            LockLostError: in the block, when the lease could not be renewed in time.
         """
         key, token = keys.lock(kind, str(of)), secrets.token_hex(8)
         if not await self._take(key, token, patience_seconds):
@@ -62,7 +62,7 @@ class Locks:
             if not renewing.done() or renewing.cancelled():
                 raise
             holder.uncancel()
-            raise ClaimLostError(f"{kind} {of}: the claim could not be renewed; somebody else may act by now") from None
+            raise LockLostError(f"{kind} {of}: the claim could not be renewed; somebody else may act by now") from None
         finally:
             renewing.cancel()
             with suppress(RedisError):  # it expires by itself

@@ -53,7 +53,7 @@ class SharedTokens:
 
     def __init__(self, redis: Redis, private_key: str) -> None:
         """`private_key` is the App's, as PEM."""
-        self._redis, self._claims = redis, Locks(redis)
+        self._redis, self._locks = redis, Locks(redis)
         derived = HKDF(SHA256(), length=32, salt=None, info=b"ghapp installation tokens").derive(private_key.encode())
         self._seal = AESGCM(derived)
 
@@ -62,7 +62,7 @@ class SharedTokens:
         while True:
             if (kept := await self._kept(installation)) is not None:
                 return kept
-            async with self._claims.hold("mint", installation) as mine:
+            async with self._locks.acquire("mint", installation) as mine:
                 if mine:
                     if (kept := await self._kept(installation)) is not None:  # minted between our look and our claim
                         return kept

@@ -54,7 +54,7 @@ async def report_gates(installation_id: int) -> None:
 
 async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, GateCheckOutcome]:
     """Look at each round once, and post what is to be said; what became of each, by place."""
-    async with context.claims.hold("gate", installation_id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("gate", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
             return {}
@@ -90,7 +90,7 @@ async def restart_gate_check(
         sha: the commit; empty for one check run.
     """
     gates, found = GateChecks(context.redis), False
-    async with context.claims.hold("gate", installation.id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("gate", installation.id, OUTLIVING_SECONDS) as mine:
         for place, begun in (await gates.rounds(installation.id) if mine else {}).items():
             is_there = begun.sha == sha and installation.at_github(begun.repository).lower() == repository.lower()
             is_meant = begun.check_run == check_run if check_run else is_there  # a repository may be renamed

@@ -90,7 +90,7 @@ async def report_installation(context: JobContext, installation_id: int) -> Repo
     One process at a time posts, and looks for a check run of ours before it creates one: a crash between the
     creation and its record leaves one check run.
     """
-    async with context.claims.hold("report", installation_id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("report", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
             return ReportOutcome.NOTHING_TO_DO

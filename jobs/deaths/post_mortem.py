@@ -55,7 +55,7 @@ async def look_into(context: JobContext, installation_id: int, which: str, look:
     Raises:
         GitHubUnavailableError: after all the rest is done; the queue tries this look again.
     """
-    async with context.claims.hold("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
+    async with context.locks.acquire("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
         installation = await context.installations.one(installation_id)
         known = await Deaths(context.redis, context.clock).one(installation_id, which)
         if not is_mine or installation is None or known is None:

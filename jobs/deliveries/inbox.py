@@ -45,7 +45,7 @@ async def drain_inbox(context: JobContext) -> int:
     An entry goes when its effects are stored. All effects are folds over times, so that an entry taken twice, or after
     a later one, changes nothing.
     """
-    async with context.claims.hold("inbox", "drain") as mine:
+    async with context.locks.acquire("inbox", "drain") as mine:
         if not mine:  # of the previous version, or of a worker that was killed a moment ago
             return 0
         drained, ends = 0, time.monotonic() + LONGEST_SECONDS

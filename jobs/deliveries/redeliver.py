@@ -30,7 +30,7 @@ async def redeliver_failed(context: JobContext) -> int:
     GitHub's record is read from its newest end. Of very many failures one look reads a part; the next goes on before
     it, and only the look that reaches the oldest can tell since when all is well.
     """
-    async with context.claims.hold("redeliver", "app", OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("redeliver", "app", OUTLIVING_SECONDS) as mine:
         if not mine:
             return 0
         now, complete_until = context.clock(), await context.inbox.complete_until() or 0.0

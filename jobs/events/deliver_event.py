@@ -21,7 +21,7 @@ from httpx import AsyncClient
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ghapp.errors import ClaimLostError, ReplacerUnavailableError
+from ghapp.errors import LockLostError, ReplacerUnavailableError
 from ghapp.health.remediation.steps import RequestStep, request_step
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
@@ -78,10 +78,10 @@ class EventDelivery:
         """Deliver while this process holds the lock, and wait for the lock otherwise; until cancelled."""
         while True:
             try:
-                async with self._locks.hold(*LOCK) as mine:
+                async with self._locks.acquire(*LOCK) as mine:
                     if mine:
                         await self._deliver_all()
-            except (RedisError, OSError, ClaimLostError) as error:
+            except (RedisError, OSError, LockLostError) as error:
                 log.warning("event delivery interrupted, retrying", why=str(error))
             except Exception:
                 log.exception("event delivery interrupted, retrying")
@@ -100,7 +100,7 @@ class EventDelivery:
 
     async def deliver_if_free(self, event_id: str) -> None:
         """Post one event unless some process delivers just now; raises as `deliver`."""
-        async with self._locks.hold(*LOCK) as mine:
+        async with self._locks.acquire(*LOCK) as mine:
             if mine:
                 await self.deliver(event_id)
 

@@ -40,7 +40,7 @@ async def reap(installation_id: int) -> None:
 
 async def reap_installation(context: JobContext, installation_id: int) -> Tick | None:
     """One tick; None when there is nothing to look at, it is switched off, or somebody else is at it just now."""
-    async with context.claims.hold("reap", installation_id) as mine:
+    async with context.locks.acquire("reap", installation_id) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
             return None

@@ -38,7 +38,7 @@ log = logger(__name__)
 
 async def plan_remediation(context: JobContext, installation: Installation) -> Plan:
     """Plan for one installation. One process at a time plans: two could each let a first batch through."""
-    async with context.claims.hold("plan", installation.id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("plan", installation.id, OUTLIVING_SECONDS) as mine:
         if not mine:
             return Plan()
         now = context.clock()

@@ -41,7 +41,7 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
     back, or it has a new one), `busy` (GitHub says it runs a job), `replaced` (asked for; done before counts too);
     where something is deleted in a cluster, also those of `jobs.remediation.replace_in_cluster`.
     """
-    async with context.claims.hold("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
         evidence = (await context.runners.some(installation_id, [runner_id])).get(runner_id)
         if not mine or installation is None or evidence is None:

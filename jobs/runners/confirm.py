@@ -37,7 +37,7 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
     suspended, and holds the permission; the runner runs no job; a control list with the same token lacks it; its own
     GET still answers 404; and no delivery reported a job of it in between.
     """
-    async with context.claims.hold("confirm", installation_id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("confirm", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None:
             return 0

@@ -91,7 +91,7 @@ async def sweep_installation(
 
     With `act` false everything is recorded and nothing is asked for.
     """
-    async with context.claims.hold("sweep", installation_id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("sweep", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None:
             return None

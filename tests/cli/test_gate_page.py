@@ -118,10 +118,10 @@ def test_what_the_sandbox_is_told_is_json_that_its_levers_take():
 
 def steps():
     """How each step of the gate begins, from its source."""
-    for name in ("ladder", "gate"):
-        tree = ast.parse((ROOT / "ghapp" / "health" / "rollout" / f"{name}.py").read_text())
+    for name in ("next_steps", "judgement"):
+        tree = ast.parse((ROOT / "ghapp" / "health" / "gate" / f"{name}.py").read_text())
         for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Step":
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "NextStep":
                 step = call.args[0]
                 said = step.values[0] if isinstance(step, ast.JoinedStr) else step
                 yield STOP if isinstance(said, ast.Name) else said.value
@@ -135,8 +135,8 @@ def test_every_step_is_explained(step):
 
 def checks():
     """The names of all checks, from their source."""
-    for name in ("inspection", "gate"):
-        source = (ROOT / "ghapp" / "health" / "rollout" / f"{name}.py").read_text()
+    for name in ("shard_checks", "judgement"):
+        source = (ROOT / "ghapp" / "health" / "gate" / f"{name}.py").read_text()
         yield from re.findall(r"Check\(\s*\"([\w-]+)\"", source)
     yield "settled"
 

@@ -79,7 +79,7 @@ def test_a_worker_reads_it_before_it_forks(read, redis_url, monkeypatch):
         return True
 
     monkeypatch.setattr(jobs.worker, "_worked_until_asked_to_stop", work)
-    monkeypatch.setattr(jobs.worker, "furnish", lambda _: None)
+    monkeypatch.setattr(jobs.worker, "configure", lambda _: None)
     jobs.worker.run(Settings.read({"GHAPP_REDIS_URL": redis_url}))
     open_client("https://api.github.com")
     assert found == [{"httpx": 1, "httpx2": 0}]

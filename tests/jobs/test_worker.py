@@ -65,7 +65,7 @@ async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_
     lines = failures(worker)
     assert len(lines) == TRIES
     for line in lines:
-        assert (line["job"], line["work"], line["error"]) == ("notify-lost", "jobs.events.notify.notify", "ValueError")
+        assert (line["job"], line["work"], line["error"]) == ("notify-lost", "jobs.notify.notify", "ValueError")
         assert "exception" in line, "a mistake of ours comes with its traceback"
     assert SECRET not in worker.log
 

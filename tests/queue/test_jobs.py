@@ -25,8 +25,9 @@ from ghapp.queue.jobs import (
     next_order,
     promote_due,
 )
+from ghapp.queue.worker import worker
 from ghapp.store.connect import connect_sync
-from jobs.worker import FastRecoveryWorker
+from jobs.worker import FUNCTIONS, _log_failure
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_every_work_has_a_queue_that_workers_serve():
 def test_work_travels_as_json_with_its_time_out_and_backoff(queue_redis):
     assert enqueue(queue_redis, JobName.POST_MORTEM, 7, "a", key="post-mortem-a") is True
     (job,) = queue(queue_redis, "report").jobs
-    called = ["jobs.deaths.post_mortem.post_mortem", None, [7, "a"], {}]
+    called = ["jobs.postmortem.post_mortem", None, [7, "a"], {}]
     assert json.loads(zlib.decompress(queue_redis.hget(job.key, "data"))) == called
     assert (job.timeout, job.result_ttl, job.retries_left) == (TIMEOUT_SECONDS, 0, len(BACKOFF_SECONDS))
     assert job.retry_intervals == list(BACKOFF_SECONDS)
@@ -70,8 +71,7 @@ def test_work_that_sweeps_ask_for_again_is_given_up_within_seconds(queue_redis, 
     assert sum(job.retry_intervals) <= 10
 
 
-def test_a_remediation_that_fails_frees_its_key_within_seconds(queue_redis, monkeypatch):
-    monkeypatch.setattr("jobs.remediation.remediate.remediate", fails)
+def test_a_remediation_that_fails_frees_its_key_within_seconds(queue_redis):
     enqueue(queue_redis, JobName.REMEDIATE, 7, 1, key="remediate-7-1")
     served, waited = queue(queue_redis, "urgent"), 0.0
     while not enqueue(queue_redis, JobName.REMEDIATE, 7, 1, key="remediate-7-1"):
@@ -80,7 +80,7 @@ def test_a_remediation_that_fails_frees_its_key_within_seconds(queue_redis, monk
             waited += max(0.0, due - time.time())
             queue_redis.zadd(ScheduledJobRegistry(queue=served).key, {"remediate-7-1": time.time()})
             promote_due(queue_redis, time.time())
-        work_off(queue_redis, [served])
+        work_off(queue_redis, {JobName.REMEDIATE: fails})
     assert waited <= 10
 
 
@@ -134,7 +134,7 @@ def test_delayed_work_is_promoted_at_its_time_and_once(queue_redis):
     assert queue(queue_redis, "urgent").job_ids == ["confirm-7"]
     assert due_at(queue_redis, "confirm-7") is None
     (job,) = queue(queue_redis, "urgent").jobs
-    assert (job.func_name, job.args, job.get_status()) == ("jobs.runners.confirm.confirm", [7], "queued")
+    assert (job.func_name, job.args, job.get_status()) == ("jobs.confirm.confirm", [7], "queued")
 
 
 def test_two_clocks_promote_each_once(queue_redis, redis_url):
@@ -167,19 +167,16 @@ async def succeeds(*_):
     return None
 
 
-def work_off(queue_redis, queues):
+def work_off(queue_redis, functions=FUNCTIONS):
     """Our worker runs what is in the queues now."""
-    FastRecoveryWorker(queues, connection=queue_redis, serializer=JSONSerializer).work(
-        burst=True, logging_level="CRITICAL"
-    )
+    worker(queue_redis, functions, _log_failure).work(burst=True, logging_level="CRITICAL")
 
 
 @pytest.mark.parametrize("outcome", [fails, succeeds])
-def test_work_that_is_over_does_not_block_its_key(queue_redis, monkeypatch, outcome):
-    monkeypatch.setattr("jobs.runners.sweep.sweep", outcome)
+def test_work_that_is_over_does_not_block_its_key(queue_redis, outcome):
     enqueue(queue_redis, JobName.SWEEP, 7, key="sweep-7", retry=False)
     served = queue(queue_redis, "sweep")
-    work_off(queue_redis, [served])
+    work_off(queue_redis, {JobName.SWEEP: outcome})
     assert served.failed_job_registry.get_job_ids() == (["sweep-7"] if outcome is fails else [])
     assert enqueue(queue_redis, JobName.SWEEP, 7, key="sweep-7", retry=False) is True
     assert served.job_ids == ["sweep-7"]

@@ -6,11 +6,10 @@ import time
 
 import pytest
 
-from ghapp.queue import jobs, transitions
+from ghapp.queue import jobs, lost_jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
 from ghapp.store.connect import connect_sync
-from jobs import lost_jobs
 
 KEY, NAME = "sweep-7", "sweep"
 QUEUE = transitions.queue_key(NAME)

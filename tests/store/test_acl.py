@@ -61,7 +61,7 @@ async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     assert await Schedule(redis).take_due(NOW, 60) == [7]
     budget = Budget(redis)
     await budget.leave(7, await budget.enter(7, 0.5, 1), {})
-    async with Locks(redis).hold("sweep", 7) as mine:
+    async with Locks(redis).acquire("sweep", 7) as mine:
         assert mine
     await Events(redis).append(7, {"id": "e"}, None)
     await Deaths(redis).record(7, Death("a", "a", "n", NOW, 1, None, "Error", Cause.CRASH, ""))

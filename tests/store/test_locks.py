@@ -4,22 +4,22 @@ import asyncio
 
 import pytest
 
-from ghapp.errors import ClaimLostError
+from ghapp.errors import LockLostError
 from ghapp.store import keys
 from ghapp.store.locks import Locks
 
 
 async def test_a_claim_is_one_holder_s_alone_until_it_lets_go(redis):
-    claims, rival = Locks(redis), Locks(redis)
-    async with claims.hold("remediate", 1) as mine, rival.hold("remediate", 1) as also_mine:
+    locks, rival = Locks(redis), Locks(redis)
+    async with locks.acquire("remediate", 1) as mine, rival.acquire("remediate", 1) as also_mine:
         assert (mine, also_mine) == (True, False)
-    async with rival.hold("remediate", 1) as mine:
+    async with rival.acquire("remediate", 1) as mine:
         assert mine is True
 
 
 async def test_of_many_at_once_one_gets_it(redis):
     async def attempt():
-        async with Locks(redis).hold("remediate", 1) as mine:
+        async with Locks(redis).acquire("remediate", 1) as mine:
             await asyncio.sleep(0.1)
             return mine
 
@@ -27,26 +27,26 @@ async def test_of_many_at_once_one_gets_it(redis):
 
 
 async def test_whoever_did_not_get_it_does_not_release_it(redis):
-    async with Locks(redis).hold("remediate", 1):
-        async with Locks(redis).hold("remediate", 1):
+    async with Locks(redis).acquire("remediate", 1):
+        async with Locks(redis).acquire("remediate", 1):
             pass
         assert await redis.exists(keys.lock("remediate", "1")) == 1
 
 
 async def test_another_kind_and_another_thing_are_other_claims(redis):
-    claims = Locks(redis)
+    locks = Locks(redis)
     async with (
-        claims.hold("remediate", 1) as one,
-        claims.hold("remediate", 2) as two,
-        claims.hold("mint", 1) as three,
+        locks.acquire("remediate", 1) as one,
+        locks.acquire("remediate", 2) as two,
+        locks.acquire("mint", 1) as three,
     ):
         assert (one, two, three) == (True, True, True)
 
 
 async def test_a_claim_outlives_its_lease_while_its_holder_lives(redis):
-    async with Locks(redis, lease_seconds=0.2).hold("remediate", 1):
+    async with Locks(redis, lease_seconds=0.2).acquire("remediate", 1):
         await asyncio.sleep(0.5)
-        async with Locks(redis).hold("remediate", 1) as also_mine:
+        async with Locks(redis).acquire("remediate", 1) as also_mine:
             assert also_mine is False
 
 
@@ -57,19 +57,19 @@ async def test_a_claim_expires_with_its_dead_holder(redis):
     dead.cancel()
 
 
-async def hold_for_ever(claims):
-    async with claims.hold("remediate", 1):
+async def hold_for_ever(locks):
+    async with locks.acquire("remediate", 1):
         await asyncio.Event().wait()
 
 
 async def test_whoever_waits_gets_it_when_the_dead_holder_s_lease_is_over(redis):
     await redis.set(keys.lock("remediate", "1"), "dead", px=200)
-    async with Locks(redis).hold("remediate", 1, patience_seconds=5) as mine:
+    async with Locks(redis).acquire("remediate", 1, patience_seconds=5) as mine:
         assert mine is True
 
 
 async def test_patience_ends(redis):
-    async with Locks(redis).hold("remediate", 1), Locks(redis).hold("remediate", 1, patience_seconds=0.2) as mine:
+    async with Locks(redis).acquire("remediate", 1), Locks(redis).acquire("remediate", 1, patience_seconds=0.2) as mine:
         assert mine is False
 
 
@@ -77,13 +77,13 @@ async def test_whoever_lost_it_is_stopped_and_does_not_release_his_successor_s(r
     holder = asyncio.create_task(hold_for_ever(Locks(redis, lease_seconds=0.2)))
     await asyncio.sleep(0.05)
     await redis.set(keys.lock("remediate", "1"), "successor")
-    with pytest.raises(ClaimLostError):
+    with pytest.raises(LockLostError):
         await asyncio.wait_for(holder, 5)
     assert await redis.get(keys.lock("remediate", "1")) == b"successor"
 
 
 async def test_whoever_cannot_renew_it_is_stopped_before_it_can_be_another_s(redis):
-    claims = Locks(redis, lease_seconds=0.5)
+    locks = Locks(redis, lease_seconds=0.5)
 
     async def away(**_):
         raise ConnectionError("Redis is away")
@@ -91,14 +91,14 @@ async def test_whoever_cannot_renew_it_is_stopped_before_it_can_be_another_s(red
     left = []
 
     async def hold():
-        async with claims.hold("remediate", 1):
+        async with locks.acquire("remediate", 1):
             try:
                 await asyncio.Event().wait()
             finally:
                 left.append(await redis.pttl(keys.lock("remediate", "1")))
 
-    claims._renew = away
-    with pytest.raises(ClaimLostError):
+    locks._renew = away
+    with pytest.raises(LockLostError):
         await asyncio.wait_for(hold(), 5)
     assert left[0] > 0
 
@@ -114,6 +114,6 @@ async def test_a_holder_that_is_cancelled_from_outside_is_cancelled_and_lets_go(
 
 async def test_a_block_that_fails_lets_go(redis):
     with pytest.raises(ZeroDivisionError):
-        async with Locks(redis).hold("remediate", 1):
+        async with Locks(redis).acquire("remediate", 1):
             raise ZeroDivisionError
     assert await redis.keys() == []

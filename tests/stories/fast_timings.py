@@ -1,4 +1,4 @@
-"""`hurried.py ROLE` is `ghapp ROLE`, and its patience with whoever is dead or silent is short.
+"""`fast_timings.py ROLE` runs `ghapp ROLE` with short time-outs for processes and servers that do not answer.
 
 For stories that would spend most of their time waiting for that. What follows when a wait is over is what always
 follows; that the real waits fit into each other, and into what is promised, `test_patience` shows.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-CLAIM_SECONDS, CALL_SECONDS = 3.0, 4.0
+LOCK_SECONDS, CALL_SECONDS = 3.0, 4.0
 WAITS = {
     "worker": {
-        "ghapp.store.locks": {"LEASE_SECONDS": CLAIM_SECONDS, "OUTLIVING_SECONDS": CLAIM_SECONDS + 1},
-        "jobs.worker": {
+        "ghapp.store.locks": {"LEASE_SECONDS": LOCK_SECONDS, "OUTLIVING_SECONDS": LOCK_SECONDS + 1},
+        "ghapp.queue.worker": {
             "MAINTENANCE_SECONDS": 1,
             "WORKER_TTL_SECONDS": 16,  # RQ looks up from its queues after this less 15
             "MONITORING_SECONDS": 1,
@@ -35,8 +35,8 @@ WAITS = {
 """By role and module, in the order in which they are changed: whoever imports a name later gets what is here."""
 
 DEFAULTS = {
-    "worker": ("ghapp.store.locks", "Claims", CLAIM_SECONDS),
-    "watch": ("ghapp.cluster.transport", "Transport", CALL_SECONDS),
+    "worker": ("ghapp.store.locks", "Locks", LOCK_SECONDS),
+    "watch": ("ghapp.cluster.transport", "ClusterTransport", CALL_SECONDS),
 }
 """What a class takes for such a wait when it is not told."""
 

@@ -1,4 +1,4 @@
-"""`dying_worker.py WORK STEP` is an impatient `ghapp worker` that is killed at a step of a job of that kind.
+"""`killed_worker.py WORK STEP` is an impatient `ghapp worker` that is killed at a step of a job of that kind.
 
 Steps are those of RQ's worker: each is a method of it, and whether the kill comes before or after. What dies is the
 worker and its work-horse together, as in an out-of-memory kill of the pod.
@@ -42,7 +42,7 @@ async def fail(_installation: int) -> None:
 
 def die_at(step: str, work: str) -> None:
     """Have this process' worker die there."""
-    from jobs import worker as module
+    from ghapp.queue import worker as module
 
     name, when = STEPS[step]
     method: Callable[..., Any] = getattr(module.FastRecoveryWorker, name)
@@ -63,13 +63,13 @@ def die_at(step: str, work: str) -> None:
 if __name__ == "__main__":
     from importlib import import_module
 
-    import hurried  # beside this file, which is run as a script
+    import fast_timings  # beside this file, which is run as a script
 
-    import jobs.runners.sweep
+    import jobs.worker
 
-    hurried.shorten("worker")
+    fast_timings.shorten("worker")
     if "failure" in sys.argv[2]:
-        jobs.sweep.sweep = fail  # type: ignore[assignment]
+        jobs.worker.FUNCTIONS["jobs.sweep.sweep"] = fail
     die_at(sys.argv[2], sys.argv[1])
     sys.argv = ["ghapp", "worker"]
     import_module("ghapp.cli").main()

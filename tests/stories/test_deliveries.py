@@ -181,7 +181,7 @@ async def test_a_poisoned_delivery_holds_up_nobody_and_is_given_up_after_three_t
 
 async def test_of_two_drains_at_once_one_leaves_all_to_the_other(story):
     async with story() as app:
-        async with app.context.claims.hold("inbox", "drain"):
+        async with app.context.locks.acquire("inbox", "drain"):
             await app.context.inbox.keep("1", "ping", b"{}")
             assert await drain_inbox(app.context) == 0
         assert await drain_inbox(app.context) == 1

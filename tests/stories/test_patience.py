@@ -7,9 +7,9 @@ from importlib import import_module
 import pytest
 
 from ghapp.cluster import lease, transport
+from ghapp.queue import worker
 from ghapp.store import locks
 from ghapp.store.connect import connect_sync
-from jobs import worker
 from tests.stories import fast_timings
 
 TAKEN_OVER_SECONDS = 20
@@ -27,7 +27,7 @@ def patience(request, monkeypatch):
             for module, changed in waits.items():
                 for name, seconds in changed.items():
                     monkeypatch.setattr(import_module(module), name, seconds)
-        assert locks.LEASE_SECONDS == fast_timings.CLAIM_SECONDS
+        assert locks.LEASE_SECONDS == fast_timings.LOCK_SECONDS
         assert transport.CALL_SECONDS == fast_timings.CALL_SECONDS
     return request.param
 
@@ -35,7 +35,7 @@ def patience(request, monkeypatch):
 def looks_every(redis_url):
     """How often a worker looks for dead colleagues, in seconds: between two waits for work, when that is due."""
     with connect_sync(redis_url) as redis:
-        idle = worker._worker(redis)
+        idle = worker.worker(redis, {}, print)
         return max(idle.dequeue_timeout, idle.maintenance_interval)
 
 

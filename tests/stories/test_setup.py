@@ -64,8 +64,8 @@ def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_
 
         kept = app.state / "app.json"
         assert kept.stat().st_mode & 0o777 == 0o600
-        app = json.loads(kept.read_text())
-        assert deliver(app.base, app["webhook_secret"]).status_code == 202, "at once"
+        created = json.loads(kept.read_text())
+        assert deliver(app.base, created["webhook_secret"]).status_code == 202, "at once"
         browser.click("Install the App")
         browser.press("Install on acme")
         assert browser.url.path == "/setup/installed"
@@ -76,12 +76,12 @@ def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_
         assert client.post(f"{app.base}/setup", data={"organization": "acme"}).status_code == 409
         assert len(github.world.registry.apps) == 1
         told = app.said() + app.log() + browser.text + browser.open(f"{app.base}/setup").text
-        assert not [name for name in ("client_secret", "webhook_secret", "pem") if app[name] in told]
+        assert not [name for name in ("client_secret", "webhook_secret", "pem") if created[name] in told]
 
     with running(github, tmp_path, port, end_by=signal.SIGTERM) as app:
         assert wait_for(lambda: app.processes("clock"), 20), app.said()
         assert "/setup" not in app.said()
-        assert deliver(app.base, app["webhook_secret"]).status_code == 202
+        assert deliver(app.base, created["webhook_secret"]).status_code == 202
 
 
 @pytest.mark.xdist_group("up")

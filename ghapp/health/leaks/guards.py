@@ -1,9 +1,9 @@
 """Is this stamped pod nobody's: bears the owner label, no live claim backs it, and nothing says that it is at work.
 
 "Stamped and unclaimed is a leak" was believed elsewhere, and killed live jobs within days: a claim can be gone while
-the job runs. So a pod must stay unclaimed, and more than claims can speak for it. `jobs.leaks.reap` reads, in the order that
-guard 1 wants, and deletes what is returned, on the condition of the pods' uids and versions. Pure; times are epoch
-seconds.
+the job runs. So a pod must stay unclaimed, and more than claims can speak for it. `jobs.leaks.reap` reads, in the
+order that guard 1 wants, and deletes what is returned, on the condition of the pods' uids and versions. Pure; times are
+epoch seconds.
 """
 
 from __future__ import annotations

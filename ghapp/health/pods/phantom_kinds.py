@@ -36,21 +36,36 @@ class PhantomReason(StrEnum):
 
 
 ADVICE: dict[PhantomReason, str] = {
-    PhantomReason.POD_NEVER_MADE: "Read in ARC's controller log why it makes no pod (a quota, an admission webhook, a missing"
-    " ServiceAccount), and never strip the object's finalizers before it is deleted.",
-    PhantomReason.POD_LOST: "Delete the EphemeralRunner so that ARC makes another; never make a pod for it by hand, its"
-    " configuration is spent.",
-    PhantomReason.OBJECT_GONE: "See which finalizer holds the pod, then delete the pod: that is safe only because its"
-    " EphemeralRunner is gone.",
-    PhantomReason.FAILED_COUNTS_AS_CAPACITY: "Delete the EphemeralRunner so that ARC makes another; never patch its status.",
-    PhantomReason.NOT_REGISTERED: "Have its EphemeralRunner deleted, or its pod where no ARC owns it; never delete a pod of"
-    " ARC's, which would start again with a spent configuration.",
-    PhantomReason.HANGS_AFTER_JOB: "Its job is over and its process hangs: delete its EphemeralRunner, or its pod where no"
-    " ARC owns it, and look for what a step left running.",
-    PhantomReason.MACHINE_GONE: "Let GitHub forget it (a day, or 14 for one that is not ephemeral), or delete the"
-    " registration once no EphemeralRunner of its name is left, never before.",
-    PhantomReason.MACHINE_GONE_AT_WORK: "Wait until GitHub gives up its job, some ten minutes; a busy registration cannot be"
-    " deleted, so never try to force it.",
+    PhantomReason.POD_NEVER_MADE: (
+        "Read in ARC's controller log why it makes no pod (a quota, an admission webhook, a missing "
+        "ServiceAccount), and never strip the object's finalizers before it is deleted."
+    ),
+    PhantomReason.POD_LOST: (
+        "Delete the EphemeralRunner so that ARC makes another; never make a pod for it by hand, its "
+        "configuration is spent."
+    ),
+    PhantomReason.OBJECT_GONE: (
+        "See which finalizer holds the pod, then delete the pod: that is safe only because its EphemeralRunner is gone."
+    ),
+    PhantomReason.FAILED_COUNTS_AS_CAPACITY: (
+        "Delete the EphemeralRunner so that ARC makes another; never patch its status."
+    ),
+    PhantomReason.NOT_REGISTERED: (
+        "Have its EphemeralRunner deleted, or its pod where no ARC owns it; never delete a pod of ARC's, "
+        "which would start again with a spent configuration."
+    ),
+    PhantomReason.HANGS_AFTER_JOB: (
+        "Its job is over and its process hangs: delete its EphemeralRunner, or its pod where no ARC owns it, "
+        "and look for what a step left running."
+    ),
+    PhantomReason.MACHINE_GONE: (
+        "Let GitHub forget it (a day, or 14 for one that is not ephemeral), or delete the registration once "
+        "no EphemeralRunner of its name is left, never before."
+    ),
+    PhantomReason.MACHINE_GONE_AT_WORK: (
+        "Wait until GitHub gives up its job, some ten minutes; a busy registration cannot be deleted, so "
+        "never try to force it."
+    ),
 }
 
 

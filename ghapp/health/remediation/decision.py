@@ -1,7 +1,7 @@
 """Which of the lost are acted on now: count each pool, turn its fuse, and plan. One pure function.
 
-`jobs.remediation.plan_remediation` reads what it needs and records what comes of it; one process at a time, for two of them could each
-let a first batch through.
+`jobs.remediation.plan_remediation` reads what it needs and records what comes of it; one process at a time, for two of
+them could each let a first batch through.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ghapp.sandbox.world import World
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-Own = TypeVar("Own", bound="Levers")
+Own = TypeVar("Own", bound="Controls")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

@@ -189,7 +189,7 @@ async def test_while_another_worker_is_at_it_nothing_is_even_read(leaky):
         await ripe(at)
         await at.app.pass_(60)
         at.api.control.forget_calls()
-        async with at.app.context.claims.hold("reap", at.app.installation) as mine:
+        async with at.app.context.locks.acquire("reap", at.app.installation) as mine:
             assert mine
             assert await at.reap() is None
         assert at.api.control.calls() == []

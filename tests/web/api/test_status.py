@@ -161,7 +161,7 @@ async def test_phantoms_are_counted_by_kind(http, redis):
 
 
 def test_everything_that_is_counted_has_help():
-    root = pathlib.Path(__file__).parents[2]
+    root = pathlib.Path(__file__).parents[3]
     sources = [*(root / "jobs").glob("*.py"), *(root / "ghapp").rglob("*.py")]
     counted = {name for source in sources for name in re.findall(r'"(ghapp_\w+_total)"', source.read_text())}
     assert counted == {name for name in HELP if name.endswith("_total")}

@@ -67,7 +67,7 @@ async def test_202_means_that_it_is_in_the_stream_and_a_drain_was_asked_for(http
     assert answer.status_code == 202
     (entry,) = await Inbox(redis).take(10)
     assert (entry.guid, entry.event) == ("guid-1", "workflow_job")
-    assert asked == ["jobs.deliveries.inbox.drain"]
+    assert asked == ["jobs.inbox.drain"]
 
 
 async def test_either_secret_is_good_while_it_is_rotated(http):

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.cli.shrinking_table import ShrinkingTable
+from ghapp.terminal.shrinking_table import ShrinkingTable
 from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.report.health_document import timestamp
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from rq.job import Job
 
-from ghapp.queue import jobs, transitions
+from ghapp.queue import jobs, lost_jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
-from jobs import lost_jobs
 from jobs.scheduler import NEGLECTED_SECONDS, Scheduler
 from tests.jobs.test_scheduler import clock, queue_redis, settings, the_work, time  # noqa: F401 - fixtures
 

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ghapp.cli.tables import runners_table
+from ghapp.terminal.tables import runners_table
 
 NAME = "linux-4vcpu-x7k2p"
 
