@@ -29,7 +29,7 @@ def dead_deliveries(*, as_json: bool) -> None:
     """
     letters = run(_dead_letters(settings_here()))
     if as_json:
-        from ghapp.report.health_document import timestamp
+        from ghapp.report.documents import timestamp
 
         click.echo(json.dumps([{**letter._asdict(), "at": timestamp(letter.at)} for letter in letters]))
         return

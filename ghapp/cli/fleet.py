@@ -72,7 +72,7 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
     """
     from ghapp.cli.fleet_queries import fleet_documents
     from ghapp.health.runner.verdict import State
-    from ghapp.report.health_document import timestamp
+    from ghapp.report.documents import timestamp
 
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is no state; states are {', '.join(State)}", param_hint="--state")

@@ -13,7 +13,7 @@ from ghapp.settings import PoolSettings, Settings
 
 if TYPE_CHECKING:
     from ghapp.health.cluster_summary import StaleNamespace
-    from ghapp.health.deaths.meaning import Death
+    from ghapp.health.deaths.death import Death
     from ghapp.health.installation import Installation
     from ghapp.health.pods.pod_claim import PodClaim
     from ghapp.health.remediation.fuse import Fuse
@@ -51,7 +51,7 @@ class OrgDocuments:
         from ghapp.health.pool_matching import pool_of
         from ghapp.health.remediation.fuse import fuse_of
         from ghapp.health.runner.verdict import judge
-        from ghapp.report.health_document import PoolBrakes, health_document
+        from ghapp.report.documents import PoolBrakes, health_document
         from ghapp.store.fuses import WHOLE_ORG
 
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
@@ -65,7 +65,7 @@ class OrgDocuments:
         """What holds replacements back, the whole organization's first: its pauses, and fuses that are not closed."""
         from ghapp.health.remediation.fuse import Position
         from ghapp.report import fuse_history
-        from ghapp.report.health_document import timestamp
+        from ghapp.report.documents import timestamp
         from ghapp.store.fuses import WHOLE_ORG
 
         found = [
@@ -121,8 +121,7 @@ async def runner_document(settings: Settings, org: str, name_or_id: str) -> dict
         UnknownOrgError: the App is not installed there.
         GhappError: nobody told us of such a runner.
     """
-    from ghapp.health.deaths import meaning
-    from ghapp.report.health_document import never_seen
+    from ghapp.report.documents import death_document, never_seen
     from ghapp.store.deaths import Deaths
     from ghapp.store.installations import Installations
     from ghapp.store.runners import Runners
@@ -142,7 +141,7 @@ async def runner_document(settings: Settings, org: str, name_or_id: str) -> dict
         else:
             raise GhappError(f"{org} {name_or_id}: unknown runner; see `ghapp runners --org {org}`")
     held = [each for each in of.held() if each["pool"] in (None, document["pool"])]
-    return {**document, "held": held, "death": None if died is None else meaning.document(died)}
+    return {**document, "held": held, "death": None if died is None else death_document(died)}
 
 
 def is_of(death: Death, evidence: Evidence) -> bool:
@@ -172,7 +171,7 @@ async def _org(settings: Settings, redis: Any, installation: Installation) -> Or
 async def _phantoms(redis: Any, installation: Installation) -> list[dict[str, Any]]:
     """What the last looks found and lasts, as documents."""
     from ghapp.health.cluster_summary import phantom_since
-    from ghapp.report.health_document import timestamp
+    from ghapp.report.documents import timestamp
     from ghapp.store.cluster_summaries import ClusterSummaries
 
     side = await ClusterSummaries(redis).of(installation.id)

@@ -47,7 +47,7 @@ async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> li
     Raises:
         UnknownPoolError: a name that was mistyped would stop nothing.
     """
-    from ghapp.report.health_document import timestamp
+    from ghapp.report.documents import timestamp
     from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
     from ghapp.store.installations import Installations
 

@@ -34,7 +34,7 @@ def create_token(
 
     Example: ghapp token create --org acme --scope read --name arc-controller
     """
-    from ghapp.report.health_document import timestamp
+    from ghapp.report.documents import timestamp
     from ghapp.store.installations import Installations
     from ghapp.store.tokens import Tokens
 
@@ -57,7 +57,7 @@ def create_token(
 
 def _document(token: Any) -> dict[str, Any]:
     """What is shown of a token: its times as everywhere in our JSON."""
-    from ghapp.report.health_document import timestamp
+    from ghapp.report.documents import timestamp
 
     expires_at = None if token.expires_at is None else timestamp(token.expires_at)
     return {**asdict(token), "created_at": timestamp(token.created_at), "expires_at": expires_at}
@@ -70,8 +70,8 @@ def list_tokens(*, as_json: bool) -> None:
 
     Example: ghapp token list
     """
-    from ghapp.terminal.tables import tokens_table
     from ghapp.store.tokens import Tokens
+    from ghapp.terminal.tables import tokens_table
 
     settings = settings_here()
 

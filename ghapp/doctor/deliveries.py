@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.store.inbox import MOST_SCANNED
 
 GROUP = "deliveries"

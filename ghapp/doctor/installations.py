@@ -19,7 +19,7 @@ from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.health.runner.verdict import Reason
 from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.connect import PipeliningRedis

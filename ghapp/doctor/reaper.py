@@ -13,7 +13,7 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.leaks.reaper_status import is_overdue
 from ghapp.health.leaks.tick import Guard
 from ghapp.log import redact
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick

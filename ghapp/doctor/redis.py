@@ -14,7 +14,7 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError,
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.probe import connected
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.store import keys
 from ghapp.store.quarantine import Quarantine, UnreadableRecord
 

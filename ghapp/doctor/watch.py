@@ -13,8 +13,8 @@ from ghapp.cluster.wire.leases import lease
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import connected, probe
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.demand import is_fresh
-from ghapp.report.health_document import timestamp
+from ghapp.health.pods.pod import is_fresh
+from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.pods import Pods

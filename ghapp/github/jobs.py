@@ -14,7 +14,7 @@ from ghapp.github.installation_client import InstallationClient
 from ghapp.github.transport import PER_PAGE, expect
 from ghapp.github.wire import read
 from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.demand import Job
+from ghapp.health.job import Job
 from ghapp.health.pods.assigned_job import JobOfRun
 
 MOST_RUN_PAGES = 20

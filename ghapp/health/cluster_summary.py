@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import Death
-from ghapp.health.demand import is_fresh
+from ghapp.health.deaths.death import Death
 from ghapp.health.pods.phantom_kinds import FoundSince, Phantom, key, lasting
+from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.reconcile import NamespaceRule
 
 DAY_SECONDS = 86_400.0

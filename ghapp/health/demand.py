@@ -12,51 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple
 
+from ghapp.health.job import Job, asks_for_hosted, is_over
 from ghapp.health.pods.phantom_kinds import is_assigned
 from ghapp.health.pods.pod import EphemeralRunner
-from ghapp.health.pool_matching import PoolRule, pool_of
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
-
-QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
-"""GitHub fails a job that nobody took for a day; a later word about it was lost."""
-
-RUNNING_TOO_LONG_SECONDS = LONGEST_JOB_SECONDS
-
-
-FRESH_SECONDS = 120.0
-"""A view of the cluster that nobody has refreshed for so long counts nothing."""
+from ghapp.health.pool_matching import PoolRule, ScaledRule, pool_of
 
 NONE_ASSIGNED: Mapping[str, int] = MappingProxyType({})
-
-HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
-"""How the labels of GitHub's own machines begin."""
-
-
-class Job(NamedTuple):
-    """A workflow job as its deliveries told of it. Fields are only ever appended. Times are epoch seconds."""
-
-    id: int
-    status: Literal["queued", "running", "over"]
-    labels: tuple[str, ...]
-    repository: str
-    queued_at: float
-    runner_id: int | None = None
-    runner_name: str | None = None
-    started_at: float | None = None
-
-
-class ScaledRule(PoolRule, Protocol):
-    """A configured pool, with what it says about the cluster."""
-
-    @property
-    def replacer(self) -> str:
-        """How its runners are replaced; `arc`: each has one of ARC's objects."""
-
-    @property
-    def namespace(self) -> str | None:
-        """Where its pods are."""
 
 
 class UnservedReason(StrEnum):
@@ -95,21 +58,6 @@ class UnservedJob:
     reason: UnservedReason
 
 
-def is_over(job: Job, now: float) -> bool:
-    """Whether a job has ended, or must have: its last delivery was lost."""
-    if job.status == "queued":
-        return now - job.queued_at > QUEUED_TOO_LONG_SECONDS
-    if job.status == "running":
-        return now - (job.started_at or job.queued_at) > RUNNING_TOO_LONG_SECONDS
-    return True
-
-
-def asks_for_hosted(job: Job) -> bool:
-    """Whether a job's labels name one of GitHub's own machines."""
-    labels = [label.lower() for label in job.labels]
-    return "self-hosted" not in labels and any(label.startswith(HOSTED_IMAGES) for label in labels)
-
-
 def demand(
     jobs: Iterable[Job],
     workers: Sequence[AvailableRunner],
@@ -146,11 +94,6 @@ def demand(
         for pool in sorted(pools)
     ]
     return rows, sorted(unserved, key=lambda row: (row.job.queued_at, row.job.id))
-
-
-def is_fresh(seen_at: float, now: float) -> bool:
-    """Whether a view of the cluster still counts; another machine's clock may be a little ahead."""
-    return abs(now - seen_at) < FRESH_SECONDS
 
 
 def assigned_by_pool(

@@ -29,6 +29,18 @@ class PoolRule(Protocol):
         """The runner label `<shard_label>:<shard>` puts it on that shard."""
 
 
+class ScaledRule(PoolRule, Protocol):
+    """A configured pool, with what it says about the cluster."""
+
+    @property
+    def replacer(self) -> str:
+        """How its runners are replaced; `arc`: each has one of ARC's objects."""
+
+    @property
+    def namespace(self) -> str | None:
+        """Where its pods are."""
+
+
 def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable[PoolRule]) -> str:
     """The first pool that matches; else the one named by the runner's custom labels. Case does not matter."""
     borne = {label.lower() for label in labels}

@@ -17,15 +17,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.terminal.shrinking_table import ShrinkingTable
-from ghapp.terminal.tables import COLOURS
 from ghapp.health.installation import Installation
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State, judge
 from ghapp.local.up import Site
 from ghapp.log import redact
-from ghapp.report.health_document import is_healed, timestamp
+from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.events import Events
@@ -34,6 +32,8 @@ from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
+from ghapp.terminal.shrinking_table import ShrinkingTable
+from ghapp.terminal.tables import COLOURS
 
 INCIDENT_AFTER_SECONDS = 15.0
 INCIDENT_RUNNERS = 12

@@ -9,7 +9,7 @@ from enum import StrEnum
 from math import ceil, inf
 from typing import NamedTuple
 
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 
 NAME = "Runner health"
 """The check run's name."""

@@ -18,7 +18,7 @@ from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.next_attempt import NextAttempt
 from ghapp.health.runner.verdict import Limits, Reason, State, Verdict, judge
-from ghapp.report.health_document import is_healed
+from ghapp.report.documents import is_healed
 
 FOR_A_PERSON = frozenset(
     {

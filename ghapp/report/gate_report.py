@@ -19,7 +19,7 @@ from ghapp.health.gate.gate_checks import GateCheck, GateCheckStage
 from ghapp.health.gate.judgement import SETTLED, Gate
 from ghapp.health.gate.shard_checks import SINCE_DEPLOY, Check
 from ghapp.report import LONGEST, Conclusion, Report
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code, cut, heading, row
 
 NAME = "Runner gate"

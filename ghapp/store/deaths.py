@@ -16,7 +16,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.deaths.meaning import Cause, Death
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
 from ghapp.store import death_codec, keys
 from ghapp.store.quarantine import RecordReader
 

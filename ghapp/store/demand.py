@@ -7,8 +7,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.demand import Job
 from ghapp.health.gate.shard_status import TakenJob
+from ghapp.health.job import Job
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader

@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.terminal.shrinking_table import ShrinkingTable
 from ghapp.health.cluster_summary import StaleNamespace
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
+from ghapp.terminal.shrinking_table import ShrinkingTable
 
 COLOURS = {
     "healthy": "green",

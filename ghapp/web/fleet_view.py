@@ -15,15 +15,15 @@ from typing import NamedTuple
 from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
 
-from ghapp.health.demand import Job, is_fresh
 from ghapp.health.installation import Installation
-from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.health.job import Job
+from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.pods.pod_claim import Claimed, by_name, claim_on
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import Fuse, fuse_of
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import State, Verdict, judge
-from ghapp.report.health_document import Document, PoolBrakes, health_document, is_healed, never_seen
+from ghapp.report.documents import Document, PoolBrakes, health_document, is_healed, never_seen
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, redis_errors
 from ghapp.store.demand import Demand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ghapp.errors import PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import DeadJob, Death, with_context, with_more_lines
+from ghapp.health.deaths.death import DeadJob, Death, with_context, with_more_lines
 from ghapp.health.deaths.post_mortem import JobFacts, job_at_death, wants_lines
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose

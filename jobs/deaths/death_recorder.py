@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
-from ghapp.health.deaths.meaning import Death, died, vanished
+from ghapp.health.deaths.death import Death, died, vanished
 from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
 from ghapp.health.deaths.vanished_pod import has_worked
 from ghapp.health.installation import Installation

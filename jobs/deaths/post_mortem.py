@@ -15,7 +15,7 @@ from ghapp.errors import (
     PermissionMissingError,
 )
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import Death
+from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.post_mortem import JobFacts, has_full_context, next_look_after, wants_lines
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import LOG_STORE

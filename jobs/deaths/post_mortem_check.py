@@ -7,11 +7,12 @@ from enum import StrEnum
 from ghapp.errors import NotFoundError, PermissionMissingError
 from ghapp.github.checks import Checks
 from ghapp.github.jobs import Jobs
-from ghapp.health.deaths.meaning import Death
-from ghapp.health.deaths.post_mortem import NAME, JobFacts, failed_for_it, may_have_failed_for_it, post_mortem_report
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.post_mortem import JobFacts, failed_for_it, may_have_failed_for_it
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.log import logger
+from ghapp.report.post_mortem import NAME, post_mortem_report
 from ghapp.store.post_mortems import PostedMortem, PostMortems
 from jobs.context import JobContext
 from jobs.events.publish import death_id

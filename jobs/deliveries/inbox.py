@@ -12,7 +12,7 @@ from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
-from ghapp.health.demand import Job
+from ghapp.health.job import Job
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.log import logger

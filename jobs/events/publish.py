@@ -6,10 +6,9 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ghapp.health.deaths.meaning import Death, document
+from ghapp.health.deaths.death import Death
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.leaks.orphan import document as orphan_document
 from ghapp.health.pods.pod_claim import by_name, claim_on
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at, fuse_of
@@ -17,7 +16,7 @@ from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.transitions import published_state, transition
 from ghapp.health.runner.verdict import judge
 from ghapp.log import logger
-from ghapp.report.health_document import PoolBrakes, health_document, timestamp
+from ghapp.report.documents import PoolBrakes, death_document, health_document, orphan_document, timestamp
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.context import JobContext
 from jobs.events.deliver_event import REPLACE
@@ -72,7 +71,7 @@ def death_id(installation: Installation, death: Death) -> str:
 
 async def publish_death(context: JobContext, installation: Installation, death: Death, now: float) -> bool:
     """Tell how a runner ended; False when it was told before."""
-    event_id, data = death_id(installation, death), document(death)
+    event_id, data = death_id(installation, death), death_document(death)
     return await _append(
         context, installation, event_id, "ghapp.runner.died.v1", death.runner_name, death.pool, data, now
     )

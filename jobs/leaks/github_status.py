@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ghapp.errors import GitHubError, NotFoundError
 from ghapp.github.installation_client import InstallationClient
-from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer
 from ghapp.health.leaks.guards import TickMemory
 from ghapp.health.leaks.runner_activity import RunnerActivity

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
 from ghapp.health.cluster_summary import namespaces_of
-from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import combined_activity
 from ghapp.health.leaks.guards import FuseView, TickInputs, TickMemory
 from ghapp.health.leaks.ownership import is_ours

@@ -11,10 +11,10 @@ from ghapp.health.cluster_summary import (
     summary_after,
     unread_since,
 )
-from ghapp.health.demand import is_fresh
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
 from ghapp.health.pods.degraded_sources import DegradedSource, sources_of
+from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.reconcile import find_phantoms, pod_locations
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths

@@ -7,12 +7,11 @@ from functools import partial
 
 from ghapp.errors import GitHubError
 from ghapp.github.jobs import Jobs
-from ghapp.health.demand import is_fresh
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
 from ghapp.health.pods.observed_remains import by_namespace
-from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.remains import RemainsKind

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from ghapp.health.demand import is_over
 from ghapp.health.installation import Installation
+from ghapp.health.job import is_over
 from ghapp.health.pods.pod_claim import by_name
 from ghapp.health.remediation.decision import (
     Decision,

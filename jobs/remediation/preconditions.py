@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ghapp.health.demand import is_fresh
 from ghapp.health.installation import Installation
 from ghapp.health.pods.deletion_decision import DeletionDecision, Preconditions
+from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.pod_claim import by_name
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.runner.evidence import Evidence

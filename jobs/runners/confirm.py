@@ -9,8 +9,8 @@ from functools import partial
 from ghapp.errors import GitHubError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.transport import PER_PAGE
-from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.installation import Installation
+from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.pacing import Purpose
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList

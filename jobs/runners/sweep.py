@@ -15,8 +15,8 @@ from ghapp.errors import (
     RateLimitedError,
     UnauthorizedError,
 )
-from ghapp.health.demand import is_over
 from ghapp.health.installation import Installation
+from ghapp.health.job import is_over
 from ghapp.health.pacing import Purpose, left, next_sweep_in
 from ghapp.health.runner import absence
 from ghapp.health.runner.absence import GetResult
@@ -142,7 +142,7 @@ async def _record(
     policy = context.settings.of(installation.org)
     known = await context.runners.all(installation.id)
     look = absence.allow_for_churn(observation.look)
-    if absence.is_doubtful(look, known, policy.fuse):
+    if absence.is_doubtful(look, known, policy.fuse.floor):
         sampled = absence.sample(known)
         look = absence.usable(look, sampled, await _look_alone(context, installation, sampled))
     after = absence.survey_after(survey, look, began)

@@ -11,7 +11,7 @@ import pytest
 from ghapp.cli.fleet_queries import is_of
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import DeadJob, Death
+from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.installation import Installation
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position

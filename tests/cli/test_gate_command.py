@@ -13,10 +13,10 @@ from threading import Thread
 
 import pytest
 
-from ghapp.health.demand import Job
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.terraform_log import LARGEST_BYTES
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.runner.evidence import Registration, Survey
 from ghapp.health.runner.observations import job_started, registration_seen
 from ghapp.store.demand import Demand

@@ -11,7 +11,7 @@ from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.reaper import look, of_tick, of_unfinished
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick

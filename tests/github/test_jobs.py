@@ -9,10 +9,11 @@ from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.transport import GitHubResponse
-from ghapp.health.deaths.post_mortem import NAME, JobFacts
-from ghapp.health.demand import Job
+from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.report import Conclusion, Report
+from ghapp.report.post_mortem import NAME
 
 HERE = "acme/api"
 SAID = Report("title", "summary", "text", Conclusion.NEUTRAL, ())

@@ -19,7 +19,7 @@ from ghapp.health.cluster_summary import (
     unread_since,
 )
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import Death
+from ghapp.health.deaths.death import Death
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason, key
 from ghapp.health.pods.reconcile import find_phantoms
 from ghapp.health.runner.verdict import Limits

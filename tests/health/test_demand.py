@@ -4,17 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.demand import (
-    QUEUED_TOO_LONG_SECONDS,
-    RUNNING_TOO_LONG_SECONDS,
-    AvailableRunner,
-    Job,
-    PoolDemand,
-    UnservedReason,
-    assigned_by_pool,
-    demand,
-    is_over,
-)
+from ghapp.health.demand import AvailableRunner, PoolDemand, UnservedReason, assigned_by_pool, demand
+from ghapp.health.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.settings import PoolSettings
 from tests.health.builders import MICROSECOND, NOW

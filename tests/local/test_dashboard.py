@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ghapp.health.installation import Installation
 from ghapp.local.dashboard import EVENTS_SHOWN, STAYS_SECONDS, frames, worth_a_line
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 

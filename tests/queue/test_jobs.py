@@ -1,6 +1,5 @@
 """Work asked for by name, on a real RQ."""
 
-import importlib
 import inspect
 import json
 import time
@@ -45,9 +44,15 @@ def due_at(queue_redis, key, name="urgent"):
 
 
 @pytest.mark.parametrize("work", JobName)
-def test_every_work_is_a_coroutine_function_somewhere(work):
-    module, _, name = work.value.rpartition(".")
-    assert inspect.iscoroutinefunction(getattr(importlib.import_module(module), name))
+def test_every_job_is_a_registered_coroutine_function(work):
+    assert inspect.iscoroutinefunction(FUNCTIONS[work])
+
+
+def test_a_job_that_no_version_registers_fails_and_imports_nothing(queue_redis):
+    served = queue(queue_redis, "sweep")
+    served.enqueue("os.getpid", job_id="foreign")
+    work_off(queue_redis)
+    assert served.failed_job_registry.get_job_ids() == ["foreign"]
 
 
 def test_every_work_has_a_queue_that_workers_serve():

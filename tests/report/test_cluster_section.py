@@ -14,7 +14,7 @@ from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, Phanto
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.report import LONGEST, Conclusion, report_on
 from ghapp.report.cluster_section import rough
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code
 from tests.health.builders import NOW, online, present
 from tests.health.builders import lost as a_lost_runner

@@ -27,7 +27,7 @@ from ghapp.report import (
     resume_of,
     resumes_until,
 )
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 LIMITS = Limits()

@@ -110,7 +110,7 @@ class Driver(Acting):
     def record(self, look: RunnerList, survey: Survey, began: float) -> Steps:
         limits, known = self.config.evidence, dict(self.store.runners)
         look = absence.allow_for_churn(look)
-        if absence.is_doubtful(look, known, self.config.fuse):
+        if absence.is_doubtful(look, known, self.config.fuse.floor):
             sampled = absence.sample(known)
             look = absence.usable(look, sampled, (yield from self.ask_each(sampled)))
         after = absence.survey_after(survey, look, began)

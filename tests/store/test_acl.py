@@ -9,7 +9,8 @@ import time
 import pytest
 from redis.exceptions import NoPermissionError
 
-from ghapp.health.deaths.meaning import Cause, Death
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
 from ghapp.health.pods.pod import Pod
 from ghapp.health.runner.observations import first_observation
 from ghapp.local.local_redis import embedded_redis, redis_servers

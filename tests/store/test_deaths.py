@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.deaths.meaning import Cause, DeadJob, Death
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.store import deaths as module
 from ghapp.store import keys
 from ghapp.store.death_codec import MOST_CHARACTERS, MOST_LINES

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ghapp.health.demand import Job
 from ghapp.health.gate.shard_status import TakenJob
+from ghapp.health.job import Job
 from ghapp.store import keys
 from ghapp.store.demand import Demand
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.health.runner.evidence import Evidence, Survey

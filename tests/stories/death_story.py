@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import Death
+from ghapp.health.deaths.death import Death
 from ghapp.store.deaths import Deaths, identity
 from jobs.deaths.post_mortem import look_into
 from tests.stories.conftest import POOL

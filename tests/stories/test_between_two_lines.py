@@ -166,7 +166,7 @@ async def test_a_job_that_is_told_of_between_the_removal_and_its_record_does_not
             monkeypatch.setattr(real, "remove_runner", remove_runner)
             return real
 
-        monkeypatch.setattr(app.context.github, "tenant", installation_client)
+        monkeypatch.setattr(app.context.github, "installation_client", installation_client)
         for each in lost:
             assert await remediate_runner(app.context, app.installation, each) == "held", "its job vouches for it"
         assert await app.replacements() == []

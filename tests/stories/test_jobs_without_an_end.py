@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ghapp.health.demand import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job
+from ghapp.health.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job
 from ghapp.health.runner.verdict import State
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from ghapp.health.demand import Job
+from ghapp.health.job import Job
 from ghapp.health.runner.observations import job_started, removed
 from ghapp.health.runner.verdict import State, judge
 from jobs.events.deliver_event import EventDelivery

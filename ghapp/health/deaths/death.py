@@ -1,4 +1,7 @@
-"""The record that is kept of a death: made when it is seen, and grown by what is found out later. Pure."""
+"""The record of a runner's death: made when the end is seen, completed by what is found later. Pure.
+
+The rules are in `classify`, the texts in `cause`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from typing import NamedTuple
 
 from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
 from ghapp.health.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
-from ghapp.health.deaths.runner_log import LONGEST_LINE
+from ghapp.health.deaths.runner_log import LONGEST_LINE, read_runner_log
 from ghapp.health.pods.pod import Container, Ended, Pod
 
 MOST_LINES = 200
 """Lines kept of each log."""
+
+FAILED = frozenset({"failure", "timed_out"})
+"""Conclusions of a failed job, whatever made it fail."""
 
 
 class DeadJob(NamedTuple):
@@ -102,6 +108,27 @@ def with_context(death: Death, job: DeadJob | None, host_log: Sequence[str] = ()
     """
     spare = max(0, len(host_log) - MOST_LINES)
     return death._replace(job=job, host_log=_cut(host_log[spare // 2 :][:MOST_LINES]))
+
+
+def blames_the_platform(death: Death, *, told_by_github: bool = False) -> bool:
+    """Whether a post-mortem belongs on the job's commit: its job failed, and its runner's death may be why.
+
+    `told_by_github`: GitHub's own words beside the job say that its runner went.
+
+    Each of these says no:
+
+    1. The runner ended as it should.
+    2. Nothing was running: no job is known, or the runner itself told the job's result before it ended.
+    3. The job did not fail. GitHub has no conclusion yet (ask again when it has), or it was a success, or a
+       cancellation. One that nobody asked for counts: GitHub says that the runner went, or the cluster took it away.
+    """
+    if death.cause is Cause.CLEAN_EXIT:
+        return False
+    if death.job is None or read_runner_log(death.runner_log).finished_a_job:
+        return False
+    if death.job.conclusion == "cancelled":
+        return told_by_github or death.reason in OUTSIDE
+    return death.job.conclusion in FAILED
 
 
 def _death(pod: Pod, found: Classification, at: float) -> Death:

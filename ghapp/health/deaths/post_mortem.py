@@ -1,4 +1,4 @@
-"""Whether a job failed because its runner died, and what its developer is told then. Pure.
+"""Whether a job failed because its runner died. Pure.
 
 What tells a death's job from a job that failed by itself: GitHub's own words beside it, or, where those are missing,
 that none of its steps came to a bad end of its own.
@@ -6,18 +6,12 @@ that none of its steps came to a bad end of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ghapp.health.deaths.cause import Cause, OwnReason
-from ghapp.health.deaths.meaning import DeadJob, Death, blames_the_platform, sentences
+from ghapp.health.deaths.death import Death, blames_the_platform
 from ghapp.health.runner.evidence import Evidence
-from ghapp.report import Conclusion, Report
-from ghapp.report.health_document import timestamp
-from ghapp.report.markdown import NOTHING, block, code, heading, row
-
-NAME = "Runner post-mortem"
-"""The check run's name."""
 
 APART_SECONDS = 60.0
 """A job that was over for longer when its runner died was not interrupted. GitHub's clock is not the cluster's."""
@@ -31,9 +25,6 @@ SURROUNDED_SECONDS = 75.0
 LOOKS_AFTER_SECONDS = (90.0, 600.0, 300.0, 600.0, 1800.0)
 """From one look to the next. The second finds what surrounded the end; GitHub says of a lost job that it failed when
 its lease is over, after ten minutes or more, so the third to the last wait for that. Then it is left."""
-
-ROOM_FOR_LINES = 24_000
-"""Characters of a check run's text for each log. Both and all the rest stay under GitHub's limit."""
 
 LOST_WORDS = ("lost communication with the server", "received a shutdown signal")
 """In the annotations of a job whose runner went: without a word, and by a signal."""
@@ -103,50 +94,7 @@ def next_look_after(look: int) -> float | None:
     return LOOKS_AFTER_SECONDS[look] if 0 <= look < len(LOOKS_AFTER_SECONDS) else None
 
 
-def post_mortem_report(death: Death, job: DeadJob, *, show_host: bool) -> Report:
-    """What the check run on a job's commit says; `show_host` is whether strangers cannot read it.
-
-    It is neutral: the job itself is red already, and this must neither block a merge nor look like one more failure
-    of the developer's.
-    """
-    node = code(death.node) if death.node and show_host else ""
-    reason = code(death.reason) if death.reason else ""
-    shown = death._replace(runner_name=code(death.runner_name), node=node, reason=reason)
-    return Report(
-        title=f"This job's runner died: {death.cause.value}",
-        summary=" ".join(sentences(shown)),
-        text="\n\n".join(_text(death, job, show_host=show_host)),
-        conclusion=Conclusion.NEUTRAL,
-        actions=(),
-    )
-
-
 def _was_over(ended_at: float | None, death: Death) -> bool:
     """Whether a job that ended then was over before its runner died."""
     apart = APART_UNSEEN_SECONDS if death.exit_code is None else APART_SECONDS
     return ended_at is not None and ended_at < death.at - apart
-
-
-def _text(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[str]:
-    yield "\n".join((heading("Fact", "Value"), *(row(*each) for each in _facts(death, job, show_host=show_host))))
-    if death.runner_log:
-        yield "### The runner's last lines"
-        yield block(death.runner_log, ROOM_FOR_LINES)
-    if death.host_log and show_host:
-        yield "### What its host said, from a minute before to a minute after"
-        yield block(death.host_log, ROOM_FOR_LINES, middle=True)
-    if death.host_log and not show_host:
-        yield "What its host said is not shown where everybody can read it; `ghapp explain` and the API tell it."
-
-
-def _facts(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[tuple[str, str]]:
-    yield "Cause", code(death.cause.value)
-    yield "Job", code(job.name or str(job.id))
-    yield "Runner", code(death.runner_name)
-    yield "Ended", timestamp(death.at)
-    yield "Exit code", NOTHING if death.exit_code is None else str(death.exit_code)
-    yield "Signal", NOTHING if death.signal is None else str(death.signal)
-    yield "Reason", code(death.reason)
-    if show_host:
-        yield "Pod", code(f"{death.namespace}/{death.pod}" if death.namespace else death.pod)
-        yield "Node", code(death.node)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ghapp.health import pool_matching
-from ghapp.health.deaths.meaning import Cause, Death
-from ghapp.health.demand import RUNNING_TOO_LONG_SECONDS, Job, is_over
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import ACTIVE_SECONDS
+from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.observations import OVERTAKING_SECONDS

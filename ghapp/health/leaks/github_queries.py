@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor, log2
 
-from ghapp.health.demand import Job
+from ghapp.health.job import Job
 from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, never, runner_activity
 from ghapp.health.runner.evidence import Evidence, Registration, Survey
 

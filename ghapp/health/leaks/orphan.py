@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ghapp.health.leaks.guards import TERMINAL_SECONDS
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
-from ghapp.report.health_document import timestamp
 
 Said = tuple[float, str, str]
 """When (epoch seconds), by whom (`pod`, `claim`, `delivery`, `list`), and what."""
@@ -57,22 +56,6 @@ def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since:
     ]
     evidence = tuple(sorted((at, source, said) for at, source, said in facts if at is not None))
     return Orphan(pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence)
-
-
-def document(org: str, found: Orphan) -> dict[str, Any]:
-    """The data of `ghapp.pod.orphaned.v1`. Times are RFC 3339 in UTC."""
-    return {
-        "org": org,
-        "namespace": found.namespace,
-        "pod": found.pod,
-        "pod_uid": found.uid,
-        "node": found.node or None,
-        "runner_name": found.runner_name,
-        "pool": found.pool or None,
-        "at": timestamp(found.found_at),
-        "unclaimed_since": timestamp(found.unclaimed_since),
-        "evidence": [{"at": timestamp(at), "source": source, "said": said} for at, source, said in found.evidence],
-    }
 
 
 def _githubs_word(runner: RunnerActivity, now: float) -> str:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence

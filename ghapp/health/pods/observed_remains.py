@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ghapp.health.demand import ScaledRule, is_fresh
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.health.pods.pod import EphemeralRunner, Pod, is_fresh
 from ghapp.health.pods.reconcile import NamespaceSnapshot, pod_locations
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import ScaledRule, pool_of
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import gone_since, is_absent

@@ -17,6 +17,9 @@ ARC_KIND = "EphemeralRunner"
 ORGANIZATION_LABEL = "actions.github.com/organization"
 LONGEST_LABEL = 63
 
+FRESH_SECONDS = 120.0
+"""A view of the cluster that nobody has refreshed for so long counts nothing."""
+
 
 class Ended(NamedTuple):
     """How a container ended: `state.terminated` or `lastState.terminated`."""
@@ -176,3 +179,8 @@ def runner_container(names: Sequence[str], default: str | None = None) -> str | 
     if RUNNER_CONTAINER in names:
         return RUNNER_CONTAINER
     return default if default in names else names[0]
+
+
+def is_fresh(seen_at: float, now: float) -> bool:
+    """Whether a view of the cluster still counts; another machine's clock may be a little ahead."""
+    return abs(now - seen_at) < FRESH_SECONDS

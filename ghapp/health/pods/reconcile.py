@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ghapp.health.demand import is_fresh
 from ghapp.health.pods.phantom_kinds import Phantom
 from ghapp.health.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
-from ghapp.health.pods.pod import ARC_KIND, EphemeralRunner, Pod
+from ghapp.health.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
 from ghapp.health.pool_matching import PoolRule, pool_of
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, gone_since, is_absent, is_spent, judge, silent_since

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import FuseLimits
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, with_blind_span
 from ghapp.health.runner.verdict import (
@@ -76,9 +75,9 @@ def allow_for_churn(look: RunnerList) -> RunnerList:
     return look._replace(flaw=None, slipped=True)
 
 
-def is_doubtful(look: RunnerList, known: Mapping[int, Evidence], limits: FuseLimits) -> bool:
-    """Whether a list is empty, and the last one was not: then GETs must tell whether it is true."""
-    return look.flaw is None and not look.runners and sum(each.listed for each in known.values()) > limits.floor
+def is_doubtful(look: RunnerList, known: Mapping[int, Evidence], floor: int) -> bool:
+    """True if a list is empty although the last one had more than `floor` runners: GETs must tell whether it is true."""
+    return look.flaw is None and not look.runners and sum(each.listed for each in known.values()) > floor
 
 
 def sample(known: Mapping[int, Evidence]) -> list[int]:

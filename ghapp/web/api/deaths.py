@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.deaths import meaning
+from ghapp.report.documents import death_document
 from ghapp.store.connect import redis_errors
 from ghapp.store.deaths import Deaths
 from ghapp.web.api.health import Clock
@@ -40,4 +40,4 @@ class DeathEndpoints:
             found = await self._deaths.of(of.installation.id, name)
         if found is None:
             return problem(404, f"no runner of {org} called {name} is known to have died in the last 30 days")
-        return Response(msgspec.json.encode(meaning.document(found)), media_type="application/json")
+        return Response(msgspec.json.encode(death_document(found)), media_type="application/json")

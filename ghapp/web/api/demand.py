@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ghapp.health.demand import NONE_ASSIGNED, AvailableRunner, Job, demand
+from ghapp.health.demand import NONE_ASSIGNED, AvailableRunner, demand
+from ghapp.health.job import Job
 from ghapp.health.pool_matching import PoolRule, pool_of
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import is_absent
-from ghapp.report.health_document import Document, timestamp
+from ghapp.report.documents import Document, timestamp
 
 
 def demand_document(

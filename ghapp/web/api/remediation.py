@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.queue.jobs import JobName
-from ghapp.report.health_document import timestamp
+from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import redis_errors
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause

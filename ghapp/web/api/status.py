@@ -24,7 +24,7 @@ from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
 from ghapp.health.runner.verdict import judge
-from ghapp.report.health_document import Document, is_healed, timestamp
+from ghapp.report.documents import Document, is_healed, timestamp
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries

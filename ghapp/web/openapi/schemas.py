@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ghapp.health.deaths.meaning import Cause
+from ghapp.health.deaths.cause import Cause
 
 Schema = dict[str, Any]
 

@@ -6,23 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, NOT_YOURS, OwnReason, advice_for
-from ghapp.health.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, signal_of
-from ghapp.health.deaths.meaning import (
-    Cause,
-    DeadJob,
-    Death,
-    blames_the_platform,
-    classify,
-    died,
-    document,
-    sentences,
-    vanished,
-    with_context,
-    with_more_lines,
-)
+from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, NOT_YOURS, Cause, OwnReason, advice_for
+from ghapp.health.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
+from ghapp.health.deaths.death import DeadJob, Death, blames_the_platform, died, vanished, with_context, with_more_lines
 from ghapp.health.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
 from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.report.documents import death_document
+from ghapp.report.post_mortem import sentences
 from tests.health.builders import LONG_AGO, NOW
 
 FINISHED_AT = NOW - 5.0
@@ -502,7 +492,7 @@ class TestRecord:
 
     def test_the_document_is_the_contracts(self):
         told = with_context(death(at=NOW + 0.25), death().job, ["oom-kill"])
-        assert document(told) == {
+        assert death_document(told) == {
             "runner_name": "linux-x7k2p",
             "pod": "linux-x7k2p",
             "node": "node-7",
@@ -525,8 +515,8 @@ class TestRecord:
         }
 
     def test_a_document_without_a_job_or_with_one_that_runs_has_nulls(self):
-        assert document(death(job=None))["job"] is None
-        assert document(death(job=DeadJob(9, "acme/app")))["job"]["conclusion"] is None
+        assert death_document(death(job=None))["job"] is None
+        assert death_document(death(job=DeadJob(9, "acme/app")))["job"]["conclusion"] is None
 
 
 class TestRetelling:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import DeadJob, Death
+from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -17,10 +17,10 @@ from ghapp.health.deaths.post_mortem import (
     job_at_death,
     may_have_failed_for_it,
     next_look_after,
-    post_mortem_report,
     wants_lines,
 )
 from ghapp.report import LONGEST, Conclusion
+from ghapp.report.post_mortem import post_mortem_report
 from tests.health.builders import MICROSECOND, NOW, lost
 
 LOST = "The self-hosted runner lost communication with the server. Verify the machine is running."

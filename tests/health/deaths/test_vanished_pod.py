@@ -32,7 +32,7 @@ def test_one_that_is_older_was_online_in_another_pod(earlier, worked):
     assert has_worked(evidence, PENDING) is worked
 
 
-@pytest.mark.parametrize("when", ["job_started_at", "sighted_at"])
+@pytest.mark.parametrize("when", ["job_started_at", "last_delivery_at"])
 @pytest.mark.parametrize(("at", "worked"), [(MADE, False), (MADE + MICROSECOND, True)])
 def test_of_an_older_one_only_what_began_in_this_pods_time_counts(when, at, worked):
     assert has_worked(lost(first_seen=LONG_AGO, job_id=7, **{when: at}), PENDING) is worked

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ghapp.health.deaths.meaning import Cause, Death
-from ghapp.health.demand import Job
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
 from ghapp.health.gate.shard_status import ShardInputs
+from ghapp.health.job import Job
 from tests.health.builders import LONG_AGO, NOW, online, survey
 
 DEPLOYED_AT = NOW - 1800

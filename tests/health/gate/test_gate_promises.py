@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.meaning import Cause
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Role
 from ghapp.health.gate.judgement import STOP, ActiveShardSources, GateRequest
 from ghapp.health.gate.next_steps import StepLevel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.demand import Job
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role
 from ghapp.health.gate.judgement import STOP, ActiveShardSources, GateRequest
+from ghapp.health.job import Job
 from tests.health.builders import MICROSECOND, NOW, online
 from tests.health.gate.builders import (
     DEPLOYED_AT,

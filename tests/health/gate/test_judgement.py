@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.meaning import Cause
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
 from ghapp.health.gate.shard_status import LOOP_SECONDS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.demand import Job
+from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import (
     FIRST_ASKED_SECONDS,
     LONG_SECONDS,

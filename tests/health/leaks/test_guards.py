@@ -757,9 +757,9 @@ class TestHeard:
         [
             ({"listed": True, "absent_since": None, "missing_at": None}, NOW),
             ({}, NOW - 900),
-            ({"sighted_at": NOW - 500}, NOW - 500),
+            ({"last_delivery_at": NOW - 500}, NOW - 500),
             ({"job_started_at": NOW - 400}, NOW - 400),
-            ({"registered": False, "sighted_at": NOW}, None),
+            ({"registered": False, "last_delivery_at": NOW}, None),
         ],
         ids=["listed", "first seen", "by a delivery", "by its job", "by deliveries alone"],
     )

@@ -2,9 +2,10 @@
 
 import pytest
 
-from ghapp.health.leaks.orphan import document, orphan
+from ghapp.health.leaks.orphan import orphan
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Ended
+from ghapp.report.documents import orphan_document
 from tests.health.builders import NOW
 from tests.health.pods.builders import container, pod
 
@@ -18,7 +19,7 @@ def said(found, source):
 
 
 def test_its_data_names_it_and_tells_the_evidence_in_order_of_time():
-    data = document("acme", found())
+    data = orphan_document("acme", found())
     assert {key: value for key, value in data.items() if key != "evidence"} == {
         "org": "acme",
         "namespace": "runners",
@@ -35,7 +36,7 @@ def test_its_data_names_it_and_tells_the_evidence_in_order_of_time():
 
 
 def test_what_nobody_knows_is_null():
-    data = document(
+    data = orphan_document(
         "acme", orphan(pod(node="", runner=None), "linux-1", "", RunnerActivity(busy=False), NOW - 300, NOW)
     )
     assert (data["node"], data["pool"]) == (None, None)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
 from tests.health.builders import NOW, lost
 from tests.health.pods.builders import runner_object

@@ -146,7 +146,7 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize("it", BOTH, ids=lambda app: app.said)
+@pytest.mark.parametrize("app", BOTH, ids=lambda app: app.said)
 def test_an_object_needs_every_guard(app):
     ruling = may_delete_object(
         lost(**app.evidence), runner_object(**app.found), pod_of_object(**app.pod), circumstances(**app.around)
@@ -154,7 +154,7 @@ def test_an_object_needs_every_guard(app):
     assert ruling == app.expected
 
 
-@pytest.mark.parametrize("it", BOTH, ids=lambda app: app.said)
+@pytest.mark.parametrize("app", BOTH, ids=lambda app: app.said)
 def test_a_pod_needs_every_guard(app):
     assert may_delete_pod(lost(**app.evidence), pod(**app.pod), circumstances(**app.around)) == app.expected
 
@@ -183,7 +183,7 @@ ARC_ALONE = [
 ]
 
 
-@pytest.mark.parametrize("it", ARC_ALONE, ids=lambda app: app.said)
+@pytest.mark.parametrize("app", ARC_ALONE, ids=lambda app: app.said)
 def test_an_object_of_arcs_needs_more(app):
     found = {"name": "arc-1"} | app.found
     ruling = may_delete_object(

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ghapp.health.demand import FRESH_SECONDS
 from ghapp.health.pods.observed_remains import SETTLED_SECONDS, SUCCESSOR_SECONDS, by_namespace, observed_remains
-from ghapp.health.pods.pod import Ended
+from ghapp.health.pods.pod import FRESH_SECONDS, Ended
 from ghapp.health.runner.remains import Remains, RemainsKind
 from ghapp.settings import PoolSettings
 from ghapp.store.pods import NamespaceView

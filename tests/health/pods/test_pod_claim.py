@@ -5,7 +5,7 @@ import pytest
 from ghapp.health.pods.pod_claim import NOBODY, PodClaim, by_name, claim_on
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.verdict import Limits, judge
-from ghapp.report.health_document import PoolBrakes, health_document, history, should_replace
+from ghapp.report.documents import PoolBrakes, health_document, history, should_replace
 from tests.health.builders import MICROSECOND, NOW, lost, survey
 
 CLAIM = PodClaim("pod-1", "linux-1", 42, NOW + 60, NOW)

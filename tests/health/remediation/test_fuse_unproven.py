@@ -94,7 +94,7 @@ def test_each_turn_has_a_time_of_its_own():
         ({"retired_at": NOW}, False),
         ({"reregistered_as": 2}, False),
         ({"job_id": 7, "job_started_at": NOW}, False),
-        ({"sighted_at": NOW}, False),
+        ({"last_delivery_at": NOW}, False),
         ({"granted_at": NOW}, False),
         ({"busy": True}, False),
     ],

@@ -27,11 +27,11 @@ class TestWeighing:
     @pytest.mark.parametrize("size", [3, 4], ids=["at the fuse's floor", "one more"])
     def test_a_handful_may_all_have_gone(self, size):
         known = {each: online(each) for each in range(1, size + 1)}
-        assert absence.is_doubtful(listing(), known, FUSE) is (size > FUSE.floor)
+        assert absence.is_doubtful(listing(), known, FUSE.floor) is (size > FUSE.floor)
 
     @pytest.mark.parametrize("look", [listing(1), listing(flaw=Reason.LIST_INCOMPLETE)], ids=["one left", "flawed"])
     def test_only_an_empty_list_is_doubtful(self, look):
-        assert not absence.is_doubtful(look, FLEET, FUSE)
+        assert not absence.is_doubtful(look, FLEET, FUSE.floor)
 
     def test_a_few_that_would_be_missed_most_are_asked_for(self):
         known = {each: present(each) for each in range(1, 21)} | {30: online(30), 31: online(31, busy=True)}

@@ -20,7 +20,7 @@ from ghapp.health.runner.deletion_progress import (
 )
 from ghapp.health.runner.observations import grant_revoked, registration_seen
 from ghapp.health.runner.verdict import State
-from ghapp.report.health_document import history
+from ghapp.report.documents import history
 from tests.health.builders import MICROSECOND, NOW, lost, registration, survey
 
 FOUND = found(None, NOW, "object-1", "runners/linux-1", left_to_arc=True)

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.demand import Job
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.runner.evidence import Evidence

@@ -8,7 +8,7 @@ from rq.serializers import JSONSerializer
 
 from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.meaning import Death
+from ghapp.health.deaths.death import Death
 from ghapp.health.pods.pod import Container, Pod
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths

@@ -19,7 +19,7 @@ from ghapp.errors import (
     ResourceMissingError,
 )
 from ghapp.github.installation_client import InstallationClient, Removal
-from ghapp.health.demand import Job
+from ghapp.health.job import Job
 from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.health.runner.observations import job_started
 from ghapp.health.runner.remains import Remains, RemainsKind

@@ -114,7 +114,7 @@ async def test_pages_behind_the_last_are_forgotten(pages):
 
 
 @pytest.mark.parametrize(
-    ("tenant", "flaw"),
+    ("installation_client", "flaw"),
     [
         (Tenant(250), None),
         (Tenant(250, totals={1: 251, 2: 251, 3: 251}), Reason.LIST_INCOMPLETE),

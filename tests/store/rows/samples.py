@@ -12,10 +12,10 @@ from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.death import Death
-from ghapp.health.demand import Job
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.health.remediation.fuse import Fuse

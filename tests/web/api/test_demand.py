@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.demand import Job
+from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.queue.jobs import JobName
 from ghapp.settings import PoolSettings

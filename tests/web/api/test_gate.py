@@ -7,7 +7,8 @@ import asyncio
 import httpx
 import pytest
 
-from ghapp.health.deaths.meaning import Cause, Death
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Role
 from ghapp.health.runner.evidence import Registration, Survey
 from ghapp.health.runner.observations import job_started, registration_seen

@@ -1,6 +1,7 @@
-"""The health document: what is true of one runner, how we know, and whether a controller should act on it.
+"""The JSON documents of the API and of events: a runner's health, its death, an orphaned pod. Pure.
 
-The same document answers readers and is the `data` of every event about a runner. Times are RFC 3339 in UTC.
+A health document states what is true of one runner, how this is known, and whether a controller should act. The same
+document answers readers and is the `data` of every event about a runner. Times are RFC 3339 in UTC.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ghapp.health.deaths.death import Death
+from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.pool_matching import pool_of
@@ -92,6 +95,41 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
         "fuse": "closed",
         "paused": False,
         "evidence": [],
+    }
+
+
+def death_document(death: Death) -> dict[str, Any]:
+    """A death as the contract shows it. A job that GitHub has not concluded has the conclusion null."""
+    job = None if death.job is None else {**death.job._asdict(), "conclusion": death.job.conclusion or None}
+    return {
+        "runner_name": death.runner_name,
+        "pod": death.pod,
+        "node": death.node,
+        "at": timestamp(death.at),
+        "exit_code": death.exit_code,
+        "signal": death.signal,
+        "reason": death.reason,
+        "cause": death.cause.value,
+        "advice": death.advice,
+        "job": job,
+        "runner_log": list(death.runner_log),
+        "host_log": list(death.host_log),
+    }
+
+
+def orphan_document(org: str, found: Orphan) -> dict[str, Any]:
+    """The data of `ghapp.pod.orphaned.v1`. Times are RFC 3339 in UTC."""
+    return {
+        "org": org,
+        "namespace": found.namespace,
+        "pod": found.pod,
+        "pod_uid": found.uid,
+        "node": found.node or None,
+        "runner_name": found.runner_name,
+        "pool": found.pool or None,
+        "at": timestamp(found.found_at),
+        "unclaimed_since": timestamp(found.unclaimed_since),
+        "evidence": [{"at": timestamp(at), "source": source, "said": said} for at, source, said in found.evidence],
     }
 
 
