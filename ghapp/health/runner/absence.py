@@ -76,7 +76,7 @@ def allow_for_churn(look: RunnerList) -> RunnerList:
 
 
 def is_doubtful(look: RunnerList, known: Mapping[int, Evidence], floor: int) -> bool:
-    """True if a list is empty although the last one had more than `floor` runners: GETs must tell whether it is true."""
+    """True if a list is empty although the last one had more than `floor` runners: then GETs must decide."""
     return look.flaw is None and not look.runners and sum(each.listed for each in known.values()) > floor
 
 
