@@ -45,6 +45,9 @@ DRAIN_SECONDS = 1.0
 """How often a drain is asked for while deliveries wait. One that ended with some left, or missed the last, is followed
 by another within this time; until then the worker is free for other queues."""
 
+REDELIVERY_BATCH_SECONDS = 6.0
+"""How often the next batch of redeliveries is asked for while any are left."""
+
 NEGLECTED_SECONDS = 5.0
 REPORT_SECONDS = 10.0
 """How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
@@ -114,6 +117,7 @@ class Scheduler:
             (ACTIVE_SECONDS, self._ask_shards),
             *([(GATE_SECONDS, self._gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
+            (REDELIVERY_BATCH_SECONDS, self._redeliver_rest),
             (DISCOVER_SECONDS, self._discover),
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
@@ -188,6 +192,11 @@ class Scheduler:
 
     async def _redeliver(self) -> None:
         jobs.enqueue(self._desk, JobName.REDELIVER, key="redeliver", retry=False)
+
+    async def _redeliver_rest(self) -> None:
+        """Only while a plan has attempts left: one short job a batch, so that other queues have their turns between."""
+        if await self._inbox.planned_redeliveries():
+            await self._redeliver()
 
     async def _discover(self) -> None:
         jobs.enqueue(self._desk, JobName.INSTALLATIONS, key="installations", retry=False)

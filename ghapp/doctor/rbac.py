@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ghapp.cluster.access import AT_HOME, Access, needed_near
 from ghapp.cluster.api import Cluster
 from ghapp.doctor.finding import Finding, ok, warning, wrong
+from ghapp.errors import ClusterForbiddenError
 from ghapp.settings import PoolSettings
 
 GROUP = "cluster"
 AT_ONCE = 20
+WAITS_SECONDS = (1.0, 1.0)
+"""Until rights that are missing are asked for again. In sum they leave room within `looking.PATIENCE_SECONDS`."""
+
 SERVICE_ACCOUNT = "system:serviceaccount:"
 SERVICE_ACCOUNT_PARTS = 4
 """`system:serviceaccount:NAMESPACE:NAME`."""
@@ -33,24 +38,38 @@ Needed = Mapping[RbacPlace, Sequence[Access]]
 async def look(cluster: Cluster, pools: Iterable[PoolSettings]) -> list[Finding]:
     """Ask for everything that is needed near the runners of these pools, and at home.
 
+    An API server that has just started refuses what RBAC allows until its caches are filled. What would be reported as
+    missing is therefore asked for again after each of `WAITS_SECONDS`.
+
     Raises:
-        ClusterError: no answer.
+        ClusterError: no answer, or the reviews themselves are refused each time.
     """
     needed = needs(pools, cluster.namespace)
-    asked = {(namespace, each._replace(role="")) for (_, namespace), access in needed.items() for each in access}
+    for wait in WAITS_SECONDS:
+        with suppress(ClusterForbiddenError):
+            account, lacking = await cluster.username(), await _lacking(cluster, needed)
+            if not any(access for place, access in lacking.items() if role_of(account) in ("", place.role)):
+                break
+        await asyncio.sleep(wait)
+    else:
+        account, lacking = await cluster.username(), await _lacking(cluster, needed)
+    return [of_account(account), *of_rights(needed, lacking, role_of(account))]
+
+
+async def _lacking(cluster: Cluster, needed: Needed) -> dict[RbacPlace, list[Access]]:
+    """What RBAC does not allow of this."""
+    order = sorted({(place.namespace, each._replace(role="")) for place, access in needed.items() for each in access})
     room = asyncio.Semaphore(AT_ONCE)
 
     async def allowed(namespace: str, each: Access) -> bool:
         async with room:
             return await cluster.may(each.verb, each.resource, namespace, each.group, each.subresource, each.name)
 
-    order, account = sorted(asked), await cluster.username()
     answers = dict(zip(order, await asyncio.gather(*(allowed(*each) for each in order)), strict=True))
-    lacking = {
+    return {
         place: [each for each in access if not answers[place.namespace, each._replace(role="")]]
         for place, access in needed.items()
     }
-    return [of_account(account), *of_rights(needed, lacking, role_of(account))]
 
 
 def needs(pools: Iterable[PoolSettings], home: str) -> dict[RbacPlace, list[Access]]:

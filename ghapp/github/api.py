@@ -96,6 +96,10 @@ class GitHub:
         toll = RateLimitedCall(self._meter, installation.id, ceiling)
         return InstallationClient(installation, transport, token, self._vault, toll, self._clock)
 
+    async def forget_token(self, installation: int) -> None:
+        """Have the next `tenant` mint a token: this one keeps the permissions that it was minted with."""
+        await self._vault.forget(installation)
+
     async def send(
         self, method: str, path: str, *, json: Any = None, ceiling: float = 1.0, **params: str | int
     ) -> GitHubResponse:

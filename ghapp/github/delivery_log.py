@@ -15,8 +15,8 @@ from ghapp.github.api import GitHub
 from ghapp.github.transport import PER_PAGE, expect
 from ghapp.health.redelivery import Attempt
 
-MOST_PAGES = 50
-"""Five thousand failures a look; whoever has more goes on where it ended. The App may ask 5,000 times an hour."""
+MOST_PAGES = 10
+"""A thousand failures a look; the next look goes on where this one ended. So a look is a job of a few seconds."""
 
 
 class _Item(msgspec.Struct):

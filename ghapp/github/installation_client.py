@@ -22,6 +22,9 @@ NO_CONTENT = 204
 SETTLING_SECONDS = 10.0
 """A token that is younger may be answered 401, or 404 in its guise: not every server of GitHub's knows it yet."""
 
+RENEWAL_SECONDS = 60.0
+"""How old a token must be to be replaced because a permission is missing."""
+
 
 class Removal(StrEnum):
     """What became of a removal. The first two are success."""
@@ -84,6 +87,17 @@ class InstallationClient:
         left = SETTLING_SECONDS - (self._clock() - self._token.minted_at)
         if left > 0:
             await asyncio.sleep(min(left, SETTLING_SECONDS))
+
+    async def forget_token(self) -> bool:
+        """Have the next call mint a token, because this one may lack a permission that was granted since.
+
+        A token never gains a permission after it was minted. One that is younger than `RENEWAL_SECONDS` stays, so that
+        an installation without the permission costs one token a minute. Returns whether it was forgotten.
+        """
+        if self._clock() - self._token.minted_at < RENEWAL_SECONDS:
+            return False
+        await self._vault.forget(self.installation.id)
+        return True
 
     async def list_runners(self, page: int, etag: str | None) -> Listing:
         """One page of up to a hundred runners, `page` from 1."""

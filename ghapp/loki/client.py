@@ -28,7 +28,16 @@ from ghapp.errors import LogStoreUnavailableError
 from ghapp.loki.wire import BILLION, LONGEST_LINE, LogLine, read, told, within
 from ghapp.tls import trusted
 
-__all__ = ["LONGEST_LINE", "MOST_BYTES", "MOST_LINES", "LogStore", "LogStoreAwayError", "quoted"]
+__all__ = [
+    "JOURNAL_SELECTORS",
+    "LONGEST_LINE",
+    "MOST_BYTES",
+    "MOST_LINES",
+    "LogStore",
+    "LogStoreAwayError",
+    "quoted",
+    "runners_selector",
+]
 
 PATH = "/loki/api/v1/query_range"
 AROUND_SECONDS = 60.0
@@ -46,6 +55,15 @@ MOST_CHARACTERS = 32_000
 
 JOURNALS = (("integrations/kubernetes/journal", "instance"), ("systemd-journal", "node"))
 """The job of a journal, and the label that has the node: of Grafana's chart and ours, and of an older one of ours."""
+
+
+def runners_selector(namespace: str) -> str:
+    """All runners of a namespace, as LogQL selects them."""
+    return f'{{namespace={quoted(namespace)}, pod=~".+"}}'
+
+
+JOURNAL_SELECTORS = tuple(f'{{job="{job}", {label}=~".+"}}' for job, label in JOURNALS)
+"""All journals, as LogQL selects them; any of these will do."""
 
 
 class LogStoreAwayError(LogStoreUnavailableError):
@@ -94,6 +112,10 @@ class LogStore:
                 break
         nearest_first = within((told(line) for line in reversed(before)), MOST_CHARACTERS // 2)
         return (*reversed(nearest_first), *within(map(told, after), MOST_CHARACTERS // 2))
+
+    async def holds(self, selector: str, start: float, end: float) -> bool:
+        """Whether the store has any line of these labels (LogQL) from `start` to before `end` (epoch seconds)."""
+        return bool(await self._lines(selector, int(start * BILLION), int(end * BILLION), "backward", 1))
 
     async def _lines(self, asked: str, start: int, end: int, direction: str, most: int) -> list[LogLine]:
         """Lines from `start` to before `end` (nanoseconds), in order of time; `direction` says from which side."""

@@ -75,12 +75,16 @@ class SandboxInstallation:
 
 @dataclass(frozen=True, slots=True)
 class SandboxToken:
-    """An installation token; `narrowed` are the permissions it was minted with, when fewer were asked for."""
+    """An installation token.
+
+    Attributes:
+        granted: the permissions it was minted with: it never gains one that the installation is granted later.
+    """
 
     value: str
     installation: SandboxInstallation
     expires_at: float
-    narrowed: dict[str, str] | None = None
+    granted: dict[str, str]
 
     @property
     def minted_at(self) -> float:
@@ -89,8 +93,7 @@ class SandboxToken:
 
     def allows(self, permission: str, level: str) -> bool:
         """Whether both the installation and the token hold the permission at this level."""
-        held = self.installation.permissions
-        return holds(held, permission, level) and holds(self.narrowed or held, permission, level)
+        return holds(self.installation.permissions, permission, level) and holds(self.granted, permission, level)
 
 
 def holds(permissions: dict[str, str], permission: str, level: str) -> bool:

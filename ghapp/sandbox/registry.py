@@ -86,11 +86,9 @@ class Registry:
         del self.installations[installation.id]
         self._tokens = {value: t for value, t in self._tokens.items() if t.installation is not installation}
 
-    def mint(
-        self, installation: SandboxInstallation, now: float, narrowed: dict[str, str] | None = None
-    ) -> SandboxToken:
-        """A new token, good for an hour."""
-        token = SandboxToken(f"ghs_{secrets.token_urlsafe(27)}", installation, now + TOKEN_SECONDS, narrowed)
+    def mint(self, installation: SandboxInstallation, now: float, granted: dict[str, str]) -> SandboxToken:
+        """A new token with these permissions, good for an hour."""
+        token = SandboxToken(f"ghs_{secrets.token_urlsafe(27)}", installation, now + TOKEN_SECONDS, granted)
         self._tokens[token.value] = token
         return token
 

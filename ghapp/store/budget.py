@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from ghapp.errors import BudgetSpentError
 from ghapp.health.pacing import MOST_IN_FLIGHT, MOST_POINTS, Allowance
 from ghapp.store import keys
+from ghapp.store.quarantine import PlainReader, finite
 
 FLIGHT_SECONDS = 60.0
 """A call whose process died is no longer counted as on its way after this; none lives longer."""
@@ -42,7 +43,8 @@ if held_for > 0 and held_for <= tonumber(ARGV[8]) then return {'held', tostring(
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 local flights = redis.call('ZCARD', KEYS[2])
 local resets_in = (row.reset or 0) - now - (row.skew or 0)
-if resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * ceiling then
+local known = row.used and row.limit -- not where something else was written there
+if known and resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * ceiling then
     return {'spent', tostring(resets_in)}
 end
 if flights >= tonumber(ARGV[6]) then return {'busy', ARGV[9]} end
@@ -63,8 +65,8 @@ return {'go', '0'}
 _LEAVE = """
 redis.call('ZREM', KEYS[2], ARGV[1])
 if ARGV[2] == '' then return end
-local reset = tonumber(redis.call('HGET', KEYS[1], 'reset') or '0')
-local used = tonumber(redis.call('HGET', KEYS[1], 'used') or '0')
+local reset = tonumber(redis.call('HGET', KEYS[1], 'reset') or '0') or 0
+local used = tonumber(redis.call('HGET', KEYS[1], 'used') or '0') or 0
 local believable = reset - tonumber(ARGV[5]) - tonumber(ARGV[7]) <= tonumber(ARGV[6])
 if believable and tonumber(ARGV[4]) < reset then return end
 if tonumber(ARGV[4]) == reset and tonumber(ARGV[3]) < used then return end
@@ -73,7 +75,7 @@ redis.call('HSET', KEYS[1], 'limit', ARGV[2], 'used', ARGV[3], 'reset', ARGV[4],
 """Answers may arrive out of order: within one hour the largest `used` is the latest."""
 
 _HOLD = """
-local held = tonumber(redis.call('HGET', KEYS[1], 'held') or '0')
+local held = tonumber(redis.call('HGET', KEYS[1], 'held') or '0') or 0
 if tonumber(ARGV[1]) > held then redis.call('HSET', KEYS[1], 'held', ARGV[1]) end
 """
 
@@ -83,6 +85,7 @@ class Budget:
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock = redis, clock
+        self._read = PlainReader(redis, "budget", finite)
         self._enter: Any = redis.register_script(_ENTER)
         self._leave: Any = redis.register_script(_LEAVE)
         self._hold: Any = redis.register_script(_HOLD)
@@ -132,11 +135,13 @@ class Budget:
 
     async def left(self, installation: int, now: float) -> Allowance:
         """What GitHub last said, as of `now`; a full hour when its reset has passed."""
-        row: Any = await self._redis.hgetall(keys.budget(installation))
-        held_for = _ahead(float(row.get(b"held", 0)), now)
-        if b"limit" not in row:
+        key = keys.budget(installation)
+        rows: Any = await self._redis.hgetall(key)
+        row = await self._read.many(key, rows)
+        held_for = _ahead(row.get(b"held", 0.0), now)
+        if not {b"limit", b"used", b"reset", b"skew"} <= row.keys():
             return Allowance(held_for=held_for)
-        resets_in = _ahead(float(row[b"reset"]) - float(row[b"skew"]), now)
+        resets_in = _ahead(row[b"reset"] - row[b"skew"], now)
         used = int(row[b"used"]) if resets_in > 0 else 0
         return Allowance(limit=int(row[b"limit"]), used=used, resets_in=resets_in, held_for=held_for)
 

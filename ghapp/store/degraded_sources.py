@@ -12,6 +12,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.store import keys
+from ghapp.store.quarantine import PlainReader, text
 
 KEPT_SECONDS = 900
 
@@ -21,6 +22,7 @@ class DegradedSources:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read = PlainReader(redis, "trouble", text)
 
     async def say(self, place: str, why: str) -> None:
         """Something is in the way there; the last word holds."""
@@ -35,4 +37,5 @@ class DegradedSources:
         if not places:
             return {}
         said: Any = await self._redis.mget([keys.trouble(place) for place in places])
-        return {place: why.decode() for place, why in zip(places, said, strict=True) if why is not None}
+        found = {place: await self._read.one(keys.trouble(place), why) for place, why in zip(places, said, strict=True)}
+        return {place: why for place, why in found.items() if why is not None}

@@ -11,7 +11,7 @@ from ghapp.health.gate.shard_status import TakenJob
 from ghapp.health.job import Job
 from ghapp.store import keys
 from ghapp.store.codec import Codec
-from ghapp.store.quarantine import RecordReader
+from ghapp.store.quarantine import Member, PlainReader, RecordReader
 
 _jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "queued"})
 
@@ -41,11 +41,17 @@ end
 """
 
 
+def _taken(member: bytes) -> tuple[int, int]:
+    job_id, runner_id = member.split()
+    return int(job_id), int(runner_id)
+
+
 class Demand:
     """The jobs of all installations. Deliveries may come twice and in any order."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _jobs)
+        self._read_taken = PlainReader(redis, "taken-job", _taken)
         self._tell: Any = redis.register_script(_TELL.replace("3600", str(OVER_SECONDS)))
 
     async def tell(self, installation: int, jobs: Sequence[Job]) -> None:
@@ -76,8 +82,8 @@ class Demand:
     async def taken(self, installation: int, since: float) -> list[TakenJob]:
         """Every job that a runner took since then, however many a runner took: of the last hour, oldest first."""
         rows: Any = await self._redis.zrange(keys.taken(installation), since, "+inf", byscore=True, withscores=True)
-        found = [(member.split(), at) for member, at in rows]
-        return [TakenJob(int(job_id), int(runner_id), at) for (job_id, runner_id), at in found]
+        found = await self._read_taken.many(keys.taken(installation), {Member(member): member for member, _ in rows})
+        return [TakenJob(*found[member], at) for member, at in rows if member in found]
 
     async def all(self, installation: int) -> list[Job]:
         """Every job that is not over."""

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from ghapp.store import keys
 from ghapp.store.codec import Codec
-from ghapp.store.quarantine import RecordReader
+from ghapp.store.quarantine import PlainReader, RecordReader
 
 MOST = 10_000
 """Events kept for each installation."""
@@ -40,11 +40,17 @@ class Outgoing(NamedTuple):
 _outgoing = Codec("outgoing-event", Outgoing)
 
 
+def _event(row: bytes) -> bytes:
+    msgspec.json.decode(row)  # a DecodeError is a ValueError
+    return row
+
+
 class Events:
     """The events of all installations, and the outbox."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _outgoing)
+        self._read_events = PlainReader(redis, "event", _event)
         self._append: Any = redis.register_script(_APPEND)
 
     async def append(self, installation: int, event: Mapping[str, Any], send_to_pool: str | None) -> bool:
@@ -67,7 +73,7 @@ class Events:
             if not rows or rows[0][0].decode() != last_id:
                 return None
             del rows[0]
-        return [(entry_id.decode(), row[b"e"]) for entry_id, row in rows[:most]]
+        return await self._readable(installation, rows[:most])
 
     async def last_id(self, installation: int) -> str:
         """The stream id of the last event; `START` when there is none."""
@@ -77,7 +83,15 @@ class Events:
     async def latest(self, installation: int, most: int) -> list[tuple[str, bytes]]:
         """The last events, oldest first."""
         rows: Any = await self._redis.xrevrange(keys.events(installation), count=most)
-        return [(entry_id.decode(), row[b"e"]) for entry_id, row in reversed(rows)]
+        return await self._readable(installation, [*reversed(rows)])
+
+    async def _readable(
+        self, installation: int, rows: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
+    ) -> list[tuple[str, bytes]]:
+        found = await self._read_events.many(
+            keys.events(installation), {entry_id.decode(): row.get(b"e", b"") for entry_id, row in rows}
+        )
+        return [*found.items()]
 
     async def missing(self, event_ids: Sequence[str]) -> set[str]:
         """Those of these ids under which nothing was appended in the last week."""

@@ -7,6 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.store import keys
+from ghapp.store.quarantine import PlainReader, text
 
 SILENT_SECONDS = 30.0
 """Whoever was silent for longer is dead, or cannot reach Redis, which is the same to the others."""
@@ -17,6 +18,7 @@ class Heartbeats:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read = PlainReader(redis, "heartbeat", text)
 
     async def beat(self, role: str, who: str, now: float) -> None:
         """`who` is alive; the long dead are forgotten."""
@@ -28,4 +30,4 @@ class Heartbeats:
     async def alive(self, role: str, now: float) -> list[str]:
         """Who was heard of lately."""
         rows: Any = await self._redis.zrangebyscore(keys.heartbeats(role), now - SILENT_SECONDS, "+inf")
-        return [row.decode() for row in rows]
+        return await self._read.members(keys.heartbeats(role), rows)

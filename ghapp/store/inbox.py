@@ -8,15 +8,16 @@ can therefore be sent again, and one whose effects are stored has no second one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
+from ghapp.store.quarantine import PlainReader, finite
 
 HOUR = 3600
 SEEN_SECONDS = 3 * 24 * HOUR
@@ -84,6 +85,30 @@ return 1
 """
 
 
+_ENTRY, _LETTER = (b"g", b"e", b"f"), (b"t", b"g", b"e", b"w")
+"""The fields of a stream's entry: GUID, event and facts; when it was given up, GUID, event and why."""
+
+
+def _joined(row: Mapping[bytes, bytes], *names: bytes) -> bytes:
+    """These fields of an entry, for `_entry` and `_letter`; one that lacks a field is no entry."""
+    return b"\0".join(row[name] for name in names if name in row)
+
+
+def _entry(joined: bytes) -> tuple[str, str]:
+    guid, event, _ = joined.split(b"\0", 2)
+    return guid.decode(), event.decode()
+
+
+def _letter(joined: bytes) -> tuple[str, str, str, float]:
+    at, guid, event, why = joined.split(b"\0", 3)
+    return guid.decode(), event.decode(), why.decode(), finite(at)
+
+
+def _place(row: bytes) -> RedeliveryCursor:
+    at, _, cursor = row.decode().partition(" ")
+    return RedeliveryCursor(cursor, float(at))
+
+
 class Inbox:
     """The stream of deliveries."""
 
@@ -91,6 +116,13 @@ class Inbox:
         """`ask_for_drain` is called, at most twice a second, after something was kept."""
         self._redis = redis
         self._ask = ask_for_drain
+        self._read_entries = PlainReader(redis, "delivery", _entry)
+        self._read_dead = PlainReader(redis, "dead-letter", _letter)
+        self._read_time, self._read_place = (
+            PlainReader(redis, "well-until", finite),
+            PlainReader(redis, "place", _place),
+        )
+        self._read_attempts, self._read_tries = PlainReader(redis, "redelivery", int), PlainReader(redis, "tries", int)
         self._keep: Any = redis.register_script(_KEEP)
         self._replay: Any = redis.register_script(_REPLAY)
         self._waiting: list[tuple[str, str, bytes, asyncio.Future[None]]] = []
@@ -111,7 +143,10 @@ class Inbox:
     async def take(self, most: int) -> list[Entry]:
         """The oldest entries that are not done; only one may drain at a time."""
         rows: Any = await self._redis.xrange(keys.INBOX, count=most)
-        return [Entry(entry_id, row[b"g"].decode(), row[b"e"].decode(), row[b"f"]) for entry_id, row in rows]
+        found = await self._read_entries.many(keys.INBOX, {entry_id: _joined(row, *_ENTRY) for entry_id, row in rows})
+        if gone := [entry_id for entry_id, _ in rows if entry_id not in found]:
+            await self._redis.xdel(keys.INBOX, *gone)  # else the same would be taken again and again
+        return [Entry(entry_id, *found[entry_id], row[b"f"]) for entry_id, row in rows if entry_id in found]
 
     async def unseen(self, entries: Sequence[Entry], now: float) -> list[Entry]:
         """Those whose effects are not stored yet, one a GUID."""
@@ -125,13 +160,13 @@ class Inbox:
             return set()
         rows: Any = await self._redis.xrange(keys.INBOX, count=MOST_SCANNED)
         dead: Any = await self._redis.xrange(keys.DEAD_LETTERS)
-        waiting = {row[b"g"].decode() for _, row in (*rows, *dead)}
+        waiting = {row.get(b"g", b"").decode(errors="replace") for _, row in (*rows, *dead)}
         return waiting & set(guids) | await self._seen(list(guids), now)
 
     async def complete_until(self) -> float | None:
         """Until when every delivery that GitHub tells of has come (epoch seconds); None: nobody has looked yet."""
         row: Any = await self._redis.get(keys.WELL_UNTIL)
-        return float(row) if row is not None else None
+        return await self._read_time.one(keys.WELL_UNTIL, row)
 
     async def mark_complete_until(self, at: float) -> None:
         """Every delivery until then has come."""
@@ -140,12 +175,29 @@ class Inbox:
     async def take_place(self) -> RedeliveryCursor:
         """Where the last look at GitHub's record ended, if it did not come to the oldest; it is forgotten by that."""
         row: Any = await self._redis.getdel(keys.LOOKED_TO)
-        at, _, cursor = row.decode().partition(" ") if row is not None else ("0", "", "")
-        return RedeliveryCursor(cursor, float(at))
+        return await self._read_place.one(keys.LOOKED_TO, row) or TOP
 
     async def go_on_at(self, place: RedeliveryCursor) -> None:
         """The next look goes on there."""
         await self._redis.set(keys.LOOKED_TO, f"{place.at!r} {place.cursor}", ex=HOUR)
+
+    async def plan_redeliveries(self, attempts: Sequence[int]) -> None:
+        """Record which attempts GitHub is to repeat, in this order, in place of any plan before."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.delete(keys.REDELIVERIES)
+            if attempts:
+                pipe.rpush(keys.REDELIVERIES, *attempts)
+                pipe.expire(keys.REDELIVERIES, HOUR)
+            await pipe.execute()
+
+    async def take_redeliveries(self, most: int) -> list[int]:
+        """The next attempts of the plan, which leave it. What is lost by a crash is found by the next look."""
+        rows: Any = await self._redis.lpop(keys.REDELIVERIES, most)
+        return await self._read_attempts.members(keys.REDELIVERIES, rows or [])
+
+    async def planned_redeliveries(self) -> int:
+        """How many attempts of the plan are left."""
+        return int(await self._redis.llen(keys.REDELIVERIES))
 
     async def done(self, entries: Sequence[Entry], now: float) -> None:
         """Their effects are stored: mark them seen, and let them go."""
@@ -161,7 +213,7 @@ class Inbox:
 
     async def failed(self, entry: Entry, why: str, now: float) -> bool:
         """Its effects could not be stored; True when that was the last try, and it went to the dead letters."""
-        tries = await self._redis.hincrby(keys.INBOX_TRIES, entry.id, 1)
+        tries = await self._tried(entry)
         if tries < MOST_TRIES:
             return False
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -172,13 +224,25 @@ class Inbox:
             await pipe.execute()
         return True
 
+    async def _tried(self, entry: Entry) -> int:
+        """Count one more try; an unreadable count begins anew."""
+        try:
+            return int(await self._redis.hincrby(keys.INBOX_TRIES, entry.id, 1))
+        except ResponseError:
+            row: Any = await self._redis.hget(keys.INBOX_TRIES, entry.id)
+            if row is None:
+                raise
+            await self._read_tries.one(keys.INBOX_TRIES, row, entry.id.decode())
+            await self._redis.hset(keys.INBOX_TRIES, entry.id, 1)
+            return 1
+
     async def dead(self) -> list[DeadLetter]:
         """The dead letters, oldest first."""
         rows: Any = await self._redis.xrange(keys.DEAD_LETTERS)
-        return [
-            DeadLetter(entry_id.decode(), row[b"g"].decode(), row[b"e"].decode(), row[b"w"].decode(), float(row[b"t"]))
-            for entry_id, row in rows
-        ]
+        found = await self._read_dead.many(
+            keys.DEAD_LETTERS, {entry_id: _joined(row, *_LETTER) for entry_id, row in rows}
+        )
+        return [DeadLetter(entry_id.decode(), *letter) for entry_id, letter in found.items()]
 
     async def dead_letters(self) -> int:
         """How many dead letters there are."""

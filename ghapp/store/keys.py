@@ -29,8 +29,15 @@ WELL_UNTIL = "ghapp:inbox:well-until"
 LOOKED_TO = "ghapp:inbox:looked-to"
 """string: where the next look at GitHub's record of deliveries goes on; expires after an hour."""
 
+REDELIVERIES = "ghapp:inbox:redeliveries"
+"""list: ids of delivery attempts that GitHub is to repeat, at most 100; expires after an hour."""
+
 OUTBOX = "ghapp:outbox"
 """hash: event id → Outgoing: what a pool's url has not accepted yet. Entries go when it has, or after a week."""
+
+QUEUE_JOBS = "ghapp:queue:jobs"
+"""set: ids of jobs that wait, are scheduled or run. An entry goes with its job. Written by `ghapp.queue.transitions`
+alone, as its `KNOWN_JOBS`: the queue imports no store."""
 
 TOKENS = "ghapp:tokens"
 """hash: SHA-256 of a bearer token → what it may. One entry a token."""
@@ -121,6 +128,11 @@ def flights(installation: int) -> str:
 def credential(installation: int) -> str:
     """string: the sealed installation token; expires before GitHub's does."""
     return f"ghapp:{installation}:credential"
+
+
+def installation_state(installation: int) -> str:
+    """string: GitHub's last answer about the installation; expires after ten seconds."""
+    return f"ghapp:{installation}:state"
 
 
 def lock(kind: str, of: str) -> str:

@@ -13,7 +13,7 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.leaks.reaper_status import Example
 from ghapp.store import keys
 from ghapp.store.codec import Codec
-from ghapp.store.quarantine import RecordReader
+from ghapp.store.quarantine import PlainReader, RecordReader, text
 
 KEPT_SECONDS = 86_400
 """After the last tick. Clocks are worth nothing after minutes; what is half done is worth finishing."""
@@ -76,6 +76,7 @@ class Leaks:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read_tick, self._read_orphans = RecordReader(redis, _ticks), RecordReader(redis, _orphans)
+        self._read_reaped = PlainReader(redis, "reaped-pod", text)
         self._begin: Any = redis.register_script(_BEGIN)
 
     async def last(self, installation: int) -> Tick:
@@ -129,4 +130,5 @@ class Leaks:
         Of the last day, and no more than `MOST_REAPED` together.
         """
         rows: Any = await self._redis.zrange(keys.reaped(installation), f"({since}", "+inf", byscore=True)
-        return dict(Counter(row.decode().partition(" ")[2] for row in rows))
+        reaped = await self._read_reaped.members(keys.reaped(installation), rows)
+        return dict(Counter(each.partition(" ")[2] for each in reaped))

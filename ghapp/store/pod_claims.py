@@ -12,7 +12,7 @@ from ghapp.errors import PodClaimsFullError
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.store import keys
 from ghapp.store.codec import Codec
-from ghapp.store.quarantine import RecordReader
+from ghapp.store.quarantine import Member, PlainReader, RecordReader, text
 
 MOST = 10_000
 """Claims kept for each installation."""
@@ -66,6 +66,7 @@ class PodClaims:
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock, self._read = redis, clock, RecordReader(redis, _claims)
+        self._read_pods = PlainReader(redis, "claimed-pod", text)
         self._claim: Any = redis.register_script(_CLAIM)
         self._all: Any = redis.register_script(_ALL)
 
@@ -114,8 +115,16 @@ class PodClaims:
     async def _held(self, installation: int, after: str) -> list[PodClaim]:
         """Claims that run out after a time. One whose record is unreadable still protects the pod of its name."""
         found: Any = await self._all(keys=_keys(installation), args=[after])
-        expiries = {pod.decode(): float(expires_at) for pod, expires_at in zip(found[::3], found[1::3], strict=True)}
-        rows = dict(zip(expiries, found[2::3], strict=True))
+        names = await self._read_pods.many(
+            keys.pod_claim_expiries(installation), {Member(pod): pod for pod in found[::3]}
+        )
+        held = [
+            (names[pod], at, row)
+            for pod, at, row in zip(found[::3], found[1::3], found[2::3], strict=True)
+            if pod in names
+        ]
+        expiries = {pod: float(at) for pod, at, _ in held}
+        rows = {pod: row for pod, _, row in held}
         records = await self._read.many(keys.pod_claims(installation), rows)
         return [records.get(pod) or PodClaim(pod, pod, None, expiry) for pod, expiry in expiries.items()]
 

@@ -15,13 +15,14 @@ from redis.asyncio import Redis
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
-from ghapp.store.quarantine import RecordReader
+from ghapp.store.quarantine import PlainReader, RecordReader, finite, text
 
 KEPT_SECONDS = 7 * 86_400
 """A view that nobody has refreshed for a week goes."""
 
 _PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED = "at", "objects-at", "ahead", "objects-listed"
 _SERVED = "objects-served"
+_NUMBERS = (_PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED, _SERVED)
 _POD, _OBJECT, _BEARER = "p/", "o/", "r/"
 
 
@@ -128,6 +129,8 @@ class Pods:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read_pods, self._read_objects = RecordReader(redis, _pods), RecordReader(redis, _objects)
+        self._read_names = PlainReader(redis, "bearers", text)
+        self._read_numbers = PlainReader(redis, "view-time", finite)
         self._replace: Any = redis.register_script(_REPLACE)
         self._put: Any = redis.register_script(_PUT)
         self._drop: Any = redis.register_script(_DROP)
@@ -195,14 +198,14 @@ class Pods:
     async def all(self, namespace: str) -> NamespaceView | None:
         """The view; None before the first lists, and a week after the last word."""
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
-        pods_at, objects_at = rows.get(_PODS_AT.encode()), rows.get(_OBJECTS_AT.encode())
-        if pods_at is None or objects_at is None:
+        times = await self._numbers(namespace, {field: rows.get(field.encode()) for field in _NUMBERS})
+        if _PODS_AT not in times or _OBJECTS_AT not in times:
             return None
         return NamespaceView(
             await self._of(namespace, _POD, self._read_pods, rows),
             await self._of(namespace, _OBJECT, self._read_objects, rows),
-            min(float(pods_at), float(objects_at)),
-            float(rows.get(_AHEAD.encode(), 0.0)),
+            min(times[_PODS_AT], times[_OBJECTS_AT]),
+            times.get(_AHEAD, 0.0),
             _lists_objects(rows.get(_LISTED.encode()), rows.get(_SERVED.encode())),
         )
 
@@ -215,7 +218,8 @@ class Pods:
         """
         rows: Any = await self._some(keys=[keys.pods(namespace)], args=list(runner_names))
         pods_at, objects_at, ahead, listed, served = rows[0]
-        if pods_at is None or objects_at is None:
+        times = await self._numbers(namespace, {_PODS_AT: pods_at, _OBJECTS_AT: objects_at, _AHEAD: ahead})
+        if _PODS_AT not in times or _OBJECTS_AT not in times:
             return None
         kept = {_POD.encode() + name: pod for name, pod, _ in rows[1:] if pod is not None}
         kept |= {_OBJECT.encode() + name: found for name, _, found in rows[1:] if found is not None}
@@ -223,17 +227,18 @@ class Pods:
         objects = await self._of(namespace, _OBJECT, self._read_objects, kept)
         if len(pods) + len(objects) < len(kept):
             return None
-        seen_at = min(float(pods_at), float(objects_at))
-        return NamespaceView(pods, objects, seen_at, float(ahead or 0.0), _lists_objects(listed, served))
+        seen_at = min(times[_PODS_AT], times[_OBJECTS_AT])
+        return NamespaceView(pods, objects, seen_at, times.get(_AHEAD, 0.0), _lists_objects(listed, served))
 
     async def bearers(self, namespace: str, runner_name: str) -> RunnerObjects | None:
         """Objects that bear a runner under another name than their own; None before a list that had any object."""
         fields = [_OBJECTS_AT, _LISTED, _BEARER + runner_name]
         row: Any = await self._redis.hmget(keys.pods(namespace), fields)
-        at, listed, names = row
-        if at is None or not int(listed or 0):
+        known = await self._numbers(namespace, {_OBJECTS_AT: row[0], _LISTED: row[1]})
+        names = await self._read_names.one(keys.pods(namespace), row[2], fields[2])
+        if _OBJECTS_AT not in known or not known.get(_LISTED) or (names is None and row[2] is not None):
             return None  # a list without any may be of a cluster in which none may be seen
-        return RunnerObjects(tuple(names.decode().split("/")) if names else (), float(at))
+        return RunnerObjects(tuple(names.split("/")) if names else (), known[_OBJECTS_AT])
 
     async def shows_any(self, namespace: str, names: Iterable[str]) -> bool:
         """Whether a pod or an object of any of these names was there when it was recorded last, however long ago."""
@@ -242,12 +247,18 @@ class Pods:
     async def seen_at(self, namespace: str) -> float | None:
         """When all of the view was last known to be true; None where there is none. Nothing of it is read."""
         times: Any = await self._redis.hmget(keys.pods(namespace), [_PODS_AT, _OBJECTS_AT])
-        return None if None in times else min(map(float, times))
+        known = await self._numbers(namespace, dict(zip((_PODS_AT, _OBJECTS_AT), times, strict=True)))
+        return min(known.values()) if len(known) == len(times) else None
 
     async def known(self, namespace: str) -> list[Pod]:
         """The pods that were recorded last, however long ago: whoever watches now begins with what was seen before."""
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
         return [*(await self._of(namespace, _POD, self._read_pods, rows)).values()]
+
+    async def _numbers(self, namespace: str, rows: Mapping[str, bytes | None]) -> dict[str, float]:
+        """Those of these fields that are there and are numbers. A view without its times is none."""
+        there = {field: row for field, row in rows.items() if row is not None}
+        return await self._read_numbers.many(keys.pods(namespace), there)
 
     async def _of(
         self, namespace: str, prefix: str, read: RecordReader[Record], rows: Mapping[bytes, bytes]
@@ -260,7 +271,9 @@ class Pods:
 
 def _lists_objects(listed: bytes | None, served: bytes | None) -> bool:
     """Whether objects could be listed. A version that did not record it told of none in both cases."""
-    return int(listed or 0) > 0 if served is None else served == b"1"
+    if served is None:
+        return listed is not None and listed.isdigit() and int(listed) > 0
+    return served == b"1"
 
 
 def _field(seen: Pod | EphemeralRunner) -> str:

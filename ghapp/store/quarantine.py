@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, NamedTuple
+from math import isfinite
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -111,10 +112,18 @@ class Quarantine:
     async def _stands(self, record: UnreadableRecord) -> bool:
         row: Any = None
         with suppress(ResponseError):  # something else has that key by now
-            if record.field:
-                row = await self._redis.hget(record.key, record.field)
-            else:
-                row = await self._redis.get(record.key)
+            match await self._redis.type(record.key):
+                case b"string":
+                    row = await self._redis.get(record.key)
+                case b"hash":
+                    row = await self._redis.hget(record.key, record.field)
+                case b"zset":
+                    row = None if await self._redis.zscore(record.key, record.row) is None else record.row
+                case b"list":
+                    found: Any = await self._redis.lpos(record.key, record.row)  # type: ignore[arg-type]
+                    row = None if found is None else record.row
+                case b"stream":
+                    row = record.row  # entries are never written again; those of the inbox are taken out
         return row is not None and row[:MOST_BYTES] == record.row
 
 
@@ -144,6 +153,58 @@ class RecordReader(Generic[Record]):
     async def set_aside(self, key: str, rows: Mapping[Key, bytes]) -> None:
         """Set rows of a hash aside that are no records for another reason than their encoding."""
         await self._quarantine.set_aside(self._codec.name, key, {_text(field): row for field, row in rows.items()})
+
+
+Value = TypeVar("Value")
+
+
+class PlainReader(Generic[Value]):
+    """Reads values that are kept as text, and sets aside those that are none of their kind."""
+
+    def __init__(self, redis: Redis, kind: str, parse: Callable[[bytes], Value]) -> None:
+        """`parse` makes a value of its bytes, and raises ValueError where they are none."""
+        self._kind, self._parse, self._quarantine = kind, parse, Quarantine(redis)
+
+    async def one(self, key: str, row: bytes | None, field: str = "") -> Value | None:
+        """The value of a string, or of a field of a hash; None for no value, and for an unreadable one."""
+        return None if row is None else (await self.many(key, {field: row})).get(field)
+
+    async def many(self, key: str, rows: Mapping[Key, bytes]) -> dict[Key, Value]:
+        """The readable values of a hash or stream, by field or entry as they were given."""
+        values: dict[Key, Value] = {}
+        unreadable: dict[str, bytes] = {}
+        for field, row in rows.items():
+            try:
+                values[field] = self._parse(row)
+            except ValueError:  # bytes that are no UTF-8 are one
+                unreadable[_text(field)] = row
+        await self._quarantine.set_aside(self._kind, key, unreadable)
+        return values
+
+    async def members(self, key: str, rows: Iterable[bytes]) -> list[Value]:
+        """The readable members of a set or list, in their order."""
+        return [*(await self.many(key, {Member(row): row for row in rows})).values()]
+
+
+class Member(bytes):
+    """A member of a set or list: it has no field, and goes by a short digest of its own."""
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002
+        """The digest."""
+        return _digest(self)[:8]
+
+
+def finite(row: bytes) -> float:
+    """A number as it is kept; raises ValueError for all else."""
+    number = float(row)
+    if not isfinite(number):
+        raise ValueError(row)
+    return number
+
+
+def text(row: bytes) -> str:
+    """A text as it is kept; raises ValueError where it is none."""
+    return row.decode()
 
 
 def _text(field: object) -> str:

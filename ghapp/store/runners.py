@@ -17,7 +17,7 @@ from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.store import keys
 from ghapp.store.codec import DROPPED, Codec
-from ghapp.store.quarantine import Quarantine, RecordReader
+from ghapp.store.quarantine import PlainReader, Quarantine, RecordReader
 
 CHUNK = 500
 """Records a script call: about 100 KB, a millisecond or two of Redis' one thread."""
@@ -65,6 +65,7 @@ class Runners:
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock, self._quarantine = redis, clock, Quarantine(redis, clock)
         self._read, self._read_survey = RecordReader(redis, _evidence, clock), RecordReader(redis, _surveys)
+        self._read_ids = PlainReader(redis, "runner-name", int)
         self._save: Any = redis.register_script(_SAVE)
 
     async def all(self, installation: int) -> dict[int, Evidence]:
@@ -87,7 +88,8 @@ class Runners:
         if not wanted:
             return {}
         rows: Any = await self._redis.hmget(keys.names(installation), wanted)
-        return {name: int(row) for name, row in zip(wanted, rows, strict=True) if row is not None}
+        known = {name: row for name, row in zip(wanted, rows, strict=True) if row is not None}
+        return await self._read_ids.many(keys.names(installation), known)
 
     async def revise(
         self, installation: int, folds: Mapping[int, Fold], known: Mapping[int, Evidence] | None = None

@@ -7,6 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.store import keys
+from ghapp.store.quarantine import Member, PlainReader, finite
 
 FAR_SECONDS = 7200.0
 """No sweep waits longer than GitHub's hour: a date beyond this was written by a clock that had jumped, and is due."""
@@ -24,6 +25,7 @@ class Schedule:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._read_time, self._read_due = PlainReader(redis, "discovery", finite), PlainReader(redis, "due-sweep", int)
         self._take: Any = redis.register_script(_TAKE)
 
     async def due_at(self, installation: int, at: float) -> None:
@@ -42,7 +44,8 @@ class Schedule:
     async def all(self) -> dict[int, float]:
         """When each installation's next sweep is due (epoch seconds), by installation; the others are not swept."""
         rows: Any = await self._redis.zrange(keys.DUE, 0, -1, withscores=True)
-        return {int(installation): float(at) for installation, at in rows}
+        ids = await self._read_due.many(keys.DUE, {Member(row): row for row, _ in rows})
+        return {ids[row]: float(at) for row, at in rows if row in ids}
 
     async def discover_at(self, at: float) -> None:
         """GitHub is next asked for all installations at `at` (epoch seconds)."""
@@ -51,7 +54,7 @@ class Schedule:
     async def next_discovery(self) -> float | None:
         """When GitHub is next asked for all installations (epoch seconds); None: it is not known."""
         at: Any = await self._redis.get(keys.DISCOVERY)
-        return None if at is None else float(at)
+        return await self._read_time.one(keys.DISCOVERY, at)
 
     async def strike(self, installation: int) -> None:
         """It is not swept any more."""
@@ -60,4 +63,4 @@ class Schedule:
     async def take_due(self, now: float, put_off_seconds: float) -> list[int]:
         """Those that are due; due again in `put_off_seconds` unless their sweep says otherwise."""
         rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds, now + FAR_SECONDS])
-        return [int(row) for row in rows]
+        return await self._read_due.members(keys.DUE, rows)

@@ -149,8 +149,19 @@ def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
         queued_at=_epoch(told.created_at, now),
         runner_id=told.runner_id,
         runner_name=told.runner_name,
-        started_at=_epoch(told.started_at, now) if running else None,
+        started_at=_started_at(told, now),
     )
+
+
+def _started_at(told: WorkflowJob, now: float) -> float | None:
+    """When a runner took the job (epoch seconds); None where none did: GitHub gives queued jobs a start, too.
+
+    The delivery of its end gives the start again: the delivery of its beginning may be late or lost.
+    """
+    if told.status == "in_progress":
+        return _epoch(told.started_at, now)
+    took = told.status == "completed" and told.runner_id is not None and told.started_at is not None
+    return _epoch(told.started_at, now) if took else None
 
 
 def _epoch(at: datetime | None, otherwise: float) -> float:

@@ -14,6 +14,7 @@ from ghapp.health.runner.absence import survey_after_failure
 from ghapp.health.runner.next_attempt import why_not_swept
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.store.installation_states import InstallationStates
 from jobs.context import JobContext, configured, open_context
 from jobs.scheduler import DISCOVER_SECONDS
 
@@ -43,6 +44,7 @@ async def discover_installations(context: JobContext) -> int:
     before = {each.id: each for each in await context.installations.all()}
     found = await context.installations.replace_all(told)
     for installation in found:
+        await _renew_token(context, before.get(installation.id), installation)
         warn_of_name(context, installation)
         interval = context.settings.of(installation.org).sweep.interval_seconds
         offset = installation.id % max(1, int(interval)) if len(found) > 1 else 0
@@ -77,6 +79,7 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
     told, action = delivery.installation, delivery.action
     if told is None or action not in (*BEGUN, *ENDED):
         return
+    await InstallationStates(context.redis).contradict(told.id)
     if action == "deleted":
         await context.installations.remove(told.id)
         await context.schedule.strike(told.id)
@@ -84,13 +87,21 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
         installation = Installation(
             told.id, told.account.login, told.account.id, told.permissions, suspended=action == "suspend"
         )
+        before = await context.installations.one(told.id)
         known = await context.installations.put(installation)
+        await _renew_token(context, before, known)
         warn_of_name(context, known)
         await _enrol(context, known, at_once=True)
         if why_not_swept(known) is not None:
             await _discover_again(context, await context.installations.all())
     await context.reports.try_again(told.id)
     log.info("installation changed", installation=told.id, action=action)
+
+
+async def _renew_token(context: JobContext, before: Installation | None, now: Installation) -> None:
+    """Forget the installation's token when its permissions changed: a token keeps those that it was minted with."""
+    if before is not None and dict(before.permissions) != dict(now.permissions):
+        await context.github.forget_token(now.id)
 
 
 def warn_of_name(context: JobContext, installation: Installation) -> None:

@@ -1,7 +1,14 @@
-"""Nothing lost: ask GitHub again for every delivery that failed while we were away."""
+"""Asks GitHub again for every delivery that failed, in small batches.
+
+A look at GitHub's record of deliveries plans at most 100 attempts; a batch of ten is asked for at once, and the
+scheduler asks for a job for each further batch. Each job ends within seconds, so that one worker still sweeps on time.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
+from ghapp.errors import GitHubError
 from ghapp.github.delivery_log import deliver_again, failed_attempts
 from ghapp.health.redelivery import KEPT_SECONDS, to_redeliver
 from ghapp.log import logger
@@ -11,43 +18,84 @@ from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)
 
-MOST_AT_ONCE = 100
-"""Requests of five points each, of the 900 that GitHub grants a minute."""
+MOST_PLANNED = 100
+"""Attempts a look. Requests of five points each; GitHub grants 900 points a minute."""
+
+BATCH = 10
+"""Attempts a job. With one batch every `schedule.REDELIVERY_BATCH_SECONDS` that is 500 points a minute."""
+
+MOST_IN_FLIGHT = 5
+"""Requests at once."""
 
 OVERLAP_SECONDS = 600.0
 """By how much clocks may differ, GitHub's and those of all workers, and by how much GitHub's record may lag."""
 
 
 async def redeliver() -> None:
-    """The job: look back to when all was well."""
+    """The job: the next batch of the plan; without a plan, look at GitHub's record and make one."""
     async with open_context(configured()) as context:
         await redeliver_failed(context)
 
 
 async def redeliver_failed(context: JobContext) -> int:
-    """Ask again for what failed since the last time all was well, three days at most; how many were asked for.
+    """Ask GitHub for at most `BATCH` deliveries again; how many it will repeat.
 
-    GitHub's record is read from its newest end. Of very many failures one look reads a part; the next goes on before
-    it, and only the look that reaches the oldest can tell since when all is well.
+    While a plan has attempts left, the next of them. Otherwise GitHub's record is read for what failed since the last
+    time all was well, three days at most, and a plan is made of it. A failure drops the plan: the next look finds what
+    is still missing, for only deliveries that came move the time since which all is well.
     """
     async with context.locks.acquire("redeliver", "app", OUTLIVING_SECONDS) as mine:
         if not mine:
             return 0
-        now, complete_until = context.clock(), await context.inbox.complete_until() or 0.0
-        if complete_until > now:  # a clock that ran ahead said so
-            complete_until = 0.0
-        since = max(complete_until - OVERLAP_SECONDS, now - KEPT_SECONDS)
-        place = await context.inbox.take_place()  # once: should GitHub not know it any more, the next look starts anew
-        attempts, before = await failed_attempts(context.github, since, place.cursor)
-        kept = await context.inbox.kept({attempt.guid for attempt in attempts}, now)
-        ask, missing_since = to_redeliver(attempts, kept, now)
-        asked = [await deliver_again(context.github, attempt_id) for attempt_id in ask[:MOST_AT_ONCE]]
-        if before and attempts:
-            await context.inbox.go_on_at(RedeliveryCursor(before, attempts[-1].at))
-        else:
-            all_came_until = now if place == TOP else place.at
-            await context.inbox.mark_complete_until(all_came_until if missing_since is None else missing_since)
-    if ask:
-        log.info("asked for deliveries again", asked=sum(asked), forgotten=asked.count(False), of=len(ask))
-        await context.counters.add("ghapp_redeliveries_total", sum(asked))
-    return sum(asked)
+        try:
+            if not await context.inbox.planned_redeliveries():
+                await context.inbox.plan_redeliveries((await _look(context))[:MOST_PLANNED])
+            return await _batch(context)
+        except GitHubError as error:
+            await context.inbox.plan_redeliveries(())
+            log.warning("redelivery deferred", why=str(error))
+            return 0
+
+
+async def _look(context: JobContext) -> tuple[int, ...]:
+    """The ids of the attempts that GitHub should repeat now, oldest first; records how far the look came.
+
+    GitHub's record is read from its newest end. Of very many failures one look reads a part; the next goes on before
+    it, and only the look that reaches the oldest can tell since when all is well.
+    """
+    now, complete_until = context.clock(), await context.inbox.complete_until() or 0.0
+    if complete_until > now:  # a clock that ran ahead said so
+        complete_until = 0.0
+    since = max(complete_until - OVERLAP_SECONDS, now - KEPT_SECONDS)
+    place = await context.inbox.take_place()  # once: should GitHub not know it any more, the next look starts anew
+    attempts, before = await failed_attempts(context.github, since, place.cursor)
+    kept = await context.inbox.kept({attempt.guid for attempt in attempts}, now)
+    ask, missing_since = to_redeliver(attempts, kept, now)
+    if before and attempts:
+        await context.inbox.go_on_at(RedeliveryCursor(before, attempts[-1].at))
+    else:
+        all_came_until = now if place == TOP else place.at
+        await context.inbox.mark_complete_until(all_came_until if missing_since is None else missing_since)
+    return ask
+
+
+async def _batch(context: JobContext) -> int:
+    attempts = await context.inbox.take_redeliveries(BATCH)
+    if not attempts:
+        return 0
+    slots = asyncio.Semaphore(MOST_IN_FLIGHT)
+
+    async def again(attempt_id: int) -> bool:
+        async with slots:
+            return await deliver_again(context.github, attempt_id)
+
+    # All are awaited: none may still be on its way when the job ends.
+    answers = await asyncio.gather(*map(again, attempts), return_exceptions=True)
+    asked, forgotten = answers.count(True), answers.count(False)
+    left = await context.inbox.planned_redeliveries()
+    log.info("asked for deliveries again", asked=asked, forgotten=forgotten, left=left)
+    await context.counters.add("ghapp_redeliveries_total", asked)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return asked

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
@@ -30,12 +30,16 @@ from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.event_backlog import EventBacklog
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.events import Events, Outgoing
+from ghapp.store.fuses import WHOLE_ORG, Fuses
 from ghapp.store.installations import Installations
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.runners import Runners
 
 log = logger(__name__)
+
+WORK = "deliver-event"
+"""The label of failed attempts in the metric of failed jobs: they have no job, and matter as much."""
 
 REPLACE = "ghapp.runner.replace.v1"
 
@@ -55,11 +59,19 @@ LOCK_SECONDS = 5.0
 
 
 class Waits(NamedTuple):
-    """An event of the outbox: its installation, its pool, and when it happened (epoch seconds; 0 if unreadable)."""
+    """An event of the outbox.
+
+    Attributes:
+        installation: its id.
+        pool: whose URL it goes to.
+        at: when it happened (epoch seconds; 0 if unreadable).
+        is_request: whether it asks for a replacement: a pause holds these back, and no other events.
+    """
 
     installation: int
     pool: str
     at: float
+    is_request: bool = False
 
 
 class EventDelivery:
@@ -68,7 +80,7 @@ class EventDelivery:
     def __init__(self, settings: Settings, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives epoch seconds: for signatures, for records, and for what is too old."""
         self._settings, self._clock = settings, clock
-        self._events, self._counters = Events(redis), MetricCounters(redis)
+        self._events, self._counters, self._fuses = Events(redis), MetricCounters(redis), Fuses(redis)
         self._installations, self._runners = Installations(redis, settings.named), Runners(redis, clock)
         self._locks = Locks(redis, LOCK_SECONDS)
         self._orgs: dict[int, str] = {}
@@ -130,11 +142,26 @@ class EventDelivery:
         for event_id in unsent - known.keys():
             outgoing = await self._events.outgoing(event_id)
             if outgoing is not None:
-                known[event_id] = Waits(outgoing.installation, outgoing.pool, _happened_at(outgoing))
+                is_request = _type(outgoing) == REPLACE
+                known[event_id] = Waits(outgoing.installation, outgoing.pool, _happened_at(outgoing), is_request)
         if known and time.monotonic() >= self._orgs_due:
             self._orgs = {each.id: each.org for each in await self._installations.all()}
             self._orgs_due = time.monotonic() + ORGS_SECONDS
-        backlog.keep({event_id: (self._url(each), each.at) for event_id, each in known.items()})
+        held = await self._held(known)
+        backlog.keep({event_id: (self._url(each), each.at) for event_id, each in known.items() if event_id not in held})
+
+    async def _held(self, known: Mapping[str, Waits]) -> set[str]:
+        """The ids of the requests that a pause holds back.
+
+        They are left out of the backlog: tried again and again, they would delay the news that go to the same URL.
+        """
+        installations = {each.installation for each in known.values() if each.is_request}
+        paused = {each: await self._fuses.pauses(each) for each in installations}
+        return {
+            event_id
+            for event_id, each in known.items()
+            if each.is_request and _is_paused(paused[each.installation], each.pool)
+        }
 
     async def _try(self, client: AsyncClient, backlog: EventBacklog, event_id: str) -> None:
         """Post one event and record the outcome in the backlog; raises nothing but a cancellation."""
@@ -152,7 +179,7 @@ class EventDelivery:
             if backlog.refused(event_id, time.monotonic()):
                 log.warning("event delivery failing", url=url, why=str(error))
             with suppress(RedisError):
-                await self._counters.add("ghapp_jobs_failed_total", work="notify")
+                await self._counters.add("ghapp_jobs_failed_total", work=WORK)
         except (RedisError, OSError) as error:  # the URL may have it; it gets it again under the same id
             backlog.put_off(event_id, time.monotonic())
             log.warning("Redis unavailable, retrying", event_id=event_id, why=str(error))
@@ -162,6 +189,8 @@ class EventDelivery:
 
     async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> bool:
         """Whether it has left the outbox: accepted, given up, withdrawn because its runner is back, or without a URL.
+
+        A replace event waits while its pool is paused, or its runner has a job.
 
         A replace event that was accepted is recorded on its runner first.
 
@@ -181,7 +210,8 @@ class EventDelivery:
         if event["type"] == REPLACE:
             runner_id = int(event["data"]["runner_id"])
             evidence = (await self._runners.some(outgoing.installation, [runner_id])).get(runner_id)
-            match request_step(evidence, event_id, self._clock()):
+            paused = _is_paused(await self._fuses.pauses(outgoing.installation), outgoing.pool)
+            match request_step(evidence, event_id, self._clock(), paused=paused):
                 case RequestStep.WAIT:
                     return False
                 case RequestStep.WITHDRAW:
@@ -222,6 +252,18 @@ class EventDelivery:
 
     def _is_too_old(self, outgoing: Outgoing) -> bool:
         return self._clock() - _happened_at(outgoing) > GIVEN_UP_SECONDS
+
+
+def _is_paused(pauses: Container[str], pool: str) -> bool:
+    return WHOLE_ORG in pauses or pool in pauses
+
+
+def _type(outgoing: Outgoing) -> str:
+    """Of an event; empty if unreadable."""
+    try:
+        return str(msgspec.json.decode(outgoing.event)["type"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return ""
 
 
 def _happened_at(outgoing: Outgoing) -> float:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 from functools import partial
 
-from ghapp.errors import GitHubError
+from ghapp.errors import BudgetSpentError, GitHubError, GitHubUnavailableError, RateLimitedError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.transport import PER_PAGE
 from ghapp.health.installation import Installation
@@ -16,6 +16,7 @@ from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Registration, Survey
 from ghapp.log import logger
+from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState, InstallationStates
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.remediation.plan_remediation import plan_remediation
@@ -34,8 +35,9 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
     """Confirm each suspect whose first 404 is `confirm_seconds` old; how many are gone.
 
     In this order, and any doubt ends it with nothing confirmed: the installation is the same account, not
-    suspended, and holds the permission; the runner runs no job; a control list with the same token lacks it; its own
-    GET still answers 404; and no delivery reported a job of it in between.
+    suspended, and holds the permission (GitHub's answer may be seconds old, see `absence.may_rely_on`); the runner
+    runs no job; a control list with the same token lacks it; its own GET still answers 404; and no delivery reported a
+    job of it in between.
     """
     async with context.locks.acquire("confirm", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
@@ -47,6 +49,8 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
             try:
                 gone = await _confirm(context, installation, suspects)
             except GitHubError as error:
+                if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
+                    await InstallationStates(context.redis).contradict(installation_id)
                 log.warning("not confirmed", installation=installation_id, org=installation.org, why=str(error))
     await plan_remediation(context, installation)
     return gone
@@ -59,7 +63,7 @@ async def _due(context: JobContext, installation: Installation) -> dict[int, Evi
 
 
 async def _confirm(context: JobContext, installation: Installation, suspects: dict[int, Evidence]) -> int:
-    if not absence.is_sane(installation, await context.github.installation(installation.id)):
+    if not await _is_sane(context, installation, suspects.values()):
         log.warning("the installation is not what it was; nothing is confirmed", org=installation.org)
         return 0
     installation_client = await context.installation_client(installation, Purpose.ACT)
@@ -81,6 +85,24 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
     gone = sum(each.confirmed_at is not None for each in revised.values())
     log.info("confirmed", installation=installation.id, org=installation.org, gone=gone, of=len(suspects))
     return gone
+
+
+async def _is_sane(context: JobContext, installation: Installation, suspects: Collection[Evidence]) -> bool:
+    """Whether a 404 of the installation's can be believed. Only an answer that says so is remembered."""
+    states, now = InstallationStates(context.redis), context.clock()
+    known = await states.last(installation.id)
+    if (
+        known is not None
+        and absence.may_rely_on(known.asked_at, suspects, now, MEMORY_SECONDS)
+        and absence.is_sane(installation, known.installation)
+    ):
+        return True
+    state = InstallationState(await context.github.installation(installation.id), now)
+    if not absence.is_sane(installation, state.installation):
+        await states.contradict(installation.id)
+        return False
+    await states.remember(state)
+    return True
 
 
 async def _control(

@@ -100,9 +100,7 @@ async def sweep_installation(
         try:
             if installation.suspended:
                 raise InstallationSuspendedError(f"{installation.org} suspended the App")
-            installation_client = await context.installation_client(installation, Purpose.SWEEP)
-            concurrency = context.settings.of(installation.org).sweep.concurrency
-            observation = await list_runners(installation_client, context.pages, concurrency, progress)
+            observation = await _observe(context, installation, progress)
             account = await _record(context, installation, observation, survey, began)
         except GitHubError as error:
             reason = await _reason(context, installation, error)
@@ -118,6 +116,21 @@ async def sweep_installation(
             context.ask(JobName.CONFIRM, installation_id, key=key, after_seconds=due - context.clock())
         await plan_remediation(context, installation)
     return account
+
+
+async def _observe(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
+    """List the runners; once more with a new token, where the old one may lack a permission that was granted since."""
+    concurrency = context.settings.of(installation.org).sweep.concurrency
+    installation_client = await context.installation_client(installation, Purpose.SWEEP)
+    try:
+        return await list_runners(installation_client, context.pages, concurrency, progress)
+    except PermissionMissingError as error:
+        if not await installation_client.forget_token():
+            raise
+        log.info("token renewed", installation=installation.id, org=installation.org, why=str(error))
+    return await list_runners(
+        await context.installation_client(installation, Purpose.SWEEP), context.pages, concurrency, progress
+    )
 
 
 async def _reason(context: JobContext, installation: Installation, error: GitHubError) -> Reason:

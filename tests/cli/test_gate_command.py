@@ -42,7 +42,9 @@ async def fleet(redis):
     await Installations(redis).put(Installation(ORG, "acme", 70))
     await keep(redis, on("pink", 1, now), job_started(on("purple", 2, now), 500, now - 30))
     await Runners(redis).save_survey(ORG, Survey(now - 5, 2))
-    await Shards(redis).tell(ORG, "linux", lambda _: Deploy("purple", Role.ACTIVE, now - 999, now - 999))
+    for shard, role in (("purple", Role.ACTIVE), ("pink", Role.INACTIVE)):
+        deploy = Deploy(shard, role, now - 999, now - 999)
+        await Shards(redis).tell(ORG, "linux", lambda _, deploy=deploy: deploy)
 
 
 async def keep(redis, *known):
@@ -106,7 +108,7 @@ async def test_a_shard_that_is_to_be_new_is_judged_and_nothing_is_to_be_destroye
     done = ghapp("acme", "linux", "green", "--expect-new", "--failures", "9", "--json")
     assert done.returncode == 1
     steps = [each["step"] for each in json.loads(done.stdout)["next"]]
-    assert steps == ["provision green again", "break glass"]
+    assert steps == ["tell when green was deployed", "provision green again", "break glass"]
 
 
 async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp, redis):

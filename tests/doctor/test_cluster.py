@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.lease import Leadership
-from ghapp.doctor import cluster
+from ghapp.doctor import cluster, rbac
 from ghapp.doctor.cluster import of_clock, of_configuration, of_label
 from ghapp.doctor.finding import FindingStatus
+from ghapp.doctor.log_store import LOOK_BACK_SECONDS
 from ghapp.doctor.rbac import RbacPlace, needs, of_rights, role_of
 from ghapp.doctor.watch import of_ages, of_holder
 from ghapp.health.pods.pod import Container, Pod
+from ghapp.loki.client import JOURNAL_SELECTORS
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.heartbeats import Heartbeats
@@ -340,12 +344,70 @@ def test_roles_of_one_namespace_are_told_apart_from_those_at_home():
     assert [each.status for each in found] == [FindingStatus.OK, FindingStatus.OK]
 
 
-async def test_a_log_store_that_answers_is_well_whatever_it_holds(looked):
+CONTENTS = {"logs of runners in runners", "journals of nodes"}
+
+
+async def test_a_log_store_that_answers_and_holds_nothing_says_for_which_labels_and_what_to_do(looked):
     with Loki(body=answer("streams", [])) as loki:
-        found = (await looked("", GHAPP_LOKI_URL=f"http://mona:hush@{loki.address}/prefix/"))["log store"]
-        assert (found.status, loki.asked[0][0]) == (FindingStatus.OK, "/prefix/loki/api/v1/labels")
-        assert loki.asked[0][2].startswith("Basic ")
-    assert "hush" not in found.said
+        found = await looked(GHAPP_LOKI_URL=f"http://mona:hush@{loki.address}/prefix/")
+        assert found["log store"].status is FindingStatus.OK
+        assert loki.asked[0][0] == "/prefix/loki/api/v1/labels"
+        assert all(said.startswith("Basic ") for *_, said in loki.asked)
+        assert {found[name].status for name in CONTENTS} == {FindingStatus.WARNING}
+        for query in {params["query"] for _, params, _ in loki.asked[1:]}:
+            assert any(query in found[name].said for name in CONTENTS)
+        assert len(loki.asked) == 1 + 1 + len(JOURNAL_SELECTORS)
+        assert all("alloy-values.yaml" in found[name].fix for name in CONTENTS)
+    assert not any("hush" in each.said for each in found.values())
+
+
+async def test_a_log_store_that_holds_lines_of_the_last_day_is_well(looked):
+    with Loki() as loki:
+        loki.holds(({"pod": "linux-0"}, [loki.line(time.time() - LOOK_BACK_SECONDS + 60, "Listening for Jobs")]))
+        found = await looked(GHAPP_LOKI_URL=loki.url)
+        assert {found[name].status for name in (*CONTENTS, "log store")} == {FindingStatus.OK}
+
+
+async def test_lines_that_are_older_than_a_day_are_nothing(looked):
+    with Loki() as loki:
+        loki.holds(({"pod": "linux-0"}, [loki.line(time.time() - LOOK_BACK_SECONDS - 60, "Listening for Jobs")]))
+        found = await looked(GHAPP_LOKI_URL=loki.url)
+    assert {found[name].status for name in CONTENTS} == {FindingStatus.WARNING}
+
+
+async def test_where_no_pool_has_a_namespace_nothing_is_asked_of_what_it_holds(looked):
+    with Loki(body=answer("streams", [])) as loki:
+        found = await looked("", GHAPP_LOKI_URL=loki.url)
+        assert len(loki.asked) == 1
+    assert not CONTENTS & found.keys()
+
+
+async def test_rights_that_an_api_server_refuses_until_its_caches_are_filled_are_not_called_missing(
+    api, looked, monkeypatch
+):
+    may(api, "watch", "worker", without={("get", "leases")})
+    waited = []
+
+    async def filled(seconds):
+        waited.append(seconds)
+        may(api, "watch", "worker")
+
+    monkeypatch.setattr(rbac, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": filled}))
+    found = await looked(user="ours")
+    assert {each.status for name, each in found.items() if name.startswith("rights")} == {FindingStatus.OK}
+    assert len(waited) == 1
+
+
+async def test_reviews_that_are_refused_are_asked_for_again(api, looked, monkeypatch):
+    may(api, "watch", "worker")
+    refused = api.control.fails(403, verbs=["create"], resources=["selfsubjectaccessreviews"])
+
+    async def filled(_seconds):
+        refused.end()
+
+    monkeypatch.setattr(rbac, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": filled}))
+    found = await looked(user="ours")
+    assert {each.status for name, each in found.items() if name.startswith("rights")} == {FindingStatus.OK}
 
 
 @pytest.mark.parametrize("status", [401, 404, 502])

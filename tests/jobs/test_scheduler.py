@@ -21,7 +21,7 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
 from jobs import scheduler
-from jobs.scheduler import PUT_OFF_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
+from jobs.scheduler import PUT_OFF_SECONDS, REDELIVERY_BATCH_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
 
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
 POLICY = '[deliveries]\nredeliver_seconds = 45\n[report]\nrepository = "acme/.github"\n'
@@ -101,6 +101,19 @@ async def test_a_chore_is_done_at_once_and_then_at_its_interval(clock, redis, qu
     time.pass_(TICK_SECONDS)
     await clock.tick()
     assert was_asked(queue_redis, key)
+
+
+async def test_while_redeliveries_are_planned_a_batch_is_asked_for_every_few_seconds(clock, redis, queue_redis, time):
+    await clock.tick()
+    assert was_asked(queue_redis, "redeliver")
+    await Inbox(redis).plan_redeliveries([1, 2])
+    time.pass_(REDELIVERY_BATCH_SECONDS)
+    await clock.tick()
+    assert was_asked(queue_redis, "redeliver")
+    await Inbox(redis).plan_redeliveries([])
+    time.pass_(REDELIVERY_BATCH_SECONDS)
+    await clock.tick()
+    assert not was_asked(queue_redis, "redeliver"), "until the next look is due"
 
 
 def with_pods(redis_url, tmp_path, more=""):

@@ -9,6 +9,7 @@ import pytest
 from ghapp.queue import jobs, lost_jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
+from ghapp.store import keys
 from ghapp.store.connect import connect_sync
 
 KEY, NAME = "sweep-7", "sweep"
@@ -45,7 +46,7 @@ def test_a_job_that_is_done_leaves_nothing(queue_redis):
     started(queue_redis)
     assert transitions.finish(queue_redis, FIRST)
     assert [key for key in queue_redis.keys("*") if KEY.encode() in key] == []
-    assert queue_redis.smembers(transitions.KNOWN_JOBS) == set()
+    assert queue_redis.smembers(keys.QUEUE_JOBS) == set()
     assert jobs.enqueue_sweep(queue_redis, 7)
 
 

@@ -218,3 +218,16 @@ async def test_where_a_look_ended_is_told_once(redis):
     assert await inbox.take_place() == TOP
     await inbox.go_on_at(RedeliveryCursor("v1_172 3", NOW))
     assert [await inbox.take_place(), await inbox.take_place()] == [RedeliveryCursor("v1_172 3", NOW), TOP]
+
+
+async def test_planned_redeliveries_are_taken_in_their_order_and_a_new_plan_replaces_the_rest(redis):
+    inbox = Inbox(redis)
+    assert await inbox.take_redeliveries(2) == []
+    await inbox.plan_redeliveries([5, 3, 9])
+    assert await inbox.take_redeliveries(2) == [5, 3]
+    assert await inbox.planned_redeliveries() == 1
+    await inbox.plan_redeliveries([7])
+    assert [await inbox.take_redeliveries(2), await inbox.planned_redeliveries()] == [[7], 0]
+    await inbox.plan_redeliveries([8])
+    await inbox.plan_redeliveries([])
+    assert await inbox.planned_redeliveries() == 0

@@ -11,14 +11,14 @@ import json
 import re
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
+from tests.manifests.alerts import firing
+from tests.manifests.promql import Scrapes
 from tests.stories.processes import Role, environment, installed_a_minute_ago, wait_for
 from tests.stories.test_many_processes import free_port
 
@@ -41,7 +41,8 @@ replacer = "cloudevents"
 url = "%s"
 secret_env = "CONTROLLER_SECRET"
 """
-ALERTS = Path(__file__).parents[2] / "manifests" / "observability" / "alerts.yaml"
+SCRAPES = 6
+"""Of the metrics; alerts are evaluated at each."""
 
 
 def lines(roles):
@@ -69,9 +70,11 @@ def test_a_calm_hour_has_no_warning_no_failed_job_and_no_alert(redis_url, redis,
         roles = [stack.enter_context(Role(name, environ, tmp_path)) for name in ("web", "worker", "worker", "clock")]
         assert wait_for(lambda: answers(port, "/readyz")), roles[0].log
         sandbox.control.webhook(url=f"http://127.0.0.1:{port}/webhook")
-        before = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-        time.sleep(HOUR_SECONDS)
-        after = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        before, fired = scrape(port), []
+        for _ in range(SCRAPES):
+            time.sleep(HOUR_SECONDS / SCRAPES)
+            after = scrape(port)
+            fired.append(firing(Scrapes(before, after, time.time())))
         sandbox.control.quiet()
         said, sent = [*lines(roles)], sandbox.control.account()["deliveries"]["sent"]
     swept = [each for each in said if each["event"] == "swept"]
@@ -80,7 +83,11 @@ def test_a_calm_hour_has_no_warning_no_failed_job_and_no_alert(redis_url, redis,
     assert [each for each in said if each["level"] not in ("info", "debug")] == []
     assert increased(before, after, "ghapp_jobs_failed_total") == {}
     assert sum(increased(before, after, "ghapp_sweeps_total").values()) >= SWEEPS
-    assert firing(after) == []
+    assert fired == [{}] * SCRAPES
+
+
+def scrape(port):
+    return httpx.get(f"http://127.0.0.1:{port}/metrics").text
 
 
 def answers(port, path):
@@ -88,19 +95,3 @@ def answers(port, path):
         return httpx.get(f"http://127.0.0.1:{port}{path}").is_success
     except httpx.TransportError:
         return False
-
-
-def firing(metrics):
-    """The alerts of the form `max(metric) > number` or of a counter's increase, whose threshold is passed."""
-    (group,) = yaml.safe_load(ALERTS.read_text())["spec"]["groups"]
-    found = []
-    for rule in group["rules"]:
-        shape = re.search(r"(ghapp_\w+)(?:{([^}]*)})?(?:\[\w+\])?\)*\s*>\s*(\d+(?:\.\d+)?)\s*$", rule["expr"])
-        if shape is None or "time()" in rule["expr"] or "/" in rule["expr"]:
-            continue
-        metric, labels, bound = shape[1], shape[2] or "", float(shape[3])
-        series = re.findall(rf"^{metric}(?:{{([^}}]*)}})? (\S+)$", metrics, re.MULTILINE)
-        fits = [float(value) for found_labels, value in series if all(one in found_labels for one in labels.split(","))]
-        if max(fits, default=0.0) > bound:
-            found.append(rule["alert"])
-    return found

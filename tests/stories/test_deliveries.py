@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from rq import Queue
@@ -9,6 +11,7 @@ from rq.serializers import JSONSerializer
 from rq.timeouts import JobTimeoutException
 
 from ghapp.github.deliveries import encode, parse
+from ghapp.health.gate.shard_status import TakenJob
 from ghapp.health.runner.verdict import Reason, State, judge
 from ghapp.queue.jobs import JobName
 from ghapp.store.inbox import MOST_TRIES
@@ -17,7 +20,7 @@ from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation
 
 
-async def deliver(app, guid, status, runner, job_id=1):
+async def deliver(app, guid, status, runner, job_id=1, started_at=None):
     body = {
         "action": status,
         "installation": {"id": app.installation},
@@ -26,8 +29,9 @@ async def deliver(app, guid, status, runner, job_id=1):
             "id": job_id,
             "status": status,
             "labels": ["linux-4vcpu"],
-            "runner_id": None if status == "queued" else runner.id,
-            "runner_name": None if status == "queued" else runner.name,
+            "started_at": started_at,
+            "runner_id": None if status == "queued" or runner is None else runner.id,
+            "runner_name": None if status == "queued" or runner is None else runner.name,
         },
     }
     facts = encode(parse("workflow_job", msgspec.json.encode(body), "application/json"))
@@ -84,6 +88,26 @@ async def test_a_job_whose_end_is_told_before_its_beginning_is_over(story):
         await drain_inbox(app.context)
         assert await app.context.demand.all(app.installation) == []
         assert (await look(app, runner.id)).reason is Reason.ONLINE
+
+
+async def test_a_job_of_which_only_the_end_was_delivered_was_taken_when_the_payload_says(story):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        runner = next(iter((await app.context.runners.all(app.installation)).values()))
+        await deliver(app, "1", "completed", runner, job_id=5, started_at="2026-11-22T10:00:00Z")
+        await drain_inbox(app.context)
+        began = datetime(2026, 11, 22, 10, tzinfo=UTC).timestamp()
+        assert await app.context.demand.taken(app.installation, 0) == [TakenJob(5, runner.id, began)]
+        assert (await app.context.demand.one(app.installation, 5)).started_at == began
+
+
+@pytest.mark.parametrize("status", ["queued", "completed"])
+async def test_a_job_that_no_runner_took_has_no_start_though_the_payload_gives_one(story, status):
+    async with story() as app:
+        await deliver(app, "1", status, None, job_id=5, started_at="2026-11-22T10:00:00Z")
+        await drain_inbox(app.context)
+        assert await app.context.demand.taken(app.installation, 0) == []
+        assert (await app.context.demand.one(app.installation, 5)).started_at is None
 
 
 async def due(app):

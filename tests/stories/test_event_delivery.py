@@ -6,13 +6,18 @@ import asyncio
 import uuid
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
+from ghapp.health.runner.evidence import Registration
+from ghapp.health.runner.observations import registration_seen
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
+from ghapp.store.fuses import WHOLE_ORG, Pause
 from jobs.events.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, EventDelivery
 from tests.bench.steady import silent_url
 from tests.sandbox.receivers import Receiver
+from tests.stories.conftest import POOL as POOL_NAME
 from tests.stories.processes import Role, wait_for
 
 SOON_SECONDS = 3.0
@@ -38,7 +43,8 @@ async def append(app, name, count=1):
     for event_id in ids:
         data = {"runner_id": 1, "pool": name}
         now = datetime.now(UTC).isoformat()
-        event = {"id": event_id, "type": "ghapp.runner.lost.v1", "time": now, "data": data}
+        event = {"specversion": "1.0", "source": "/orgs/acme", "subject": "linux-1", "time": now, "data": data}
+        event |= {"id": event_id, "type": "ghapp.runner.offline.v1", "datacontenttype": "application/json"}
         await app.context.events.append(app.installation, event, name)
     return ids
 
@@ -79,6 +85,8 @@ async def test_a_url_that_refuses_is_asked_now_and_then_and_gets_everything_once
             async with delivering(app):
                 await asyncio.sleep(2.5)
                 assert BREAKER_FAILURES <= len(controller.received) <= 2 * PER_URL + 2, "and not 40 of them"
+                failed = (await app.context.counters.all())['ghapp_jobs_failed_total{work="deliver-event"}']
+                assert failed >= BREAKER_FAILURES
                 controller.status = 202
                 controller.received.clear()
                 assert await until(lambda: len(controller.received) >= len(sent), 20)
@@ -104,6 +112,66 @@ async def test_an_event_that_cannot_be_read_holds_up_no_other(story):
             (event_id,) = await append(app, "well")
             async with delivering(app):
                 assert await until(lambda: event_id in ids_of(controller))
+
+
+async def lost_while_the_controller_is_away(app):
+    """A runner was lost and removed; its request waits in the outbox. Its id, and the request's."""
+    for _ in range(2):
+        await app.live_through_an_interval()
+    app.sandbox.control.fail_controller(status=503)
+    (lost,) = app.sandbox.control.lose("acme", count=1)
+    await app.live_through_an_interval()
+    (event_id,) = await app.context.events.unsent()
+    app.sandbox.control.fail_controller(seconds=0)
+    return lost, event_id
+
+
+def requests(app):
+    return [each["id"] for each in app.sandbox.control.controller_events() if each["type"] == REPLACE]
+
+
+@pytest.mark.parametrize("scope", [POOL_NAME, WHOLE_ORG], ids=["of the pool", "of the org"])
+async def test_a_pause_holds_back_a_request_that_waits_already_and_no_news_and_its_end_lets_it_go(story, scope):
+    async with story() as app:
+        _, event_id = await lost_while_the_controller_is_away(app)
+        await app.context.fuses.pause(app.installation, scope, Pause("mona", "a move", app.clock()))
+        async with delivering(app):
+            (news,) = await append(app, POOL_NAME)
+            assert await until(lambda: [each["id"] for each in app.sandbox.control.controller_events()] == [news])
+            assert await app.context.events.unsent() == [event_id]
+            await app.context.fuses.unpause(app.installation, scope)
+            assert await until(lambda: requests(app) == [event_id])
+
+
+async def test_a_pause_of_another_pool_holds_back_nothing(story):
+    async with story() as app:
+        _, event_id = await lost_while_the_controller_is_away(app)
+        await app.context.fuses.pause(app.installation, "another", Pause("mona", "a move", app.clock()))
+        async with delivering(app):
+            assert await until(lambda: requests(app) == [event_id])
+
+
+async def test_a_request_whose_runner_came_back_during_the_pause_is_withdrawn_when_it_ends(story):
+    async with story() as app:
+        lost, event_id = await lost_while_the_controller_is_away(app)
+        await app.context.fuses.pause(app.installation, POOL_NAME, Pause("mona", "a move", app.clock()))
+        await EventDelivery(app.settings, app.context.redis, app.clock).deliver(event_id)
+        assert await app.context.events.unsent() == [event_id]
+        back = partial(
+            registration_seen,
+            seen=Registration(lost, "linux-1", "linux", True, False, (), ()),
+            at=app.clock() + 1,
+            listed=True,
+        )
+        await app.context.runners.revise(app.installation, {lost: back})
+        await app.context.fuses.unpause(app.installation, POOL_NAME)
+        async with delivering(app):
+            for _ in range(40):
+                if event_id not in await app.context.events.unsent():
+                    break
+                await asyncio.sleep(0.1)
+        assert event_id not in await app.context.events.unsent()
+        assert requests(app) == []
 
 
 async def test_a_loss_is_recorded_as_replaced_when_its_event_is_accepted_with_no_worker_at_all(story):

@@ -131,6 +131,7 @@ async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
 async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
     async with shards() as app:
         await app.work_on("purple", 3)
+        await app.tell("pink", "inactive")
         app.sandbox.control.take_offline("acme", ids=app.runners("pink"), alive=False)
         for _ in range(6):
             await app.live()
@@ -149,6 +150,7 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
 
 async def test_both_are_down_and_that_is_an_outage(shards):
     async with shards() as app:
+        await app.tell("pink", "inactive")
         app.sandbox.control.take_offline("acme", ids=app.runners("pink") + app.runners("purple"), alive=False)
         for _ in range(7):
             await app.live()

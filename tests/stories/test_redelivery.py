@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from ghapp.github import delivery_log
+from ghapp.github.api import THE_APP
 from ghapp.store.inbox import MOST_TRIES
+from jobs.deliveries import redeliver
 from jobs.deliveries.inbox import drain_inbox
 from jobs.deliveries.redeliver import redeliver_failed
 
@@ -108,6 +110,50 @@ async def test_a_clock_that_ran_ahead_for_a_while_hides_no_failure(story, ahead)
         assert await redeliver_failed(app.context) == 0
         missed = await while_away(app, 2)
         app.clock.now = app.sandbox.world.now() + 60
+        assert await redeliver_failed(app.context) == 2
+        await app.receive(2)
+        assert await known_jobs(app) == set(missed)
+
+
+async def test_many_failures_are_asked_for_in_small_batches_a_job_each(story, monkeypatch):
+    flying, most = 0, 0
+
+    async def counted(github, attempt_id):
+        nonlocal flying, most
+        flying += 1
+        most = max(most, flying)
+        try:
+            return await delivery_log.deliver_again(github, attempt_id)
+        finally:
+            flying -= 1
+
+    monkeypatch.setattr(redeliver, "deliver_again", counted)
+    monkeypatch.setattr(redeliver, "BATCH", 4)
+    monkeypatch.setattr(redeliver, "MOST_IN_FLIGHT", 2)
+    async with story() as app:
+        missed = await while_away(app, 9)
+        app.clock.now = app.sandbox.world.now() + 60
+        asked = []
+        for _ in range(4):
+            asked.append(await redeliver_failed(app.context))
+            await app.receive(asked[-1])
+        assert asked == [4, 4, 1, 0]
+        assert most == 2
+        assert await known_jobs(app) == set(missed)
+
+
+async def test_a_batch_that_fails_drops_the_plan_and_the_next_look_finds_what_is_missing(story, monkeypatch):
+    monkeypatch.setattr(redeliver, "BATCH", 3)
+    async with story() as app:
+        missed = await while_away(app, 5)
+        app.clock.now = app.sandbox.world.now() + 60
+        assert await redeliver_failed(app.context) == 3
+        await app.receive(3)
+        assert await app.context.inbox.planned_redeliveries() == 2
+        await app.context.budget.hold(THE_APP, 60)
+        assert await redeliver_failed(app.context) == 0
+        assert await app.context.inbox.planned_redeliveries() == 0
+        app.clock.pass_(61)
         assert await redeliver_failed(app.context) == 2
         await app.receive(2)
         assert await known_jobs(app) == set(missed)

@@ -90,8 +90,8 @@ class GateFailure:
 
     @property
     def lacks_deploy(self) -> bool:
-        """Whether a canary was asked for, and no deploy was reported that it could count from."""
-        return "canary" in self.failed and self.deployed_at is None
+        """Whether no deploy of the shard was ever reported: what its runners are of is not known."""
+        return self.deployed_at is None
 
     @property
     def is_asked_amiss(self) -> bool:
@@ -101,13 +101,11 @@ class GateFailure:
 
     @property
     def may_destroy(self) -> bool:
-        """Whether something of it may be taken away: it is known to be there or was deployed, and is inactive.
+        """Whether something of it may be taken away: its deploy was reported, and it is inactive.
 
-        Not where the question does not fit: an older version was asked for, or a deploy was never reported.
+        Not where the question does not fit: an older version was asked for.
         """
-        is_known = self.mine.is_there or self.deployed_at is not None
-        is_asked_well = not self.asks_older_version and not self.lacks_deploy
-        return is_known and is_asked_well and self.ruling.role is Role.INACTIVE
+        return not self.lacks_deploy and not self.asks_older_version and self.ruling.role is Role.INACTIVE
 
     @property
     def is_needed(self) -> bool:
@@ -176,9 +174,8 @@ def _looks(trouble: GateFailure) -> list[NextStep]:
         advice = next((f"; {death.advice.rstrip('.')}" for death in mine.deaths if death.advice), "")
         why = f"{causes(mine.deaths)}{advice}. Until that is mended, whatever is provisioned dies, too"
         found.append(NextStep(f"find out why runners of {shard} die: `ghapp explain`", why))
-    if "canary" in trouble.failed and trouble.deployed_at is None:
-        why = "a canary counts from the deploy, and nobody has told of one: PUT …/shards/" + shard
-        found.append(NextStep(f"tell when {shard} was deployed", why))
+    if "canary" in trouble.failed and trouble.lacks_deploy:
+        found.append(_report_deploy(trouble, "a canary counts from the deploy"))
     elif "canary" in trouble.failed and mine.online:
         why = "its runners are online, and none has completed a job since the deploy: their labels or their group may "
         found.append(NextStep(f"send a canary job to {shard}", why + "not be what jobs ask for"))
@@ -191,7 +188,14 @@ def _looks(trouble: GateFailure) -> list[NextStep]:
     if trouble.provision is not None and trouble.provision.errors:
         why = f"it ended with: {trouble.provision.errors[0]}. Provisioning again ends the same way until that is mended"
         found.append(NextStep("mend what provisioning failed at", why))
+    if trouble.lacks_deploy and trouble.ruling.role is Role.INACTIVE and "canary" not in trouble.failed:
+        found.append(_report_deploy(trouble, "steps that take something away are listed only after that"))
     return found
+
+
+def _report_deploy(trouble: GateFailure, why: str) -> NextStep:
+    said = f"no deploy of it was reported, and {why}: PUT …/shards/{trouble.shard}"
+    return NextStep(f"tell when {trouble.shard} was deployed", said)
 
 
 def _provision(trouble: GateFailure) -> NextStep | None:

@@ -44,17 +44,17 @@ class RequestStep(StrEnum):
     WITHDRAW = "withdraw"
 
 
-def request_step(evidence: Evidence | None, event_id: str, now: float) -> RequestStep:
+def request_step(evidence: Evidence | None, event_id: str, now: float, *, paused: bool = False) -> RequestStep:
     """Whether a request may still be sent: a controller may have been away for days, and its runner is back by then.
 
-    A job that was reported since vouches for its runner until that job is over. A record that is not known any more
-    says nothing against the request.
+    A job that was reported since vouches for its runner until that job is over. A pause of the pool or of the whole
+    org holds back requests that were made before it. A record that is not known any more says nothing against the
+    request.
     """
-    if evidence is None:
-        return RequestStep.SEND
-    if evidence.event_id != event_id:
+    if evidence is not None and evidence.event_id != event_id:
         return RequestStep.WITHDRAW
-    return RequestStep.WAIT if runs_a_job(evidence, now) else RequestStep.SEND
+    waits = paused or (evidence is not None and runs_a_job(evidence, now))
+    return RequestStep.WAIT if waits else RequestStep.SEND
 
 
 def is_open(evidence: Evidence) -> bool:

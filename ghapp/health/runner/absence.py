@@ -198,6 +198,24 @@ def is_sane(known: Installation, now: Installation) -> bool:
     return same and not now.suspended and now.may("organization_self_hosted_runners", "read")
 
 
+def may_rely_on(asked_at: float, suspects: Iterable[Evidence], now: float, memory_seconds: float) -> bool:
+    """Whether an earlier answer about the installation may stand for a new one in a confirmation of these suspects.
+
+    It may be some seconds old, and only if the question was sent after the first 404 of every suspect. So the order of
+    the proof stays: first 404, sane installation, control list, second 404. What changes within those seconds confirms
+    nobody: a list under a lost permission, a suspension, or an old name is refused or 404, and a confirmation without
+    a complete list ends with nothing confirmed.
+
+    Args:
+        asked_at: when the question was sent (epoch seconds, our clock).
+        suspects: whose absence is to be confirmed.
+        now: epoch seconds.
+        memory_seconds: how old the answer may be.
+    """
+    first_404s = [each.missing_at for each in suspects if each.missing_at is not None]
+    return 0 <= now - asked_at <= memory_seconds and all(asked_at >= at for at in first_404s)
+
+
 def why_unusable(control: RunnerList, survey: Survey) -> Reason | None:
     """Why a control list proves nothing, or None: it is incomplete, or empty where there were runners.
 

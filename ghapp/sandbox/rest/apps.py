@@ -61,11 +61,12 @@ def mint_token(call: RestCall) -> Response:
     for permission, level in (asked.permissions or {}).items():
         if level not in {"read", "write", "admin"} or not holds(granted, permission, level):
             raise unprocessable("The permissions requested are not granted to this installation.")
-    token = call.world.registry.mint(installation, call.now, asked.permissions)
+    permissions = asked.permissions or granted
+    token = call.world.registry.mint(installation, call.now, permissions)
     document = {
         "token": token.value,
         "expires_at": rfc3339(call.world.stated(token.expires_at)),
-        "permissions": asked.permissions or granted,
+        "permissions": permissions,
         "repository_selection": installation.selection,
     }
     return json_response(document, HTTPStatus.CREATED)

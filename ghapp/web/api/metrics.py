@@ -33,7 +33,8 @@ HELP = {
     "ghapp_reports_total": "Check runs posted, or not, by outcome.",
     "ghapp_check_requests_total": "Deliveries about check runs, by what was done.",
     "ghapp_orphans_reaped_total": "Pods that belonged to nobody, by what became of them; and ticks that were skipped.",
-    "ghapp_jobs_failed_total": "Jobs of ours that failed, by kind.",
+    "ghapp_jobs_failed_total": "Failed jobs by the name of their function, and failed "
+    "attempts to deliver an event to a pool's URL (deliver-event).",
     "ghapp_watch_view_age_seconds": "How long ago all of a namespace was last known to be as the watch recorded it.",
     "ghapp_phantoms": "What is counted as a runner and is none, by kind.",
     "ghapp_deaths_total": "Runners whose end was recorded, by cause.",

@@ -29,6 +29,20 @@ def test_a_failing_inactive_shard_says_first_that_there_is_no_outage_and_then_th
     assert all("Warning: " in each.why for each in answer.next)
 
 
+UNREPORTED = ActiveShardSources((deploy("purple", "active"),))
+
+
+@pytest.mark.parametrize("provision", [None, TerraformRun(0, 0, 0)], ids=["no log", "provisioning is futile"])
+@pytest.mark.parametrize("failures", [1, 3])
+@pytest.mark.parametrize("canary", [False, True])
+def test_without_a_reported_deploy_nothing_is_to_be_destroyed_though_runners_are_known(provision, failures, canary):
+    question = GateRequest("pink", provision=provision, failures=failures, canary=canary)
+    answer = gate([on("pink", present()), *at_work()], question, UNREPORTED)
+    assert not answer.passed
+    assert not {each.rung for each in answer.next} & next_steps.DESTROYS
+    assert steps(answer).count("tell when pink was deployed") == 1
+
+
 def test_provisioning_that_found_nothing_to_do_is_not_done_again():
     answer = gate([on("pink", present()), *at_work()], GateRequest("pink", provision=TerraformRun(0, 0, 0)))
     assert steps(answer)[0] == "shut down pink, and start it again"

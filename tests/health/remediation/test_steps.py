@@ -78,6 +78,20 @@ def test_a_request_that_waits_for_its_controller_is_sent_only_while_it_holds(evi
     assert request_step(evidence, "e1", NOW) is step
 
 
+@pytest.mark.parametrize(
+    ("evidence", "step"),
+    [
+        (GRANTED._replace(removed_at=NOW), RequestStep.WAIT),
+        (None, RequestStep.WAIT),
+        (online(), RequestStep.WITHDRAW),
+        (GRANTED._replace(event_id="e2"), RequestStep.WITHDRAW),
+    ],
+    ids=["lost", "not known any more", "back", "lost once more"],
+)
+def test_a_pause_holds_back_a_request_and_keeps_none_that_does_not_hold_any_more(evidence, step):
+    assert request_step(evidence, "e1", NOW, paused=True) is step
+
+
 OFFLINE = present(granted_at=NOW, event_id="e1")
 
 

@@ -279,6 +279,23 @@ class TestConfirmation:
         assert absence.is_sane(KNOWN, now) is sane
 
     @pytest.mark.parametrize(
+        ("asked_at", "now", "may"),
+        [
+            (NOW, NOW, True),
+            (NOW, NOW + 10, True),
+            (NOW, NOW + 10.1, False),
+            (NOW - 0.1, NOW, False),
+            (NOW + 1, NOW, False),
+        ],
+        ids=["at the last first 404", "as old as it may be", "too old", "before a first 404", "from the future"],
+    )
+    def test_an_answer_about_the_installation_counts_for_some_seconds_and_after_all_first_404s(
+        self, asked_at, now, may
+    ):
+        missing = [suspect(1, missing_at=NOW - 60), suspect(2, missing_at=NOW), suspect(3, missing_at=None)]
+        assert absence.may_rely_on(asked_at, missing, now, 10.0) is may
+
+    @pytest.mark.parametrize(
         ("control", "before", "doubt"),
         [
             (listing(1), survey(), None),

@@ -30,6 +30,7 @@ from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.inbox import Inbox
+from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
 from ghapp.store.pod_claims import PodClaims
@@ -94,6 +95,8 @@ async def write(redis: Any) -> dict[str, Any]:
     first_name = Installation(ORG, "acme", 9, {"checks": "write"}, suspended=True)
     await Installations(redis).put(first_name)
     installation = await Installations(redis).put(replace(first_name, org="acme-inc"))
+    state = InstallationState(first_name, NOW)
+    await InstallationStates(redis).remember(state)
     await Runners(redis).revise(ORG, {EVIDENCE.id: lambda _: EVIDENCE})
     await Runners(redis).save_survey(ORG, filled(Survey))
     await Fuses(redis).save(ORG, POOL, None, filled(Fuse))
@@ -122,6 +125,7 @@ async def write(redis: Any) -> dict[str, Any]:
     shared = await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW)
     return {
         "installation": installation,
+        "installation-state": state,
         "runner": EVIDENCE,
         "survey": filled(Survey),
         "fuse": filled(Fuse),
@@ -157,6 +161,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
     claims, deaths = PodClaims(redis, lambda: NOW), Deaths(redis, lambda: NOW)
     return {
         "installation": _first(await Installations(redis).all()),
+        "installation-state": await InstallationStates(redis).last(ORG),
         "runner": _first((await Runners(redis).all(ORG)).values()),
         "survey": await Runners(redis).survey(ORG),
         "fuse": _first((await Fuses(redis).all(ORG)).values()),

@@ -1,0 +1,193 @@
+"""Garbage bytes in any value in Redis cost that record alone: nothing fails, and it is set aside, counted and named."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.leaks.orphan import Orphan
+from ghapp.store import keys
+from ghapp.store.budget import Budget
+from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.demand import Demand
+from ghapp.store.events import Events
+from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.inbox import Entry, Inbox, RedeliveryCursor
+from ghapp.store.leaks import Leaks
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.pod_claims import PodClaims
+from ghapp.store.pod_locations import PodLocations
+from ghapp.store.pods import Pods
+from ghapp.store.quarantine import Quarantine
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from tests.store.rows import samples
+from tests.store.rows.samples import JOB, NAMESPACE, NOW, ORG
+
+GARBAGE = b"\xc1\xff\xfe garbage"
+HEADERS = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "7", "x-ratelimit-reset": str(int(NOW) + 600)}
+NO_RECORDS = {
+    keys.INBOX_ASKED: "only whether it exists is asked",
+    keys.event(samples.EVENT): "only whether it exists is asked",
+    keys.places(ORG): "only its fields are read",
+    keys.credential(ORG): "never set aside: opened, it may be a token; another one is minted",
+    keys.death_names(ORG): "the field of a death: garbage is none's",
+    keys.death_times(ORG): "the field of a death: garbage is none's",
+    keys.death_untold(ORG): "the field of a death: garbage is none's",
+    keys.pod_claim_expiries(ORG): "the field of a claim: garbage is none's",
+    f"{keys.INBOX} f": "goes to the dead letters when it has no effect three times",
+    f"{keys.DEAD_LETTERS} f": "is in the dead letters already",
+}
+"""Values that garbage costs nothing, and why they are not set aside."""
+
+
+def budget(redis):
+    return Budget(redis, lambda: NOW)
+
+
+async def write(redis):
+    """Everything that the stores keep."""
+    await samples.write(redis)
+    inbox, leaks = Inbox(redis), Leaks(redis)
+    await MetricCounters(redis).add("ghapp_deliveries_total", 3)
+    await budget(redis).leave(ORG, await budget(redis).enter(ORG, 1.0, 1), HEADERS)
+    await budget(redis).hold(ORG, 0.001)
+    await Heartbeats(redis).beat("watch", "watch-0", NOW)
+    await Schedule(redis).enrol(ORG, NOW)
+    await Schedule(redis).discover_at(NOW)
+    await DegradedSources(redis).say("runners", "no answer")
+    await PodLocations(redis).seen(ORG, [("linux", NAMESPACE)], NOW)
+    await leaks.reaped(ORG, samples.filled(Orphan), NOW)
+    taken = samples.filled(samples.Job)._replace(id=JOB + 1, status="running", started_at=NOW)
+    await Demand(redis).tell(ORG, [taken])
+    await inbox.mark_complete_until(NOW)
+    await inbox.go_on_at(RedeliveryCursor("cursor", NOW))
+    await inbox.plan_redeliveries([1])
+    entry = Entry((await inbox.take(1))[0].id, "guid", "ping", b"{}")
+    for _ in range(3):
+        await inbox.failed(entry, "no effect", NOW)
+    await inbox.keep("guid-2", "ping", b"{}")
+    await inbox.failed((await inbox.take(1))[0], "no effect", NOW)
+    await redis.set(keys.INBOX_ASKED, "1")
+
+
+async def read(redis):
+    """Everything by the public methods of the stores, as the jobs do."""
+    inbox, pods = Inbox(redis), Pods(redis)
+    await samples.read(redis, samples.mint)
+    await MetricCounters(redis).all()
+    await MetricCounters(redis).add("ghapp_deliveries_total")
+    await budget(redis).left(ORG, NOW)
+    await budget(redis).hold(ORG, 0.001)
+    await Heartbeats(redis).alive("watch", NOW)
+    schedule = Schedule(redis)
+    await schedule.next_discovery()
+    await schedule.all()
+    await schedule.take_due(NOW + 60, 1)
+    await DegradedSources(redis).of(["runners"])
+    await PodLocations(redis).all(ORG)
+    await Leaks(redis).reaped_by_pool(ORG, 0)
+    await Demand(redis).taken(ORG, 0)
+    await Demand(redis).one(ORG, JOB)
+    await inbox.complete_until()
+    await inbox.take_place()
+    await inbox.dead()
+    await inbox.kept({"guid"}, NOW)
+    for entry in await inbox.take(5):
+        await inbox.failed(entry, "no effect", NOW)
+    await inbox.take_redeliveries(5)
+    events = Events(redis)
+    await events.latest(ORG, 10)
+    await events.since(ORG, "0-0")
+    await Runners(redis).ids_of(ORG, [samples.EVIDENCE.name])
+    await pods.seen_at(NAMESPACE)
+    await pods.some(NAMESPACE, [samples.POD_NAME])
+    await pods.bearers(NAMESPACE, samples.TEXT)
+    await PodClaims(redis, lambda: NOW).kept(ORG)
+
+
+async def places(redis):
+    """Each value in turn: its key, the key's type, and its field; the values of a set or list are one place."""
+    found = []
+    for key in sorted(await redis.keys("ghapp:*")):
+        kind = (await redis.type(key)).decode()
+        fields = [b""]
+        if kind == "hash":
+            fields = sorted(await redis.hkeys(key))
+        if kind == "stream":
+            fields = sorted((await redis.xrange(key))[0][1])
+        found += [(key.decode(), kind, field) for field in fields]
+    return found
+
+
+async def spoil(redis, key, kind, field):
+    """Write garbage there; where that was, for people."""
+    match kind:
+        case "string":
+            await redis.set(key, GARBAGE)
+        case "hash":
+            await redis.hset(key, field, GARBAGE)
+        case "zset":
+            await redis.zadd(key, {GARBAGE: NOW})
+        case "list":
+            await redis.rpush(key, GARBAGE)
+        case "stream":
+            await redis.xadd(key, {**(await redis.xrange(key))[0][1], field: GARBAGE})
+        case "set":
+            await redis.sadd(key, GARBAGE)
+    return f"{kind} {key} {field.decode()}"
+
+
+async def test_garbage_in_any_value_costs_that_record_alone(redis):
+    await write(redis)
+    values = await places(redis)
+    assert len({key for key, *_ in values}) >= 45
+    for at, (key, _, field) in enumerate(values):
+        await redis.flushdb()
+        await write(redis)
+        where = await spoil(redis, *(await places(redis))[at])
+        try:
+            for _ in range(2):
+                await read(redis)
+        except Exception as error:
+            raise AssertionError(where) from error
+        aside = await Quarantine(redis).all()
+        if key in NO_RECORDS or f"{key} {field.decode()}" in NO_RECORDS:
+            assert aside == [], where
+            continue
+        assert [each.key for each in aside] == [key], where
+        total = f'ghapp_unreadable_records_total{{kind="{aside[0].kind}"}}'
+        assert (await MetricCounters(redis).all())[total] == 1, where
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "field"),
+    [
+        (keys.WELL_UNTIL, "string", b""),
+        (keys.budget(ORG), "hash", b"used"),
+        (keys.heartbeats("watch"), "zset", b""),
+        (keys.events(ORG), "stream", b"e"),
+    ],
+)
+async def test_each_type_of_key_is_named_by_doctor(redis, key, kind, field):
+    await write(redis)
+    await spoil(redis, key, kind, field)
+    await read(redis)
+    assert [each.key for each in await Quarantine(redis).standing()] == [key]
+
+
+async def test_a_count_that_is_unreadable_begins_anew_and_is_counted(redis):
+    await redis.hset(keys.COUNTERS, "ghapp_redeliveries_total", GARBAGE)
+    await MetricCounters(redis).add("ghapp_redeliveries_total", 3)
+    counted = await MetricCounters(redis).all()
+    assert counted["ghapp_redeliveries_total"] == 3
+    assert counted['ghapp_unreadable_records_total{kind="counter"}'] == 1
+
+
+async def test_a_budget_that_is_unreadable_admits_calls_and_is_known_again_by_the_next_answer(redis):
+    await write(redis)
+    await redis.hdel(keys.budget(ORG), "held")
+    for field in (b"used", b"reset", b"limit"):
+        await spoil(redis, keys.budget(ORG), "hash", field)
+        flight = await budget(redis).enter(ORG, 0.5, 1)
+        await budget(redis).leave(ORG, flight, HEADERS)
+        assert (await budget(redis).left(ORG, NOW)).used == 7
