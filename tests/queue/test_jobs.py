@@ -1,6 +1,5 @@
 """Work asked for by name, on a real RQ."""
 
-import inspect
 import json
 import time
 import zlib
@@ -41,11 +40,6 @@ def queue(queue_redis, name):
 
 def due_at(queue_redis, key, name="urgent"):
     return queue_redis.zscore(ScheduledJobRegistry(queue=queue(queue_redis, name)).key, key)
-
-
-@pytest.mark.parametrize("work", JobName)
-def test_every_job_is_a_registered_coroutine_function(work):
-    assert inspect.iscoroutinefunction(FUNCTIONS[work])
 
 
 def test_a_job_that_no_version_registers_fails_and_imports_nothing(queue_redis):
