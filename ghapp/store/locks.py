@@ -1,7 +1,7 @@
-"""Claims: the exclusive right to act on one thing, for as long as its holder lives.
+"""Redis locks: the exclusive right to act on one thing.
 
-A claim is a lease of some seconds, renewed while the block runs: whoever dies holding one loses it by time, and
-soon. A holder that cannot renew it (Redis was away, or the process was frozen) is stopped before anyone else begins.
+A lock is a lease of a few seconds, renewed while the block runs; the lock of a killed process expires. A holder that
+cannot renew its lock (Redis was away, or the process was frozen) is cancelled before another process can acquire it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,14 @@ class Locks:
             return
         holder = asyncio.current_task()
         assert holder is not None  # noqa: S101 - this is a coroutine
+        is_held = True
+
+        def stop_holder(renewing: asyncio.Task[None]) -> None:
+            if is_held and not renewing.cancelled():  # once the block is over, nothing of the holder's may be cancelled
+                holder.cancel()
+
         renewing = asyncio.create_task(self._renew_until_lost(key, token))
-        renewing.add_done_callback(lambda done: None if done.cancelled() else holder.cancel())
+        renewing.add_done_callback(stop_holder)
         try:
             yield True
         except asyncio.CancelledError:
@@ -64,6 +70,7 @@ class Locks:
             holder.uncancel()
             raise LockLostError(f"{kind} {of}: the claim could not be renewed; somebody else may act by now") from None
         finally:
+            is_held = False
             renewing.cancel()
             with suppress(RedisError):  # it expires by itself
                 await self._release(keys=[key], args=[token])

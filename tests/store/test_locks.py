@@ -117,3 +117,18 @@ async def test_a_block_that_fails_lets_go(redis):
         async with Locks(redis).acquire("remediate", 1):
             raise ZeroDivisionError
     assert await redis.keys() == []
+
+
+async def test_a_renewal_that_gives_up_as_the_block_ends_cancels_nothing(redis):
+    locks, given_up = Locks(redis), asyncio.Event()
+
+    async def give_up(*_):
+        await given_up.wait()
+
+    locks._renew_until_lost = give_up
+    async with locks.acquire("remediate", 1):
+        given_up.set()
+        await asyncio.sleep(0)  # the renewal ends, and its callback runs when the block is over
+    await asyncio.sleep(0)
+    assert asyncio.current_task().cancelling() == 0
+    assert await redis.keys() == []

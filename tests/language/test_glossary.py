@@ -1,0 +1,76 @@
+"""docs/glossary.md explains every code that people can meet, and no other."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+import pytest
+
+from ghapp.health.deaths.cause import Cause, OwnReason
+from ghapp.health.deaths.runner_log import RunnerError
+from ghapp.health.demand import UnservedReason
+from ghapp.health.gate.active_shard import Role
+from ghapp.health.leaks.tick import Guard
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
+from ghapp.health.remediation.fuse import FuseReason, Position
+from ghapp.health.remediation.plan import Deferral
+from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE
+from ghapp.health.runner.verdict import Reason, State
+from tests.manifests.rendered import ROOT
+
+PAGE = (ROOT / "docs" / "glossary.md").read_text()
+SECTIONS = {
+    "States": [State],
+    "Fuse": [Position, FuseReason],
+    "Deferrals": [Deferral],
+    "Blockers": [Blocker],
+    "Deaths": [Cause, OwnReason, RunnerError],
+    "Phantoms": [PhantomKind, PhantomReason],
+    "Guards of the reaper": [Guard],
+    "Unserved jobs": [UnservedReason],
+}
+
+
+def codes(section):
+    """The first column of a section's tables."""
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def values(*enumerations: type[Enum]):
+    return [each.value for enumeration in enumerations for each in enumeration if each.value]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_section_explains_each_code_once_and_no_other(section):
+    assert sorted(codes(section)) == sorted(values(*SECTIONS[section]))
+
+
+def test_reasons_are_explained_in_one_of_two_sections():
+    explained = codes("Reasons of a state") + codes("What prevents sweeps")
+    assert sorted(explained) == sorted([*values(Reason), NOT_SCHEDULED, OVERDUE])
+
+
+def test_the_gates_roles_and_checks_are_explained():
+    checks = set(codes("Gate")) - set(values(Role))
+    assert set(values(Role)) <= set(codes("Gate"))
+    assert checks == {
+        "users", "github", "since-deploy", "role", "online", "version", "deaths", "canary", "one-shard",
+        "running-jobs", "settled",
+    }  # fmt: skip
+
+
+def test_every_entry_says_something():
+    rows = re.findall(r"^\| `[^`]+` \| (.*) \|$", PAGE, re.MULTILINE)
+    assert len(rows) > 100
+    assert min(map(len, rows)) > 15
+
+
+def test_links_within_the_page_lead_to_a_section():
+    anchors = {
+        re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
+        for heading in re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    }
+    assert set(re.findall(r"\]\(#([\w-]+)\)", PAGE)) <= anchors
