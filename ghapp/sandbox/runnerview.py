@@ -14,7 +14,7 @@ from ghapp.sandbox.organization import Organization
 
 
 @dataclass(frozen=True, slots=True)
-class RunnerView:
+class ShownRunner:
     """An organization's runners as an answer at `now` (epoch seconds) shows them."""
 
     org: Organization

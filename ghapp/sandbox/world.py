@@ -23,7 +23,7 @@ from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.ledger.ledger import Ledger
 from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.ratelimits import RateLimits
-from ghapp.sandbox.runnerview import RunnerView
+from ghapp.sandbox.runnerview import ShownRunner
 
 Deletion = Literal["deleted", "busy", "absent"]
 
@@ -67,9 +67,9 @@ class World:
         """A moment as GitHub states it: by its own clock, which may be wrong."""
         return moment + self.clock.github_ahead
 
-    def runners_of(self, org: Organization) -> RunnerView:
+    def runners_of(self, org: Organization) -> ShownRunner:
         """An organization's runners as GitHub shows them now."""
-        return RunnerView(org, self.faults, self.now())
+        return ShownRunner(org, self.faults, self.now())
 
     def tick(self) -> None:
         """Ends the faults that are over, lets all fleets live until now, and tells the world about it."""

@@ -34,7 +34,7 @@ class ObservedRemains(NamedTuple):
     at: float
 
 
-class NamespaceView(NamespaceSnapshot, Protocol):
+class WatchedNamespace(NamespaceSnapshot, Protocol):
     """A view that also says whether ARC's objects could be listed."""
 
     @property
@@ -54,7 +54,7 @@ def by_namespace(runners: Iterable[Evidence], rules: Sequence[ScaledRule]) -> di
 
 def observed_remains(
     runners: Iterable[Evidence],
-    views: Mapping[str, NamespaceView],
+    views: Mapping[str, WatchedNamespace],
     rules: Sequence[ScaledRule],
     places: Collection[tuple[str, str]],
     now: float,
@@ -121,7 +121,7 @@ def _by_runner(objects: Iterable[EphemeralRunner]) -> dict[str, list[EphemeralRu
 
 
 def _of_arc(
-    evidence: Evidence, view: NamespaceView, bearers: Mapping[str, Sequence[EphemeralRunner]]
+    evidence: Evidence, view: WatchedNamespace, bearers: Mapping[str, Sequence[EphemeralRunner]]
 ) -> RemainsKind | None:
     """By the object, and its pod. None: several objects bear the runner, or its object may only be hidden from us."""
     candidates = bearers.get(evidence.name, ())
@@ -138,7 +138,7 @@ def _of_arc(
     return RemainsKind.NO_POD if pod is None else _of_container(pod)
 
 
-def _of_pod(evidence: Evidence, view: NamespaceView) -> RemainsKind | None:
+def _of_pod(evidence: Evidence, view: WatchedNamespace) -> RemainsKind | None:
     pod = view.pods.get(evidence.name)
     if pod is None:
         return RemainsKind.NOTHING
