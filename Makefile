@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Without bytecode each process compiles what it imports again; collecting the tests alone takes twice the CPU then.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help run test picture bench simulate chaos check setup clean
 
 help:               ## what there is to make

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
@@ -22,9 +24,17 @@ BLOCKED_LOOKS = 100
 
 LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
 
+# Each step of each HTTP request of httpcore tries to import it, and where it is not installed searches the whole path.
+sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("unhurried", settings.default, deadline=None)
 settings.load_profile("unhurried")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Three processes for two cores: a third of what the suite takes is waiting for time to pass in real processes."""
+    return max(1, 3 * len(os.sched_getaffinity(0)) // 2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.engine import simulate
 
-CHUNKS, SEEDS_A_CHUNK = 20, 25
+CHUNKS, SEEDS_A_CHUNK = 20, 15
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,10 +14,11 @@ from ghapp.settings import Settings
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations
 from tests.stories import fast_timings, next_version
+from tests.support.commands import Forked, inherited
 
 PATIENCE_SECONDS = 30
-NORMAL_TIMINGS, FAST_TIMINGS, NEXT_VERSION = ("-m", "ghapp"), (fast_timings.__file__,), (next_version.__file__,)
-"""How a role is run: as always, with little patience, or in the next version."""
+NORMAL_TIMINGS, FAST_TIMINGS, NEXT_VERSION = (), (fast_timings.__file__,), (next_version.__file__,)
+"""How a role is run: as always, with little patience, or in the next version. A script, and what it is given first."""
 
 
 def environment(sandbox, redis_url, policy: Path):
@@ -48,15 +48,10 @@ class Role:
     def __init__(self, name, environ, folder: Path, patience=NORMAL_TIMINGS):
         self.name = name
         self._log = folder / f"{name}-{time.monotonic_ns()}.log"
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("GHAPP_")}
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *patience, name],
-                env={**inherited, **environ, "GHAPP_LOG_FORMAT": "json"},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._log.touch()
+        script, given = (patience[0], patience[1:]) if patience else (None, ())
+        environ = {**inherited(), **environ, "GHAPP_LOG_FORMAT": "json"}
+        self.process = Forked((*given, name), environ, self._log, self._log, script)
 
     def __enter__(self):
         return self

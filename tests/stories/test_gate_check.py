@@ -142,10 +142,13 @@ async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noq
         assert calls(app) == before
 
 
-async def test_whoever_deploys_from_a_tag_or_from_nowhere_gets_none(shards):  # noqa: F811
+async def test_whoever_deploys_from_a_tag_gets_none(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         await app.tell("pink", "inactive", "v42")
         assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
+
+
+async def test_whoever_deploys_from_nowhere_gets_none(shards):  # noqa: F811
     async with shards() as app:
         await deploy(app)
         assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
