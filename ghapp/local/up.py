@@ -43,6 +43,8 @@ startup_seconds = 10
 offline_seconds = 30
 [fuse]
 cooldown_seconds = 20
+[remediation]
+mode = "act"
 [report]
 repository = "acme/.github"
 {pools}

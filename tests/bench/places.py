@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from tests.support.policy import acting
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -142,7 +143,7 @@ class GitHub:
         file = folder / "ghapp.toml"
         file.write_text(
             f"""
-            {policy}
+            {acting(policy)}
             [[pools]]
             org = "acme"
             name = "{POOL}"

@@ -22,6 +22,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.runners import Runners
 from tests.stories.processes import Role, environment, wait_for
+from tests.support.policy import acting
 
 Result = TypeVar("Result")
 
@@ -247,7 +248,7 @@ def open_house(folder: Path, seed: int) -> Iterator[House]:
         redis = StoppableRedis(folder / "redis")
         stack.callback(redis.stop)
         policy = folder / "ghapp.toml"
-        policy.write_text(POLICY + _pools(sandbox))
+        policy.write_text(acting(POLICY) + _pools(sandbox))
         hooks = [f"http://127.0.0.1:{_free_port()}/webhook" for _ in range(ROLES["web"])]
         context = House(sandbox, redis, environment(sandbox, redis.url, policy), hooks, folder, stack)
         stack.callback(_ask_to_end, context)

@@ -243,11 +243,12 @@ def test_a_budget_that_is_spent_is_told(left, status):
     ("toml", "status"),
     [
         ("replacer = 'none'", "warning"),
-        (REPLACED, "ok"),
+        (REPLACED, "warning"),
+        (f"{REPLACED}[remediation]\nmode = 'act'", "ok"),
         (f"{REPLACED}[remediation]\nmode = 'off'", "warning"),
-        (f"{REPLACED}[orgs.acme.remediation]\nmode = 'dry-run'", "warning"),
+        (f"{REPLACED}[remediation]\nmode = 'act'\n[orgs.acme.remediation]\nmode = 'dry-run'", "warning"),
     ],
-    ids=["nobody replaces", "well", "off", "dry in one org"],
+    ids=["no replacer", "no mode", "acting", "off", "dry-run in one org"],
 )
 def test_what_keeps_us_from_replacing_is_told(tmp_path, toml, status):
     policy = tmp_path / "ghapp.toml"

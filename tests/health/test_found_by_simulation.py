@@ -21,7 +21,7 @@ def test_no_more_than_the_first_batch_is_let_through_when_others_came_back_befor
         (),
         (),
         FuseLimits(),
-        RemediationLimits(),
+        RemediationLimits(mode="act"),
         DecisionInputs(survey(), NOW),
     )
     assert decision.turns == ()

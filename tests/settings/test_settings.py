@@ -312,7 +312,7 @@ def test_every_table_of_the_contract_is_taken(read):
     prove_seconds = 300
     cooldown_seconds = 300
     [remediation]
-    mode = "act"
+    mode = "dry-run"
     per_sweep = 25
     [deliveries]
     redeliver_seconds = 60
@@ -320,7 +320,7 @@ def test_every_table_of_the_contract_is_taken(read):
     owner_label = "ghapp.dev/owner"
     grace_seconds = 300
     per_tick = 25
-    mode = "act"
+    mode = "dry-run"
     """
     assert read(toml).policy == Policy()
 

@@ -21,6 +21,7 @@ from tests.manifests.rendered import objects
 from tests.stories.processes import NORMAL_TIMINGS, environment, installed_a_minute_ago
 from tests.stories.sites import HOME, NAMESPACE, Site
 from tests.stories.test_up import free_port
+from tests.support.policy import acting
 
 ARC, PODS, JOBS = "arc", "pods", "jobs"
 """Pools, by what is particular to them: the replacer, or that jobs run there."""
@@ -69,7 +70,7 @@ def site(folder, *roles, patience=NORMAL_TIMINGS, **sizes):
         policy = folder / "ghapp.toml"
         replacers = {ARC: "arc", PODS: "pods"}
         policy.write_text(
-            POLICY
+            acting(POLICY)
             + "".join(
                 POOL.format(name=name, replacer=replacers.get(name, "cloudevents"), url=github.controller_url)
                 for name in sizes

@@ -31,6 +31,7 @@ from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import SweepResult, sweep_installation
 from tests.sandbox.receivers import Received, Receiver
 from tests.stories.processes import environment
+from tests.support.policy import acting
 
 POOL = "linux-4vcpu"
 
@@ -162,7 +163,7 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
             policy = tmp_path / "ghapp.toml"
             policy.write_text(
                 f"""
-                {config}
+                {acting(config)}
                 [[pools]]
                 org = "acme"
                 name = "{POOL}"

@@ -110,7 +110,7 @@ async def test_a_crash_after_a_fuse_turned_loses_no_word_of_it(story, monkeypatc
         await confirmed_but_not_planned(app, monkeypatch, count=20)
         acme = await app.context.installations.one(app.installation)
         with monkeypatch.context() as patched:
-            patched.setattr(module, "tell_fuse", dies)
+            patched.setattr(module, "publish_fuse", dies)
             with pytest.raises(ProcessLookupError):
                 await plan_remediation(app.context, acme)
         assert (await app.context.fuses.all(app.installation))[POOL].position is Position.PROVING

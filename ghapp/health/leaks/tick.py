@@ -56,7 +56,7 @@ class LeakLimits:
     owner_label: str = "ghapp.dev/owner"
     grace_seconds: float = 300.0
     per_tick: int = 25
-    mode: Literal["act", "dry-run", "off"] = "act"
+    mode: Literal["act", "dry-run", "off"] = "dry-run"
 
 
 class FuseView(NamedTuple):

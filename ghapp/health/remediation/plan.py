@@ -17,7 +17,7 @@ Mode = Literal["act", "dry-run", "off"]
 class RemediationLimits:
     """The `[remediation]` table."""
 
-    mode: Mode = "act"
+    mode: Mode = "dry-run"
     per_sweep: int = 25
 
 

@@ -11,7 +11,7 @@ from ghapp.health.pods.pod_claim import PodClaim, by_name
 from ghapp.health.remediation.fuse import FuseLimits
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
 
-LIMITS = LeakLimits()
+LIMITS = LeakLimits(mode="act")
 NO_FUSE = FuseView(FuseLimits(floor=10_000))
 TICK = 60.0
 IDLE = RunnerActivity(busy=False, is_known=True, absent_seconds=3600.0, seen_at=NOW - 60)
@@ -68,7 +68,7 @@ def test_pods_without_the_label_are_none_of_ours():
 
 
 def test_the_labels_name_is_configurable():
-    limits = LeakLimits(owner_label="tuist.dev/runner-pool-owner")
+    limits = LeakLimits(mode="act", owner_label="tuist.dev/runner-pool-owner")
     stamped = pod(labels={"tuist.dev/runner-pool-owner": "x"})
     assert guard_of(stamped, limits=limits) is None
 
@@ -798,7 +798,7 @@ runners_of_any_kind = st.builds(
 )
 def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(pods, runners, claimed, per_tick):
     seen = look(*pods, runners=runners, claims=by_name([claim(each) for each in claimed]))
-    reaping = leaks(seen, NOW, LeakLimits(per_tick=per_tick), remembered(*pods))
+    reaping = leaks(seen, NOW, LeakLimits(mode="act", per_tick=per_tick), remembered(*pods))
     stamped = [each for each in pods if each.labels]
     held = [each for each, _ in reaping.held]
     parts = [*reaping.reap, *reaping.deferred, *held, *(each for each, _ in reaping.kept)]

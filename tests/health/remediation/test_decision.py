@@ -27,7 +27,7 @@ def decided(runners, fuses=None, paused=(), rule=None, limits=None, claims=(), *
     rules = [rule or Rule()]
     situation = DecisionInputs(survey(), NOW, claimed=by_name(claims))._replace(**changes)
     pools = by_pool(runners, situation.survey, rules, NOW, Limits())
-    return decide(pools, fuses or {}, paused, rules, FuseLimits(), limits or RemediationLimits(), situation)
+    return decide(pools, fuses or {}, paused, rules, FuseLimits(), limits or RemediationLimits(mode="act"), situation)
 
 
 def fleet(gone, there=100):
@@ -154,7 +154,7 @@ def test_a_claim_that_has_run_out_holds_nobody():
     [
         (RemediationLimits(mode="off"), (), Deferral.OFF),
         (None, [POOL], Deferral.PAUSED),
-        (RemediationLimits(per_sweep=1), (), Deferral.CLAIMED),
+        (RemediationLimits(mode="act", per_sweep=1), (), Deferral.CLAIMED),
     ],
     ids=["off", "paused", "claimed"],
 )

@@ -106,7 +106,7 @@ class Pool:
         ]
         counted, _ = self.tally()
         leave = PoolCapacity(room(self.fuse, counted), stopped=self.fuse.position is Position.STOPPED)
-        decided = plan(waiting, {"linux": leave}, RemediationLimits())
+        decided = plan(waiting, {"linux": leave}, RemediationLimits(mode="act"))
         for each in decided.now:
             acted_on = self.runners[each]._replace(granted_at=self.now, event_id="e", removed_at=self.now)
             self.runners[each] = replaced(acted_on, self.now)

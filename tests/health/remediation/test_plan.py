@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ghapp.health.remediation.plan import Candidate, Deferral, Plan, PoolCapacity, RemediationLimits, plan
 from tests.health.builders import NOW
 
-LIMITS = RemediationLimits()
+LIMITS = RemediationLimits(mode="act")
 
 
 def gone(count, pool="linux"):
@@ -42,7 +42,7 @@ def test_closed_fuses_together_let_per_sweep_through(count, deferred):
         (PoolCapacity(room=0, stopped=True), LIMITS, (), Deferral.FUSE_STOPPED),
         (PoolCapacity(room=0), LIMITS, (), Deferral.FUSE_PROVING),
         (PoolCapacity(room=3), LIMITS, (1, 2, 3), Deferral.FUSE_PROVING),
-        (PoolCapacity(), RemediationLimits(per_sweep=4), (1, 2, 3, 4), Deferral.PER_SWEEP),
+        (PoolCapacity(), RemediationLimits(mode="act", per_sweep=4), (1, 2, 3, 4), Deferral.PER_SWEEP),
     ],
     ids=["off", "paused", "paused while it proves", "stopped", "a batch is under way", "a batch", "per_sweep"],
 )

@@ -126,7 +126,9 @@ def test_something_is_left_to_do_until_it_is_gone(changes, is_left):
 
 def test_one_that_waits_in_the_cluster_takes_nobodys_place_and_is_told():
     waiting = Candidate(1, "pool", since=NOW - 9, waits=True)
-    chosen = plan([waiting, Candidate(2, "pool", since=NOW)], {"pool": PoolCapacity(room=1)}, RemediationLimits())
+    chosen = plan(
+        [waiting, Candidate(2, "pool", since=NOW)], {"pool": PoolCapacity(room=1)}, RemediationLimits(mode="act")
+    )
     assert chosen.now == (2,)
     assert chosen.deferred == {1: Deferral.WAITS}
 

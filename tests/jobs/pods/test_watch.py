@@ -77,7 +77,7 @@ async def coroner(redis, redis_url, cluster):
 def asked(monkeypatch):
     """The work that was asked for."""
     found = []
-    monkeypatch.setattr(jobs, "ask", lambda _desk, *what, **how: found.append((*what, how["key"])))
+    monkeypatch.setattr(jobs, "enqueue", lambda _desk, *what, **how: found.append((*what, how["key"])))
     return found
 
 
@@ -389,7 +389,7 @@ async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into
     api.control.pod(NS, "a")
     api.control.container_ends(NS, "a", exit_code=1)
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "ask", crash)
+        patch.setattr(jobs, "enqueue", crash)
         with pytest.raises(CrashError):
             await asyncio.wait_for(PodCache(NS, coroner, lambda: True).attend(), 20)
     assert set(await deaths(coroner)) == {"a"}

@@ -412,7 +412,7 @@ async def test_in_dry_run_nothing_is_deleted(story):
 def in_dry_run(environ):
     """The same settings, but for the mode."""
     policy = Path(environ["GHAPP_CONFIG"])
-    policy.write_text('[remediation]\nmode = "dry-run"\n' + policy.read_text())
+    policy.write_text(policy.read_text().replace('mode = "act"', 'mode = "dry-run"'))
     return Settings.read(environ)
 
 

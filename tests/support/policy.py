@@ -1,0 +1,16 @@
+"""The policy file of a story."""
+
+from __future__ import annotations
+
+import re
+
+
+def acting(policy: str) -> str:
+    """The same policy with remediation and the reaper acting, where it sets no mode of its own: both default to dry-run."""
+    for table in ("remediation", "leaks"):
+        heading = re.search(rf"^[ \t]*\[{table}\][ \t]*\n((?:(?![ \t]*\[).*\n?)*)", policy, re.MULTILINE)
+        if heading is None:
+            policy = f'[{table}]\nmode = "act"\n{policy}'
+        elif not re.search(r"^[ \t]*mode\b", heading[1], re.MULTILINE):
+            policy = f'{policy[: heading.start(1)]}mode = "act"\n{policy[heading.start(1) :]}'
+    return policy
