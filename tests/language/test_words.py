@@ -1,0 +1,73 @@
+"""Help texts, log events and documents are written in plain technical English."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from ghapp.cli import main
+from tests.manifests.rendered import ROOT
+
+REFUSED = re.compile(
+    r"\b(said|told|tells?|whoever|whom|nobody|somebody|forsaken|tended|furnished|heir|in vain|anew|mend(s|ed)?|befall)\b"
+    r"|\bis gone\b|\bare gone\b",
+    re.IGNORECASE,
+)
+"""Words of a private dialect: people search for others."""
+
+QUOTED = re.compile(r"```.*?```|`[^`]*`|\"[^\"]*\"", re.DOTALL)
+"""Code, field names and the words of other programs."""
+
+DOCUMENTS = sorted(
+    path.relative_to(ROOT) for pattern in ("*.md", "docs/**/*.md", "manifests/**/*.md") for path in ROOT.glob(pattern)
+)
+
+
+def refused(text: str) -> list[str]:
+    return [match[0] for match in REFUSED.finditer(QUOTED.sub("", text))]
+
+
+def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, each in command.commands.items():
+            yield from commands(each, f"{path} {name}")
+
+
+def log_events() -> Iterator[tuple[str, str]]:
+    """Where each event is logged, and its text."""
+    for package in ("ghapp", "jobs"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and isinstance(node.func.value, ast.Name)
+                    and node.func.value.id == "log"
+                    and node.args
+                    and isinstance(node.args[0], ast.Constant)
+                ):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", str(node.args[0].value)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_a_document_is_plain(document):
+    assert refused((ROOT / document).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), commands(main, "ghapp"), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_a_help_text_is_plain(path, command):
+    texts = [command.help or "", *(each.help or "" for each in command.params if isinstance(each, click.Option))]
+    assert [word for text in texts for word in refused(text)] == [], path
+
+
+def test_log_events_are_plain():
+    events = list(log_events())
+    assert len(events) > 40
+    assert [(where, event) for where, event in events if refused(event)] == []
