@@ -78,13 +78,8 @@ class Checks:
             name: of the check run.
             subject: what tells it from others of its name on one commit; None where there is but one.
         """
-        self.installation = installation_client.installation
-        self._tenant, self._repository, self._details_url, self._name = (
-            installation_client,
-            repository,
-            details_url,
-            name,
-        )
+        self.client, self.installation = installation_client, installation_client.installation
+        self._repository, self._details_url, self._name = repository, details_url, name
         self._path = f"/repos/{quote(repository)}"
         self._external_id = external_id(self.installation.id, subject)
         # GitHub takes the newest of a name for the latest, whatever it is about.
@@ -92,18 +87,18 @@ class Checks:
 
     async def default_branch(self) -> str | None:
         """Its name; None when the repository is not there, or not for this installation to see."""
-        answer = await self._tenant.send("GET", self._path)
+        answer = await self.client.send("GET", self._path)
         return None if answer.status in REFUSED else read(_repository, answer.body).default_branch
 
     async def is_private(self) -> bool:
         """Whether none but invited people can read what is posted there; False, too, when it is not to be seen."""
-        answer = await self._tenant.send("GET", self._path)
+        answer = await self.client.send("GET", self._path)
         return answer.status not in REFUSED and read(_repository, answer.body).private
 
     async def head(self, branch: str, now: float) -> Head | None:
         """The branch's head as its newest workflow run tells it; None when there is no run."""
         path = f"{self._path}/actions/runs"
-        answer = await self._tenant.send("GET", path, branch=branch, per_page=RUNS_LOOKED_AT)
+        answer = await self.client.send("GET", path, branch=branch, per_page=RUNS_LOOKED_AT)
         if answer.status in REFUSED:
             return None
         for run in read(_runs, answer.body).workflow_runs:
@@ -115,7 +110,7 @@ class Checks:
     async def find(self, sha: str) -> int | None:
         """The id of our check run on that commit; None when there is none."""
         path = f"{self._path}/commits/{quote(sha)}/check-runs"
-        answer = await self._tenant.send("GET", path, check_name=self._name, filter=self._filter, per_page=100)
+        answer = await self.client.send("GET", path, check_name=self._name, filter=self._filter, per_page=100)
         if answer.status in REFUSED:
             return None
         ours = [run.id for run in read(_check_runs, answer.body).check_runs if run.external_id == self._external_id]
@@ -124,12 +119,12 @@ class Checks:
     async def create(self, sha: str, report: Report) -> int | None:
         """Post a new check run to a commit; its id, or None when the repository or the commit is not there."""
         body = self._body(report) | {"head_sha": sha, "external_id": self._external_id}
-        answer = await self._tenant.send("POST", f"{self._path}/check-runs", json=body)
+        answer = await self.client.send("POST", f"{self._path}/check-runs", json=body)
         return None if answer.status in REFUSED else read(_check_run, answer.body).id
 
     async def update(self, check_run: int, report: Report) -> bool:
         """Have a check run say this; False when it is not there any more."""
-        answer = await self._tenant.send("PATCH", f"{self._path}/check-runs/{check_run}", json=self._body(report))
+        answer = await self.client.send("PATCH", f"{self._path}/check-runs/{check_run}", json=self._body(report))
         return answer.status not in REFUSED
 
     def _body(self, report: Report) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ghapp.health.gate.gate_checks import (
     open_gate_checks,
     place_of,
     restarted,
+    subject_of,
     superseded,
 )
 from ghapp.health.gate.judgement import Gate, GateRequest, judge_gate
@@ -30,15 +31,15 @@ from ghapp.settings import PoolSettings
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.shards import Shards
-from jobs.checks.gate_check import (
-    PASSING,
+from jobs.checks.publisher import (
     POSTED,
-    SETBACK_SECONDS,
-    SETBACKS,
-    GateCheckOutcome,
-    checks_of,
+    RETRY_SECONDS,
+    TRANSIENT,
+    CheckRunOutcome,
+    open_checks,
     outcome_of,
-    post_gate_check,
+    publish,
+    retry_after,
 )
 from jobs.context import JobContext, configured, open_context
 from jobs.gate.gate_inputs import GateInputs, gate_inputs
@@ -52,7 +53,7 @@ async def report_gates(installation_id: int) -> None:
         await report_gates_of(context, installation_id)
 
 
-async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, GateCheckOutcome]:
+async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:
     """Look at each round once, and post what is to be said; what became of each, by place."""
     async with context.locks.acquire("gate", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
@@ -113,16 +114,25 @@ async def _is_ended(
     """End a round that another deploy supersedes, and say so on its commit; False when GitHub is to be asked again."""
     pool, shard = place.split("/")
     try:
-        checks = await checks_of(context, installation, begun, place, _name(pool, pools))
+        checks = await _checks_of(context, installation, begun, place, _name(pool, pools))
         check_run = begun.check_run if begun.check_run is not None else await checks.find(begun.sha)
         if check_run is not None:
             await checks.update(check_run, superseded_report(pool, shard))
     except GitHubError as error:
-        if outcome_of(error) in PASSING and not is_forgotten(begun, context.clock()):
+        if outcome_of(error) in TRANSIENT and not is_forgotten(begun, context.clock()):
             return False
         log.warning("gate not ended", installation=installation.id, place=place, sha=begun.sha, why=str(error))
     await GateChecks(context.redis).keep(installation.id, place, begun._replace(over=True))
     return True
+
+
+async def _checks_of(
+    context: JobContext, installation: Installation, begun: GateCheck, place: str, name: str
+) -> Checks:
+    """The check runs of a deploy: where they are, their name, and what tells them from others on the commit."""
+    repository = installation.at_github(begun.repository)
+    subject, details_url = subject_of(place, begun), context.settings.public_url
+    return await open_checks(context, installation, repository, name=name, subject=subject, details_url=details_url)
 
 
 class _Look:
@@ -131,15 +141,15 @@ class _Look:
     def __init__(
         self, context: JobContext, installation: Installation, pool: PoolSettings, deploy: Deploy, name: str
     ) -> None:
-        self._house, self._installation, self._pool, self._deploy = context, installation, pool, deploy
+        self._context, self._installation, self._pool, self._deploy = context, installation, pool, deploy
         self._name, self._place = name, place_of(pool.name, deploy.shard)
 
-    async def run(self, begun: GateCheck, sight: GateInputs) -> GateCheckOutcome:
+    async def run(self, begun: GateCheck, sight: GateInputs) -> CheckRunOutcome:
         """Look, post if there is something to say, and remember."""
-        now, outcome, why = self._house.clock(), GateCheckOutcome.NOTHING_TO_DO, ""
+        now, outcome, why = self._context.clock(), CheckRunOutcome.NOTHING_TO_DO, ""
         after, gate, stage = self._judged(begun, sight, now)
         try:
-            is_due = not now < begun.again_at <= now + SETBACK_SECONDS  # one from a clock that had jumped is
+            is_due = not now < begun.again_at <= now + RETRY_SECONDS  # one from a clock that had jumped is
             if is_due and begun.private is None:
                 after = after._replace(private=await (await self._checks(begun)).is_private())
                 after, gate, stage = self._judged(after, sight, now)
@@ -147,13 +157,13 @@ class _Look:
                 after, outcome = await self._say(after, gate, stage, now)
         except GitHubError as error:
             outcome, why = outcome_of(error), str(error)
-        if outcome not in (GateCheckOutcome.NOTHING_TO_DO, *POSTED):
+        if outcome not in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
             after = self._put_off(after, outcome, why, now)
         is_said = stage is not GateCheckStage.WAITS and not after.setback
         kept = after._replace(over=is_said or is_forgotten(after, now))
-        await GateChecks(self._house.redis).keep(self._installation.id, self._place, kept)
-        if outcome is not GateCheckOutcome.NOTHING_TO_DO:
-            await self._house.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
+        await GateChecks(self._context.redis).keep(self._installation.id, self._place, kept)
+        if outcome is not CheckRunOutcome.NOTHING_TO_DO:
+            await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
         return outcome
 
     def _judged(self, begun: GateCheck, sight: GateInputs, now: float) -> tuple[GateCheck, Gate, GateCheckStage]:
@@ -163,31 +173,31 @@ class _Look:
         return observed(begun, gate, self._pool.settle_seconds or 0.0, now)
 
     async def _checks(self, begun: GateCheck) -> Checks:
-        return await checks_of(self._house, self._installation, begun, self._place, self._name)
+        return await _checks_of(self._context, self._installation, begun, self._place, self._name)
 
     async def _say(
         self, begun: GateCheck, gate: Gate, stage: GateCheckStage, now: float
-    ) -> tuple[GateCheck, GateCheckOutcome]:
+    ) -> tuple[GateCheck, CheckRunOutcome]:
         report = gate_report(gate, begun, stage)
         gist = summary_digest(report, gate)
         if not is_to_be_posted(begun, report.digest, gist, now):
-            return begun, GateCheckOutcome.NOTHING_TO_DO
+            return begun, CheckRunOutcome.NOTHING_TO_DO
         if begun.check_run is None:  # known before it is posted, so that it is ended even after a crash
-            await GateChecks(self._house.redis).keep(self._installation.id, self._place, begun)
-        check_run, outcome = await post_gate_check(await self._checks(begun), begun, report)
+            await GateChecks(self._context.redis).keep(self._installation.id, self._place, begun)
+        check_run, outcome = await publish(await self._checks(begun), begun.sha, report, begun.check_run)
         if check_run is None:
-            return begun._replace(check_run=None), GateCheckOutcome.REFUSED
+            return begun._replace(check_run=None), outcome
         told = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
         log.info("gate reported", **self._named(begun), **told)
         said = begun._replace(check_run=check_run, digest=report.digest, gist=gist, posted_at=now)
         return said._replace(setback="", again_at=0.0), outcome
 
-    def _put_off(self, begun: GateCheck, outcome: GateCheckOutcome, why: str, now: float) -> GateCheck:
+    def _put_off(self, begun: GateCheck, outcome: CheckRunOutcome, why: str, now: float) -> GateCheck:
         """Remember what keeps us from posting; it is logged when it is another thing than before."""
         if begun.setback != outcome.value:
             why = why or "GitHub shows no such commit or repository to this installation"
             log.warning("gate not reported", **self._named(begun), reason=outcome.value, why=why)
-        return begun._replace(setback=outcome.value, again_at=now + SETBACKS.get(outcome, 0.0))
+        return begun._replace(setback=outcome.value, again_at=now + retry_after(outcome))
 
     def _named(self, begun: GateCheck) -> dict[str, str | int]:
         """Which round it is, for the log."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
-from ghapp.errors import BudgetSpentError, GitHubError, PermissionMissingError, RateLimitedError
+from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
 from ghapp.health.cluster_summary import ClusterSummary, namespaces_of
 from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.log import logger
 from ghapp.queue import jobs
@@ -17,49 +15,20 @@ from ghapp.report import FleetView, Report, report_on
 from ghapp.report.check_run_state import CheckRunState, CheckRunStep, Head, Posted, PostFailure, next_of, repository_of
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.locks import OUTLIVING_SECONDS
+from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext, configured, open_context
 from jobs.pods.cluster_summary import degraded_sources_of, leaks_of, stale_namespaces_of, summarize_cluster
 
 log = logger(__name__)
 
 
-class ReportOutcome(StrEnum):
-    """What became of a report, as it is counted."""
-
-    NOTHING_TO_DO = "nothing-to-do"
-    CREATED = "created"
-    UPDATED = "updated"
-    PERMISSION_MISSING = "permission-missing"
-    REPOSITORY_MISSING = "repository-missing"
-    HEAD_UNKNOWN = "head-unknown"
-    REFUSED = "refused"
-    NOT_NOW = "not-now"
-    UNAVAILABLE = "unavailable"
-
-
-SETBACKS: Mapping[ReportOutcome, float] = {
-    ReportOutcome.PERMISSION_MISSING: 300.0,
-    ReportOutcome.REPOSITORY_MISSING: 300.0,
-    ReportOutcome.HEAD_UNKNOWN: 300.0,
-    ReportOutcome.REFUSED: 300.0,
-    ReportOutcome.NOT_NOW: 0.0,
-    ReportOutcome.UNAVAILABLE: 0.0,
-}
-"""Seconds in which GitHub is not asked again. Those without a wait are tried again when the clock next asks."""
-
-WHYS: Mapping[ReportOutcome, str] = {
-    ReportOutcome.PERMISSION_MISSING: "the installation has not granted checks: write",
-    ReportOutcome.REPOSITORY_MISSING: "GitHub shows no such repository to this installation",
-    ReportOutcome.HEAD_UNKNOWN: "no workflow ran on its default branch, and no push was told of since; push to it",
-    ReportOutcome.REFUSED: "GitHub does not know the commit, or the repository, any more",
+WHYS: Mapping[CheckRunOutcome, str] = {
+    CheckRunOutcome.PERMISSION_MISSING: "the installation has not granted checks: write",
+    CheckRunOutcome.REPOSITORY_MISSING: "GitHub shows no such repository to this installation",
+    CheckRunOutcome.HEAD_UNKNOWN: "no workflow ran on its default branch, and no push was told of since; push to it",
+    CheckRunOutcome.REFUSED: "GitHub does not know the commit, or the repository, any more",
 }
 """Where GitHub's own words are not at hand."""
-
-FAILURES: Mapping[type[GitHubError], ReportOutcome] = {
-    PermissionMissingError: ReportOutcome.PERMISSION_MISSING,
-    RateLimitedError: ReportOutcome.NOT_NOW,
-    BudgetSpentError: ReportOutcome.NOT_NOW,
-}
 
 
 def enqueue_report_if_wanted(context: JobContext, installation: Installation) -> None:
@@ -84,7 +53,7 @@ async def report(installation_id: int) -> None:
         await report_installation(context, installation_id)
 
 
-async def report_installation(context: JobContext, installation_id: int) -> ReportOutcome:
+async def report_installation(context: JobContext, installation_id: int) -> CheckRunOutcome:
     """Post what is to be said, if it is not what the newest head says already.
 
     One process at a time posts, and looks for a check run of ours before it creates one: a crash between the
@@ -93,20 +62,20 @@ async def report_installation(context: JobContext, installation_id: int) -> Repo
     async with context.locks.acquire("report", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
-            return ReportOutcome.NOTHING_TO_DO
+            return CheckRunOutcome.NOTHING_TO_DO
         now, repository = context.clock(), repository_for(context, installation)
         side = await summarize_cluster(context, installation, now)
         if repository is None:
-            return ReportOutcome.NOTHING_TO_DO
+            return CheckRunOutcome.NOTHING_TO_DO
         said = report_on(await _fleet(context, installation, side, now), now)
         standing = (await context.reports.standing(installation_id)).at(repository)
         if next_of(standing, said.digest, now) is CheckRunStep.NOTHING:
-            return ReportOutcome.NOTHING_TO_DO
+            return CheckRunOutcome.NOTHING_TO_DO
         why = ""
         try:
             outcome = await _post(context, installation, repository, standing, said, now)
         except GitHubError as error:
-            outcome, why = FAILURES.get(type(error), ReportOutcome.UNAVAILABLE), str(error)
+            outcome, why = outcome_of(error), str(error)
         await _account(context, installation, repository, outcome, why, now)
     return outcome
 
@@ -139,28 +108,22 @@ async def _fleet(context: JobContext, installation: Installation, side: ClusterS
 
 async def _post(
     context: JobContext, installation: Installation, repository: str, standing: CheckRunState, said: Report, now: float
-) -> ReportOutcome:
-    if not installation.may("checks", "write"):
-        return ReportOutcome.PERMISSION_MISSING
-    installation_client = await context.installation_client(installation, Purpose.REPORT)
-    checks = Checks(installation_client, repository, context.settings.public_url)
+) -> CheckRunOutcome:
+    checks = await open_checks(context, installation, repository, details_url=context.settings.public_url)
     standing = standing._replace(setback=None)
     if next_of(standing, said.digest, now) is CheckRunStep.LOOK:
         branch = await checks.default_branch()
         if branch is None:
-            return ReportOutcome.REPOSITORY_MISSING
+            return CheckRunOutcome.REPOSITORY_MISSING
         standing = standing._replace(head=await _look_for_head(context, checks, branch, standing.head, now))
     if standing.head is None:
-        return ReportOutcome.HEAD_UNKNOWN
+        return CheckRunOutcome.HEAD_UNKNOWN
     posted, sha = standing.posted, standing.head.sha
-    check_run: int | None
-    match next_of(standing, said.digest, now):
-        case CheckRunStep.NOTHING:
-            return ReportOutcome.NOTHING_TO_DO
-        case CheckRunStep.UPDATE if posted is not None and await checks.update(posted.check_run, said):
-            check_run, outcome = posted.check_run, ReportOutcome.UPDATED
-        case _:
-            check_run, outcome = await _post_anew(checks, sha, said)
+    step = next_of(standing, said.digest, now)
+    if step is CheckRunStep.NOTHING:
+        return CheckRunOutcome.NOTHING_TO_DO
+    known = posted.check_run if posted is not None and step is CheckRunStep.UPDATE else None
+    check_run, outcome = await publish(checks, sha, said, known)
     if check_run is None:
         await context.reports.forget_head(installation.id)
         return outcome
@@ -187,25 +150,16 @@ async def _look_for_head(
     return None if found is None else await context.reports.record_head(checks.installation.id, found)
 
 
-async def _post_anew(checks: Checks, sha: str, said: Report) -> tuple[int | None, ReportOutcome]:
-    """On a commit where we know of no check run of ours; there may be one all the same."""
-    found = await checks.find(sha)
-    if found is not None and await checks.update(found, said):
-        return found, ReportOutcome.UPDATED
-    created = await checks.create(sha, said)
-    return created, ReportOutcome.REFUSED if created is None else ReportOutcome.CREATED
-
-
 async def _account(
-    context: JobContext, installation: Installation, repository: str, outcome: ReportOutcome, why: str, now: float
+    context: JobContext, installation: Installation, repository: str, outcome: CheckRunOutcome, why: str, now: float
 ) -> None:
     """Count it; a setback is recorded, and logged when it is another one than before."""
-    if outcome is ReportOutcome.NOTHING_TO_DO:
+    if outcome is CheckRunOutcome.NOTHING_TO_DO:
         return
     await context.counters.add("ghapp_reports_total", org=installation.org, outcome=outcome.value)
-    if outcome not in SETBACKS:
+    if outcome in POSTED:
         return
-    setback = PostFailure(repository, outcome.value, now + SETBACKS[outcome])
+    setback = PostFailure(repository, outcome.value, now + retry_after(outcome))
     if await context.reports.put_off(installation.id, setback):
         log.warning(
             "not reported",

@@ -26,9 +26,10 @@ from ghapp.store.deaths import Deaths, identity
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.post_mortems import PostMortems
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
-from jobs.deaths.post_mortem_check import PostMortemOutcome, post_check_run
+from jobs.deaths.post_mortem_check import post_check_run
 from jobs.events.publish import death_id, publish_death
 
 log = logger(__name__)
@@ -43,7 +44,7 @@ async def post_mortem(installation_id: int, death_id: str, look: int = 0) -> Non
         await look_into(context, installation_id, death_id, look)
 
 
-async def look_into(context: JobContext, installation_id: int, which: str, look: int = 0) -> PostMortemOutcome:
+async def look_into(context: JobContext, installation_id: int, which: str, look: int = 0) -> CheckRunOutcome:
     """One look: what it finds is recorded and told at once; only the check run waits for the job's conclusion.
 
     Args:
@@ -59,16 +60,16 @@ async def look_into(context: JobContext, installation_id: int, which: str, look:
         installation = await context.installations.one(installation_id)
         known = await Deaths(context.redis, context.clock).one(installation_id, which)
         if not is_mine or installation is None or known is None:
-            return PostMortemOutcome.NOTHING_TO_DO
+            return CheckRunOutcome.NOTHING_TO_DO
         return await _look(context, installation, known, look)
 
 
-async def _look(context: JobContext, installation: Installation, death: Death, look: int) -> PostMortemOutcome:
+async def _look(context: JobContext, installation: Installation, death: Death, look: int) -> CheckRunOutcome:
     deaths = Deaths(context.redis, context.clock)
     death, lacks_lines = await _with_lines(context, installation, await with_job(context, installation, death), look)
     facts: JobFacts | None = None
     trouble: GitHubError | None = None
-    outcome = PostMortemOutcome.RECORDED
+    outcome = CheckRunOutcome.RECORDED
     try:
         facts = await facts_of(context, installation, death)
     except GitHubError as error:
@@ -88,7 +89,7 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     if isinstance(trouble, GitHubUnavailableError):
         raise trouble
     if (lacks_lines or _is_open(context, death, facts, trouble)) and _ask_for_next(context, installation, death, look):
-        return PostMortemOutcome.WAITS if outcome is PostMortemOutcome.RECORDED else outcome
+        return CheckRunOutcome.WAITS if outcome is CheckRunOutcome.RECORDED else outcome
     return outcome
 
 

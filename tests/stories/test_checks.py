@@ -13,7 +13,8 @@ from rq.serializers import JSONSerializer
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.reports import Reports
-from jobs.checks.health_report import ReportOutcome, report_installation
+from jobs.checks.health_report import report_installation
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.events.deliver_event import EventDelivery
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation
@@ -63,7 +64,7 @@ async def reported(app):
 async def test_a_healthy_fleet_has_one_green_check_run_on_the_head(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
-        assert await report(app) is ReportOutcome.CREATED
+        assert await report(app) is CheckRunOutcome.CREATED
         run = only(check_runs(app))
         assert run["head_sha"] == app.sandbox.world.orgs["acme"].repositories[".github"].head_sha
     assert (run["name"], run["status"], run["conclusion"]) == ("Runner health", "completed", "success")
@@ -78,7 +79,7 @@ async def test_while_nothing_changes_github_is_asked_for_nothing(story):
         before = calls(app)
         for _ in range(3):
             app.clock.pass_(60)
-            assert await report(app) is ReportOutcome.NOTHING_TO_DO
+            assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         assert calls(app) == before
 
 
@@ -130,7 +131,7 @@ async def test_what_time_alone_makes_is_told_too(story):
         await sweep(app)
         assert (await reported(app))["output"]["title"] == "12 of 12 runners healthy"
         app.clock.pass_(299)
-        assert await report(app) is ReportOutcome.NOTHING_TO_DO
+        assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         app.clock.pass_(1.001)
         assert "unknown" in (await reported(app))["output"]["title"], "nobody has swept since"
         await sweep(app)
@@ -148,9 +149,9 @@ async def test_the_report_moves_along_with_its_branch(story):
         sha = app.sandbox.control.head("acme", repository=".github")
         await app.receive()
         assert waiting(app, "report") == [f"report-{app.installation}"]
-        assert await report(app) is ReportOutcome.CREATED
+        assert await report(app) is CheckRunOutcome.CREATED
         assert [run["head_sha"] == sha for run in check_runs(app).values()] == [False, True]
-        assert await report(app) is ReportOutcome.NOTHING_TO_DO
+        assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
 
 
 async def test_a_push_elsewhere_moves_nothing(story):
@@ -161,7 +162,7 @@ async def test_a_push_elsewhere_moves_nothing(story):
         app.sandbox.control.head("acme", repository="api")
         await app.receive()
         assert waiting(app, "report") == []
-        assert await report(app) is ReportOutcome.NOTHING_TO_DO
+        assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
 
 
 async def test_a_move_whose_delivery_was_lost_is_found_when_there_is_something_to_say(story):
@@ -179,7 +180,7 @@ async def test_several_workers_at_once_post_one(story, workers):
     async with story(config=CONFIG) as app:
         await sweep(app)
         outcomes = await asyncio.gather(*(report(app) for _ in range(workers)))
-        assert sorted(outcomes) == sorted([ReportOutcome.CREATED, *[ReportOutcome.NOTHING_TO_DO] * (workers - 1)])
+        assert sorted(outcomes) == sorted([CheckRunOutcome.CREATED, *[CheckRunOutcome.NOTHING_TO_DO] * (workers - 1)])
         assert len(check_runs(app)) == 1
 
 
@@ -195,8 +196,8 @@ async def test_a_crash_between_creation_and_record_leaves_one(story, monkeypatch
             with pytest.raises(SystemExit):
                 await report(app)
         assert len(check_runs(app)) == 1
-        assert await report(app) is ReportOutcome.UPDATED
-        assert await report(app) is ReportOutcome.NOTHING_TO_DO
+        assert await report(app) is CheckRunOutcome.UPDATED
+        assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         assert len(check_runs(app)) == 1
 
 
@@ -207,7 +208,7 @@ async def test_a_check_run_that_is_gone_is_created_anew(story):
         app.clock.pass_(60)  # a token just minted is not believed
         app.sandbox.world.orgs["acme"].repositories[".github"].check_runs.clear()
         await app.context.fuses.pause(app.installation, WHOLE_ORG, Pause("mona", "maintenance", app.clock()))
-        assert await report(app) is ReportOutcome.CREATED
+        assert await report(app) is CheckRunOutcome.CREATED
         assert only(check_runs(app))["output"]["title"].endswith("paused")
 
 
@@ -217,7 +218,7 @@ async def test_another_app_s_check_run_of_that_name_is_left_alone(story):
         repository = app.sandbox.world.orgs["acme"].repositories[".github"]
         theirs = {"name": "Runner health", "head_sha": repository.head_sha, "status": "queued"}
         repository.check_runs[1] = {**theirs, "app_id": app.sandbox.app_id}
-        assert await report(app) is ReportOutcome.CREATED
+        assert await report(app) is CheckRunOutcome.CREATED
         assert check_runs(app)[1] == {**theirs, "app_id": app.sandbox.app_id}
 
 
@@ -292,7 +293,7 @@ async def test_a_check_run_asked_for_again_is_posted_again(story):
         app.sandbox.control.click("acme", check_run_id=check_run)
         await app.receive()
         assert waiting(app, "report") == [f"report-{app.installation}"]
-        assert [await report(app), await report(app)] == [ReportOutcome.UPDATED, ReportOutcome.NOTHING_TO_DO]
+        assert [await report(app), await report(app)] == [CheckRunOutcome.UPDATED, CheckRunOutcome.NOTHING_TO_DO]
 
 
 async def test_without_the_permission_github_is_asked_for_nothing_until_it_is_granted(story):
@@ -303,18 +304,21 @@ async def test_without_the_permission_github_is_asked_for_nothing_until_it_is_gr
         app.sandbox.control.permissions("acme", permissions=held)
         await app.receive()
         before = calls(app)
-        assert [await report(app), await report(app)] == [ReportOutcome.PERMISSION_MISSING, ReportOutcome.NOTHING_TO_DO]
+        assert [await report(app), await report(app)] == [
+            CheckRunOutcome.PERMISSION_MISSING,
+            CheckRunOutcome.NOTHING_TO_DO,
+        ]
         assert calls(app) == before
         app.sandbox.control.permissions("acme", permissions={**held, "checks": "write"})
         await app.receive()
-        assert await report(app) is ReportOutcome.CREATED
+        assert await report(app) is CheckRunOutcome.CREATED
 
 
 @pytest.mark.parametrize(
     ("repository", "outcome"),
     [
-        ("acme/gone", ReportOutcome.REPOSITORY_MISSING),
-        ("globex/.github", ReportOutcome.NOTHING_TO_DO),
+        ("acme/gone", CheckRunOutcome.REPOSITORY_MISSING),
+        ("globex/.github", CheckRunOutcome.NOTHING_TO_DO),
     ],
 )
 async def test_a_repository_that_is_not_there_or_not_the_org_s_costs_one_call_in_five_minutes(
@@ -326,7 +330,7 @@ async def test_a_repository_that_is_not_there_or_not_the_org_s_costs_one_call_in
         before = calls(app)
         assert await report(app) is outcome
         app.clock.pass_(299)
-        assert await report(app) is ReportOutcome.NOTHING_TO_DO
+        assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         assert calls(app) - before <= 1
         app.clock.pass_(1)
         assert await report(app) is outcome
@@ -336,9 +340,9 @@ async def test_while_github_is_away_nothing_is_posted_and_then_it_is(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         app.sandbox.control.fault(match=".*", status=502)
-        assert await report(app) is ReportOutcome.UNAVAILABLE
+        assert await report(app) is CheckRunOutcome.UNAVAILABLE
         app.sandbox.control.no_faults()
-        assert await report(app) is ReportOutcome.CREATED
+        assert await report(app) is CheckRunOutcome.CREATED
         counted = await app.context.counters.all()
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 1
     assert counted['ghapp_reports_total{org="acme",outcome="created"}'] == 1

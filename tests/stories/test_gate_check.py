@@ -17,8 +17,8 @@ from ghapp.health.gate.gate_checks import FORGET_SECONDS, GIVE_UP_SECONDS
 from ghapp.store import keys
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.metric_counters import MetricCounters
-from jobs.checks.gate_check import GateCheckOutcome
 from jobs.checks.gate_report import report_gates_of
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import open_context
 from jobs.scheduler import is_waited_for
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture
@@ -80,18 +80,18 @@ async def waits(app):
 async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  # noqa: F811
     async with shards(pink=0, rows=f"{HERE}min_online = 2\nsettle_seconds = 60\n") as app:
         sha = await deploy(app)
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
         first = only(app)
         assert (first["name"], first["head_sha"]) == ("Runner gate", sha)
         assert told_of(first)[:2] == ("in_progress", None)
 
         app.sandbox.control.register("acme", pool="pink", count=2)
         await app.live()
-        assert await look(app) is GateCheckOutcome.UPDATED
+        assert await look(app) is CheckRunOutcome.UPDATED
         assert told_of(only(app)) == ("in_progress", None, "pink passes, and must go on so")
         assert await waits(app)
         await app.live()
-        assert await look(app) is GateCheckOutcome.UPDATED
+        assert await look(app) is CheckRunOutcome.UPDATED
         done = only(app)
         assert told_of(done) == ("completed", "success", "pink passes")
         assert "make pink active in place of purple" in done["output"]["text"]
@@ -111,7 +111,7 @@ async def test_a_shard_that_never_comes_up_fails_after_an_hour_with_what_to_do_n
         await look(app)
         assert told_of(only(app)) == ("in_progress", None, "pink does not pass yet: online")
         await an_hour(app)
-        assert await look(app) is GateCheckOutcome.UPDATED
+        assert await look(app) is CheckRunOutcome.UPDATED
         failed = only(app)
         assert told_of(failed) == ("completed", "failure", "pink does not pass: online")
         for words in ("1 runner of pink online, 2 needed", "provision pink again", "break glass", "Warning: "):
@@ -138,7 +138,7 @@ async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noq
         before = calls(app)
         for _ in range(5):
             await app.pass_(10)
-            assert await look(app) is GateCheckOutcome.NOTHING_TO_DO
+            assert await look(app) is CheckRunOutcome.NOTHING_TO_DO
         assert calls(app) == before
 
 
@@ -162,7 +162,7 @@ async def test_the_same_commit_deployed_twice_has_two_and_told_twice_has_one(sha
         await app.pass_(60)
         await deploy(app, sha)
         await app.live()
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
         assert [told_of(run)[1] for run in check_runs(app)] == ["success", "success"]
         assert len({run["external_id"] for run in check_runs(app)}) == 2
 
@@ -176,7 +176,7 @@ async def test_many_workers_at_once_post_one(shards, redis_url, tmp_path):  # no
                 return (await report_gates_of(context, app.installation)).get(PLACE)
 
         outcomes = await asyncio.gather(*(work() for _ in range(4)))
-        assert sorted(outcomes) == sorted([GateCheckOutcome.CREATED, *[GateCheckOutcome.NOTHING_TO_DO] * 3])
+        assert sorted(outcomes) == sorted([CheckRunOutcome.CREATED, *[CheckRunOutcome.NOTHING_TO_DO] * 3])
         assert len(check_runs(app)) == 1
 
 
@@ -246,7 +246,7 @@ async def test_a_deploy_that_another_one_overtakes_is_said_to_be_followed_no_lon
         for line in ((Checks, "update", 0), (GateChecks, "keep", 0)):
             with dying(monkeypatch, *line):
                 await look(app)
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
         first, second = check_runs(app)
         assert told_of(first) == ("completed", "cancelled", "pink is followed no longer here")
         assert (second["head_sha"], second["status"]) == (head, "in_progress")
@@ -274,7 +274,7 @@ async def test_where_the_overtaken_commit_may_not_be_written_to_the_next_one_doe
         await deploy(app, repository(app).push(app.sandbox.world.now()))
         app.sandbox.control.fault(match="/check-runs/", status=403, times=1)
         with capture_logs() as logs:
-            assert await look(app) is GateCheckOutcome.CREATED
+            assert await look(app) is CheckRunOutcome.CREATED
         assert [each["event"] for each in logs if each["log_level"] == "warning"] == ["gate not ended"]
 
 
@@ -306,11 +306,11 @@ async def test_a_date_by_a_clock_that_had_jumped_keeps_nobody_waiting(shards):  
     async with shards(pink=0, rows=HERE) as app:
         await deploy(app)
         app.sandbox.control.fault(match="check-runs", method="POST", status=422)
-        assert await look(app) is GateCheckOutcome.REFUSED
+        assert await look(app) is CheckRunOutcome.REFUSED
         gates = GateChecks(app.context.redis)
         begun = (await gates.rounds(app.installation))[PLACE]
         await gates.keep(app.installation, PLACE, begun._replace(again_at=app.clock() + 86_400))
-        assert await look(app) is GateCheckOutcome.REFUSED
+        assert await look(app) is CheckRunOutcome.REFUSED
 
 
 async def test_a_check_run_that_is_gone_is_created_anew(shards):  # noqa: F811
@@ -319,7 +319,7 @@ async def test_a_check_run_that_is_gone_is_created_anew(shards):  # noqa: F811
         await look(app)
         repository(app).check_runs.clear()
         await app.live()
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
         assert told_of(only(app))[1] == "success"
 
 
@@ -327,15 +327,15 @@ async def test_one_that_is_gone_and_refused_is_missed_though_all_is_as_it_was(sh
     async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as app:
         await deploy(app)
         await app.live()
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
         repository(app).check_runs.clear()
         app.sandbox.control.take_offline("acme", ids=app.runners("pink"), alive=False)
         app.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)
         await app.live()
-        assert await look(app) is GateCheckOutcome.REFUSED
+        assert await look(app) is CheckRunOutcome.REFUSED
         app.sandbox.control.bring_online("acme", ids=app.runners("pink"))
         await app.live(300)
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
 
 
 async def test_a_commit_that_is_not_there_is_said_once_and_tried_again_each_five_minutes(shards):  # noqa: F811
@@ -344,13 +344,13 @@ async def test_a_commit_that_is_not_there_is_said_once_and_tried_again_each_five
         await app.pass_(60)
         app.sandbox.control.fault(match="check-runs", method="POST", status=422)
         with capture_logs() as lines:
-            assert await look(app) is GateCheckOutcome.REFUSED
+            assert await look(app) is CheckRunOutcome.REFUSED
             before = calls(app)
             await app.pass_(299)
-            assert await look(app) is GateCheckOutcome.NOTHING_TO_DO
+            assert await look(app) is CheckRunOutcome.NOTHING_TO_DO
             assert calls(app) == before
             await app.pass_(1)
-            assert await look(app) is GateCheckOutcome.REFUSED
+            assert await look(app) is CheckRunOutcome.REFUSED
         assert [line["reason"] for line in lines if line["event"] == "gate not reported"] == ["refused"]
         assert await waits(app)
         await an_hour(app, FORGET_SECONDS)
@@ -366,13 +366,13 @@ async def test_without_the_permission_nothing_is_asked_for_until_it_is_granted(s
         await app.context.installations.put(replace(installation, permissions=held))
         before = calls(app)
         assert [await look(app), await look(app)] == [
-            GateCheckOutcome.PERMISSION_MISSING,
-            GateCheckOutcome.NOTHING_TO_DO,
+            CheckRunOutcome.PERMISSION_MISSING,
+            CheckRunOutcome.NOTHING_TO_DO,
         ]
         assert calls(app) == before
         await app.context.installations.put(installation)
         await app.live(300)
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
         assert told_of(only(app))[1] == "success"
 
 
@@ -381,9 +381,9 @@ async def test_while_github_is_away_it_is_tried_at_each_look(shards):  # noqa: F
         await deploy(app)
         await app.live()
         app.sandbox.control.fault(match="/repos/", status=502)
-        assert await look(app) is GateCheckOutcome.UNAVAILABLE
+        assert await look(app) is CheckRunOutcome.UNAVAILABLE
         app.sandbox.control.no_faults()
-        assert await look(app) is GateCheckOutcome.CREATED
+        assert await look(app) is CheckRunOutcome.CREATED
         assert not await waits(app), "it has passed, and that was told"
         counted = await app.context.counters.all()
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 1
@@ -418,7 +418,7 @@ async def test_asked_for_again_it_gets_another_hour(shards, whole):  # noqa: F81
         queue_redis = Queue("report", connection=app.context.queue_redis, serializer=JSONSerializer)
         assert f"gate-{app.installation}" in queue_redis.job_ids
         await app.live()
-        assert await look(app) is GateCheckOutcome.UPDATED
+        assert await look(app) is CheckRunOutcome.UPDATED
         assert told_of(only(app)) == ("completed", "success", "pink passes")
         assert (await app.context.counters.all())['ghapp_check_requests_total{done="began-again"}'] == 1
 

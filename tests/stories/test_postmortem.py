@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.post_mortem import LOOKS_AFTER_SECONDS
-from jobs.deaths.post_mortem import PostMortemOutcome
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.stories.death_story import a_job_runs, ask_logs_of, check_runs, its_runner_dies, kept, lease_is_over, look
@@ -16,7 +16,7 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         await sweep_installation(app.context, app.installation)
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
-        assert await look(app, job) is PostMortemOutcome.WAITS
+        assert await look(app, job) is CheckRunOutcome.WAITS
         found = await kept(app, job)
         assert (found.job.id, found.job.repository, found.job.name) == (job.id, "acme/api", "test")
         assert (found.job.head_sha, found.job.conclusion, found.pool) == (job.head_sha, "", POOL)
@@ -26,7 +26,7 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
 
         lease_is_over(app, job)
         app.sandbox.control.head("acme", repository="api")
-        assert await look(app, job, 2) is PostMortemOutcome.CREATED
+        assert await look(app, job, 2) is CheckRunOutcome.CREATED
         ((check_run, posted),) = check_runs(app).items()
         assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)
         assert (posted["status"], posted["conclusion"]) == ("completed", "neutral")
@@ -36,7 +36,7 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert (await kept(app, job)).job.conclusion == "failure"
 
         for number in range(len(LOOKS_AFTER_SECONDS) + 1):
-            assert await look(app, job, number) is PostMortemOutcome.RECORDED
+            assert await look(app, job, number) is CheckRunOutcome.RECORDED
         assert list(check_runs(app)) == [check_run]
         assert check_runs(app)[check_run] == posted
         assert len(await app.told("runner.died")) == 1
@@ -49,7 +49,7 @@ async def test_a_job_whose_end_was_told_already_is_known_by_its_repository(story
         lease_is_over(app, job)
         await app.receive()
         assert await app.context.demand.all(app.installation) == []
-        assert await look(app, job) is PostMortemOutcome.CREATED
+        assert await look(app, job) is CheckRunOutcome.CREATED
         assert len(check_runs(app)) == 1
 
 
@@ -59,7 +59,7 @@ async def test_a_clean_exit_is_told_and_asks_github_for_nothing(story):
         await its_runner_dies(app, job, cause=Cause.CLEAN_EXIT, exit_code=0, signal=None, reason="Completed")
         lease_is_over(app, job)
         before = app.account()["calls"]
-        assert await look(app, job) is PostMortemOutcome.RECORDED
+        assert await look(app, job) is CheckRunOutcome.RECORDED
         assert (app.account()["calls"], check_runs(app)) == (before, {})
         assert [told["cause"] for told in await app.told("runner.died")] == ["clean-exit"]
         assert (await kept(app, job)).job.repository == "acme/api"
@@ -70,7 +70,7 @@ async def test_a_job_that_failed_by_itself_is_its_developer_s_own(story):
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
         app.sandbox.control.finish("acme", job_id=job.id, conclusion="failure")
-        assert await look(app, job) is PostMortemOutcome.RECORDED
+        assert await look(app, job) is CheckRunOutcome.RECORDED
         assert check_runs(app) == {}
 
 
@@ -79,7 +79,7 @@ async def test_a_job_that_is_never_over_is_left_after_the_last_look(story):
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
         looks = [await look(app, job, number) for number in range(len(LOOKS_AFTER_SECONDS) + 1)]
-        assert looks == [PostMortemOutcome.WAITS] * len(LOOKS_AFTER_SECONDS) + [PostMortemOutcome.RECORDED]
+        assert looks == [CheckRunOutcome.WAITS] * len(LOOKS_AFTER_SECONDS) + [CheckRunOutcome.RECORDED]
         assert len(await app.told("runner.died")) == 1
 
 
@@ -91,7 +91,7 @@ async def test_what_its_host_said_is_kept_and_shown_to_the_developer(story):
             await its_runner_dies(app, job)
             lease_is_over(app, job)
             loki.holds(({}, [loki.line(app.clock() - 1, "Out of memory: Killed process 4242 (Runner.Worker)")]))
-            assert await look(app, job) is PostMortemOutcome.CREATED
+            assert await look(app, job) is CheckRunOutcome.CREATED
             ((check_run, posted),) = check_runs(app).items()
             assert "Killed process 4242" in posted["output"]["text"]
 
@@ -100,7 +100,7 @@ async def test_what_its_host_said_is_kept_and_shown_to_the_developer(story):
                 ({}, [loki.line(app.clock() - 91, "Out of memory: Killed process 4242 (Runner.Worker)")]),
                 ({"unit": "kubelet.service"}, [loki.line(app.clock() - 60, "Container runner is gone")]),
             )
-            assert await look(app, job, 1) is PostMortemOutcome.UPDATED
+            assert await look(app, job, 1) is CheckRunOutcome.UPDATED
             assert "kubelet.service: Container runner is gone" in check_runs(app)[check_run]["output"]["text"]
             assert len(check_runs(app)) == 1
             assert [line.split("Z ")[1] for line in (await kept(app, job)).host_log] == [

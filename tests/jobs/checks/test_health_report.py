@@ -10,7 +10,8 @@ from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.installations import Installations
-from jobs.checks.health_report import ReportOutcome, report_installation
+from jobs.checks.health_report import report_installation
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.scheduler import Scheduler
 
 CONFIG = '[report]\nrepository = "acme/.github"\n'
@@ -45,11 +46,11 @@ async def test_what_keeps_us_from_posting_is_logged_once_and_counted_each_time(s
         app.sandbox.control.fault(match="/repos/", status=502)
         with capture_logs() as lines:
             for _ in range(3):
-                assert await report_installation(app.context, app.installation) is ReportOutcome.UNAVAILABLE
+                assert await report_installation(app.context, app.installation) is CheckRunOutcome.UNAVAILABLE
             app.sandbox.control.no_faults()
             app.sandbox.control.fault(match="/repos/", status=403)
-            assert await report_installation(app.context, app.installation) is ReportOutcome.PERMISSION_MISSING
-            assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+            assert await report_installation(app.context, app.installation) is CheckRunOutcome.PERMISSION_MISSING
+            assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
         counted = await app.context.counters.all()
     said = [line["reason"] for line in lines if line["event"] == "not reported"]
     assert said == ["unavailable", "permission-missing"]
@@ -59,11 +60,11 @@ async def test_what_keeps_us_from_posting_is_logged_once_and_counted_each_time(s
 
 async def test_an_org_that_is_not_known_or_suspended_has_no_report(story):
     async with story(config=CONFIG) as app:
-        assert await report_installation(app.context, app.installation + 1) is ReportOutcome.NOTHING_TO_DO
+        assert await report_installation(app.context, app.installation + 1) is CheckRunOutcome.NOTHING_TO_DO
         app.listen()
         app.sandbox.control.suspend("acme")
         await app.receive()
-        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
         assert await app.context.counters.all() == {'ghapp_deliveries_total{action="suspend",event="installation"}': 1}
 
 
@@ -71,6 +72,6 @@ async def test_a_commit_that_github_forgot_is_asked_for_anew(story):
     async with story(config=CONFIG) as app:
         app.clock.pass_(60)
         app.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)
-        assert await report_installation(app.context, app.installation) is ReportOutcome.REFUSED
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.REFUSED
         app.clock.pass_(300)
-        assert await report_installation(app.context, app.installation) is ReportOutcome.CREATED
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.CREATED

@@ -18,8 +18,9 @@ from ghapp.queue.jobs import QUEUE_OF, JobName
 from ghapp.store import keys
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.degraded_sources import DegradedSources
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import configure
-from jobs.deaths.post_mortem import PostMortemOutcome, look_into, post_mortem
+from jobs.deaths.post_mortem import look_into, post_mortem
 from jobs.deliveries.installations import discover_installations
 from tests.stories.death_story import a_job_runs, ask_logs_of, check_runs, its_runner_dies, kept, lease_is_over, look
 from tests.support.loki import Loki
@@ -53,7 +54,7 @@ async def test_a_job_that_is_not_over_is_looked_at_again_and_asked_for_once(stor
     async with story() as app:
         job = await a_job_runs(app)
         death = await its_runner_dies(app, job)
-        assert [await look(app, job), await look(app, job)] == [PostMortemOutcome.WAITS] * 2
+        assert [await look(app, job), await look(app, job)] == [CheckRunOutcome.WAITS] * 2
         ((args, key),) = waiting(app)
         assert list(args) == [app.installation, identity(death), 1]
         assert (key.startswith("post-mortem-"), key.endswith("-1")) == (True, True)
@@ -71,7 +72,7 @@ async def test_a_death_that_is_not_kept_is_nobody_s(story, installation, changes
         lease_is_over(app, job)
         which = identity(death._replace(**changes))
         outcome = await look_into(app.context, app.installation + installation, which)
-        assert outcome is PostMortemOutcome.NOTHING_TO_DO
+        assert outcome is CheckRunOutcome.NOTHING_TO_DO
         assert (await app.told("runner.died"), check_runs(app)) == ([], {})
 
 
@@ -88,7 +89,7 @@ async def test_without_a_permission_it_goes_on_with_less_and_says_so_once(story,
         app.sandbox.control.permissions("acme", permissions=granted)
         await discover_installations(app.context)
         with capture_logs() as lines:
-            assert [await look(app, job), await look(app, job)] == [PostMortemOutcome.RECORDED] * 2
+            assert [await look(app, job), await look(app, job)] == [CheckRunOutcome.RECORDED] * 2
         assert events(lines) == ["post-mortem lacks something"]
         assert lines[0]["why"] == f"the installation has not granted {missing}: {NEEDED[missing]}"
         found = (await kept(app, job)).job
@@ -108,7 +109,7 @@ async def test_a_permission_that_github_alone_knows_to_be_missing_is_no_worse(st
         app.clock.pass_(60)  # a token too young is not believed
         with capture_logs() as lines:
             outcomes = [await look(app, job), await look(app, job)]
-        assert set(outcomes) == ({PostMortemOutcome.RECORDED} if status == 403 else {PostMortemOutcome.WAITS})
+        assert set(outcomes) == ({CheckRunOutcome.RECORDED} if status == 403 else {CheckRunOutcome.WAITS})
         assert events(lines) == ["post-mortem lacks something"]
         assert check_runs(app) == {}
         assert len(await app.told("runner.died")) == 1
@@ -120,7 +121,7 @@ async def test_annotations_that_may_not_be_read_are_done_without(story):
         await its_runner_dies(app, job)
         lease_is_over(app, job)
         app.sandbox.control.fault(match="annotations", status=403)
-        assert await look(app, job) is PostMortemOutcome.CREATED
+        assert await look(app, job) is CheckRunOutcome.CREATED
 
 
 @pytest.mark.parametrize("match", ["/actions/jobs/", "annotations", "/repos/acme/api$", "check-runs$"])
@@ -136,7 +137,7 @@ async def test_github_s_own_trouble_is_for_the_queue_to_try_again_and_nothing_is
         assert len(await app.told("runner.died")) == 1
         assert check_runs(app) == {}
         app.sandbox.control.no_faults()
-        assert await look(app, job) is PostMortemOutcome.CREATED
+        assert await look(app, job) is CheckRunOutcome.CREATED
 
 
 async def test_a_limit_is_waited_for_and_not_tried_at_once(story):
@@ -144,7 +145,7 @@ async def test_a_limit_is_waited_for_and_not_tried_at_once(story):
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
         app.sandbox.control.secondary_limit("acme")
-        assert await look(app, job) is PostMortemOutcome.WAITS
+        assert await look(app, job) is CheckRunOutcome.WAITS
         assert [list(args)[-1] for args, _ in waiting(app)] == [1]
 
 
@@ -153,10 +154,10 @@ async def test_a_crash_between_the_creation_and_its_record_leaves_one_check_run(
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
         lease_is_over(app, job)
-        assert await look(app, job) is PostMortemOutcome.CREATED
+        assert await look(app, job) is CheckRunOutcome.CREATED
         (key,) = [each async for each in app.context.redis.scan_iter(match=keys.post_mortem("*"))]
         await app.context.redis.delete(key)
-        assert await look(app, job) is PostMortemOutcome.UPDATED
+        assert await look(app, job) is CheckRunOutcome.UPDATED
         assert len(check_runs(app)) == 1
 
 
@@ -166,7 +167,7 @@ async def test_many_at_once_post_one_check_run_and_tell_one_event(story):
         await its_runner_dies(app, job)
         lease_is_over(app, job)
         outcomes = await asyncio.gather(*(look(app, job) for _ in range(8)))
-        assert sorted(outcomes).count(PostMortemOutcome.CREATED) == 1
+        assert sorted(outcomes).count(CheckRunOutcome.CREATED) == 1
         assert len(check_runs(app)) == 1
         assert len(await app.told("runner.died")) == 1
 
@@ -178,7 +179,7 @@ async def test_a_check_run_that_is_not_taken_is_said_and_looked_for_again(story)
         lease_is_over(app, job)
         app.sandbox.control.fault(match="check-runs$", method="POST", status=422)
         with capture_logs() as lines:
-            assert await look(app, job) is PostMortemOutcome.WAITS
+            assert await look(app, job) is CheckRunOutcome.WAITS
         assert lines[0]["why"] == f"acme/api: GitHub does not take a check run for {job.head_sha}"
 
 
@@ -192,7 +193,7 @@ async def test_where_everybody_can_read_it_the_host_is_not_quoted(story):
             loki.holds(({}, [loki.line(app.clock(), OOM)]))
             public = {"id": 1, "default_branch": "main", "private": False}
             app.sandbox.control.fault(match="/repos/acme/api$", status=200, body=public)
-            assert await look(app, job) is PostMortemOutcome.CREATED
+            assert await look(app, job) is CheckRunOutcome.CREATED
             ((_, posted),) = check_runs(app).items()
             text = posted["output"]["text"]
             assert ("node-1" in text, "What its host said is not shown" in text) == (False, True)
@@ -203,7 +204,7 @@ async def test_an_idle_runner_s_death_is_told_without_a_job(story):
     async with story() as app:
         job = await a_job_runs(app)
         death = await its_runner_dies(app, job, runner_name="linux-idle", pod="linux-idle", runner_log=())
-        assert await look_into(app.context, app.installation, identity(death)) is PostMortemOutcome.WAITS
+        assert await look_into(app.context, app.installation, identity(death)) is CheckRunOutcome.WAITS
         (told,) = await app.told("runner.died")
         assert (told["runner_name"], told["job"], told["cause"]) == (death.runner_name, None, "host-oom")
 
@@ -214,11 +215,11 @@ async def test_a_job_that_deliveries_told_late_is_found_by_a_later_look(story):
         (job_id,) = app.sandbox.control.queue("acme", labels=["linux-4vcpu"], repository="api")
         job = app.sandbox.world.orgs["acme"].fleet.jobs[job_id]
         await its_runner_dies(app, job)
-        assert await look(app, job) is PostMortemOutcome.WAITS
+        assert await look(app, job) is CheckRunOutcome.WAITS
         assert (await kept(app, job)).job is None
         lease_is_over(app, job)
         await app.receive(3)
-        assert await look(app, job, 1) is PostMortemOutcome.CREATED
+        assert await look(app, job, 1) is CheckRunOutcome.CREATED
 
 
 async def test_a_job_in_a_repository_that_nobody_told_of_is_known_by_its_id_alone(story):
@@ -226,7 +227,7 @@ async def test_a_job_in_a_repository_that_nobody_told_of_is_known_by_its_id_alon
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
         await app.context.redis.delete(keys.jobs(app.installation))
-        assert await look(app, job) is PostMortemOutcome.WAITS
+        assert await look(app, job) is CheckRunOutcome.WAITS
         assert (await kept(app, job)).job[:2] == (job.id, "")
 
 
@@ -244,8 +245,8 @@ async def test_a_log_store_in_trouble_is_said_once_and_holds_nothing_up(story, s
             death = await its_runner_dies(app, job)
             lease_is_over(app, job)
             with capture_logs() as lines:
-                assert await look(app, job) is PostMortemOutcome.CREATED
-                assert await look(app, job) is PostMortemOutcome.WAITS
+                assert await look(app, job) is CheckRunOutcome.CREATED
+                assert await look(app, job) is CheckRunOutcome.WAITS
             assert events(lines) == ["post-mortem lacks something", "post-mortem posted"]
             assert lines[0]["why"].startswith(f"the log store at {loki.address} ")
             assert await in_the_way(app) == [LOG_STORE]
@@ -263,7 +264,7 @@ async def test_the_runner_s_own_words_in_the_log_store_change_what_a_silent_end_
             words = "The runner registration has been deleted from the server, please re-configure."
             loki.holds(({}, [loki.line(app.clock() - 1, words)]))
             lease_is_over(app, job)
-            assert await look(app, job) is PostMortemOutcome.CREATED
+            assert await look(app, job) is CheckRunOutcome.CREATED
             found = await kept(app, job)
             assert (found.cause, found.runner_log) == (Cause.DELETED_REGISTRATION, (words,))
 
@@ -287,7 +288,7 @@ async def test_a_log_store_that_gives_no_answer_rests_for_all_and_is_asked_again
         await its_runner_dies(app, job, runner_name="linux-idle", pod_uid="other")
         lease_is_over(app, job)
         app.clock.pass_(90)
-        assert await look(app, job, 1) is PostMortemOutcome.CREATED
+        assert await look(app, job, 1) is CheckRunOutcome.CREATED
         assert await app.context.redis.ttl(keys.LOG_STORE_RESTS) > 0
         assert await in_the_way(app) == [LOG_STORE]
         assert [list(args) for args, _ in waiting(app)] == [[app.installation, identity(death), 2]], (
@@ -324,5 +325,5 @@ async def test_a_clean_exit_asks_no_log_store(story):
             ask_logs_of(app, loki.url)
             job = await a_job_runs(app)
             await its_runner_dies(app, job, cause=Cause.CLEAN_EXIT, reason="Completed", exit_code=0, signal=None)
-            assert await look(app, job) is PostMortemOutcome.RECORDED
+            assert await look(app, job) is CheckRunOutcome.RECORDED
             assert (loki.asked, waiting(app)) == ([], [])

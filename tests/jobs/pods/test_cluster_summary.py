@@ -14,7 +14,8 @@ from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
-from jobs.checks.health_report import ReportOutcome, enqueue_report_if_wanted, report_installation
+from jobs.checks.health_report import enqueue_report_if_wanted, report_installation
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.pods.cluster_summary import EVERY_SECONDS, stale_namespaces_of, summarize_cluster
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
@@ -65,7 +66,7 @@ async def test_a_phantom_that_lasts_is_in_the_report_and_stays_there_unchanged(s
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)
         await see(app, ghost)
-        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
         await live(app)
         assert "Phantoms" not in text(app)
 
@@ -95,7 +96,7 @@ async def test_a_view_that_nobody_keeps_is_in_the_report_and_its_phantoms_are_no
         assert "Phantoms" not in text(app)
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)
-        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
 
 
 async def test_deaths_of_the_last_day_are_in_the_report(story):
@@ -114,7 +115,7 @@ async def test_without_a_report_s_repository_it_is_looked_all_the_same_and_nothi
         await live(app, stranger(app))
         side = await ClusterSummaries(app.context.redis).of(app.installation)
         assert [each.subject for each in side.phantoms] == ["ghost"]
-        assert await report_installation(app.context, app.installation) is ReportOutcome.NOTHING_TO_DO
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
 
 
 @pytest.mark.parametrize(("config", "asked"), [(PLACED, 1), (REPORTED, 1), ("", 0)], ids=["pods", "report", "neither"])

@@ -1,0 +1,114 @@
+"""Publishes check runs: "Runner health", "Runner post-mortem" and "Runner gate".
+
+A crash between the creation of a check run and its record leaves a check run that is not known here. The publisher
+therefore looks for one on the commit before it creates another. Each caller holds a lock, so that one process at a
+time publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from ghapp.errors import (
+    BudgetSpentError,
+    GitHubError,
+    GitHubUnavailableError,
+    InstallationSuspendedError,
+    PermissionMissingError,
+    RateLimitedError,
+    UnauthorizedError,
+)
+from ghapp.github.checks import Checks
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.report import Report
+from jobs.context import JobContext
+
+RETRY_SECONDS = 300.0
+"""Time after which GitHub is asked again when an admin must fix something first."""
+
+
+class CheckRunOutcome(StrEnum):
+    """The result of one attempt to publish, as it is counted in `ghapp_reports_total`."""
+
+    NOTHING_TO_DO = "nothing-to-do"
+    CREATED = "created"
+    UPDATED = "updated"
+    PERMISSION_MISSING = "permission-missing"
+    REPOSITORY_MISSING = "repository-missing"
+    HEAD_UNKNOWN = "head-unknown"
+    REFUSED = "refused"
+    """GitHub does not accept the check run: the repository or the commit does not exist there any more."""
+    NOT_NOW = "not-now"
+    UNAVAILABLE = "unavailable"
+    RECORDED = "recorded"
+    """Of a post-mortem: the death is recorded, and no check run is due."""
+    WAITS = "waits"
+    """Of a post-mortem: another attempt is scheduled."""
+
+
+POSTED = (CheckRunOutcome.CREATED, CheckRunOutcome.UPDATED)
+
+TRANSIENT = (CheckRunOutcome.NOT_NOW, CheckRunOutcome.UNAVAILABLE)
+"""Failures that pass without anybody's help; the next attempt comes at once."""
+
+FAILURES: Mapping[type[GitHubError], CheckRunOutcome] = {
+    PermissionMissingError: CheckRunOutcome.PERMISSION_MISSING,
+    RateLimitedError: CheckRunOutcome.NOT_NOW,
+    BudgetSpentError: CheckRunOutcome.NOT_NOW,
+    GitHubUnavailableError: CheckRunOutcome.UNAVAILABLE,
+    InstallationSuspendedError: CheckRunOutcome.UNAVAILABLE,
+    UnauthorizedError: CheckRunOutcome.UNAVAILABLE,  # GitHub answers 401 to a token that is a few seconds old, too
+}
+
+
+def outcome_of(error: GitHubError) -> CheckRunOutcome:
+    """The outcome of an attempt that failed so. GitHub repeats every other refusal, so these count as `REFUSED`."""
+    return next((outcome for kind, outcome in FAILURES.items() if isinstance(error, kind)), CheckRunOutcome.REFUSED)
+
+
+def retry_after(outcome: CheckRunOutcome) -> float:
+    """Seconds in which GitHub is not asked again after a failure."""
+    return 0.0 if outcome in TRANSIENT else RETRY_SECONDS
+
+
+async def open_checks(
+    context: JobContext,
+    installation: Installation,
+    repository: str,
+    *,
+    name: str = NAME,
+    subject: str | None = None,
+    details_url: str | None = None,
+) -> Checks:
+    """The check runs of a repository (`owner/name`), within the budget's share for reports.
+
+    Raises:
+        PermissionMissingError: the installation has not granted `checks: write`.
+        GitHubError: no token can be had now.
+    """
+    if not installation.may("checks", "write"):
+        raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
+    installation_client = await context.installation_client(installation, Purpose.REPORT)
+    return Checks(installation_client, repository, details_url, name=name, subject=subject)
+
+
+async def publish(
+    checks: Checks, sha: str, report: Report, known: int | None = None
+) -> tuple[int | None, CheckRunOutcome]:
+    """Update the known check run, else the one that is on the commit, else create one.
+
+    Returns:
+        The check run's id (None when GitHub refuses it) and the outcome.
+
+    Raises:
+        GitHubError: GitHub gave no usable answer.
+    """
+    if known is not None and await checks.update(known, report):
+        return known, CheckRunOutcome.UPDATED
+    found = await checks.find(sha)
+    if found is not None and found != known and await checks.update(found, report):
+        return found, CheckRunOutcome.UPDATED
+    created = await checks.create(sha, report)
+    return created, CheckRunOutcome.REFUSED if created is None else CheckRunOutcome.CREATED
