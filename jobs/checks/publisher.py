@@ -22,7 +22,7 @@ from ghapp.errors import (
 from ghapp.github.checks import Checks
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
-from ghapp.report import Report
+from ghapp.report import NAME, Report
 from jobs.context import JobContext
 
 RETRY_SECONDS = 300.0
