@@ -122,7 +122,7 @@ class Leadership:
                 is_early = isinstance(error, ClusterForbiddenError) and not grace.lasts(self._name, str(error))
                 if not is_early and str(error) != trouble:
                     trouble = str(error)
-                    log.warning("no turn at the lease", lease=self._name, why=trouble)
+                    log.warning("lease renewal failed", lease=self._name, why=trouble)
             if leads != led:
                 log.info("leads" if leads else "follows", lease=self._name, holder=self.holder)
             led = leads

@@ -81,5 +81,5 @@ def of_holder(holder: str, alive: Sequence[str]) -> Finding:
     if not alive:
         return warning(GROUP, "leader", "no watch is alive", START)
     said = f"{len(alive)} watches are alive, and " + (f"{holder} leads, which is not" if holder else "none leads")
-    fix = "wait 20 s; if it stays so, `no turn at the lease` in their log says why"
+    fix = "wait 20 s; if it stays so, `lease renewal failed` in their log says why"
     return warning(GROUP, "leader", said, fix)

@@ -87,7 +87,7 @@ class FastRecoveryWorker(Worker):
         """The job leaves nothing, and its id is free."""
         execution = self._take_execution(job)
         if execution is not None and not transitions.finish(self.connection, execution):
-            log.info("job was given up before it ended", work=job.func_name)
+            log.info("job abandoned before it ended", work=job.func_name)
 
     def handle_job_failure(
         self,

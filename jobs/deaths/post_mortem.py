@@ -119,7 +119,7 @@ async def _say_once(context: JobContext, installation: Installation, error: Ghap
     """Once a day for each kind of trouble: after an outage there are many deaths, and all have the same."""
     lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
     if await PostMortems(context.redis).is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
-        log.warning("post-mortem lacks something", installation=installation.id, org=installation.org, why=str(error))
+        log.warning("post-mortem incomplete", installation=installation.id, org=installation.org, why=str(error))
 
 
 def _is_open(context: JobContext, death: Death, facts: JobFacts | None, trouble: GitHubError | None) -> bool:

@@ -93,7 +93,7 @@ async def _batch(context: JobContext) -> int:
     answers = await asyncio.gather(*map(again, attempts), return_exceptions=True)
     asked, forgotten = answers.count(True), answers.count(False)
     left = await context.inbox.planned_redeliveries()
-    log.info("asked for deliveries again", asked=asked, forgotten=forgotten, left=left)
+    log.info("redelivery requested", asked=asked, forgotten=forgotten, left=left)
     await context.counters.add("ghapp_redeliveries_total", asked)
     for answer in answers:
         if isinstance(answer, BaseException):

@@ -204,7 +204,7 @@ class EventDelivery:
             may_be_renamed = rule is None and any(each.name == outgoing.pool for each in self._settings.pools)
             if installation is not None and may_be_renamed and not self._is_too_old(outgoing):
                 return False  # the configuration has this pool under its org's other name
-            log.warning("event has no URL any more", event_id=event_id, pool=outgoing.pool)
+            log.warning("event dropped, pool has no URL", event_id=event_id, pool=outgoing.pool)
             await self._events.accepted(event_id)
             return True
         if event["type"] == REPLACE:

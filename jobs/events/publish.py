@@ -111,7 +111,7 @@ async def publish_fuse(
     if not told:
         return
     log.warning(
-        "fuse turned",
+        "fuse state changed",
         installation=installation.id,
         org=installation.org,
         pool=pool,

@@ -35,5 +35,5 @@ async def _ask(context: JobContext, installation: Installation, pool: PoolSettin
         return False
     await Shards(context.redis).answered(installation.id, pool.name, answer)
     if answer.failure:
-        log.warning("active shard not known", org=installation.org, pool=pool.name, why=answer.failure)
+        log.warning("active shard unknown", org=installation.org, pool=pool.name, why=answer.failure)
     return not answer.failure

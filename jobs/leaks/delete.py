@@ -70,7 +70,7 @@ class Reaper:
             try:
                 outcome = await self._reap(pod, reaping.memory, seen) if await self._may(pod.namespace) else FAILED
             except ConflictError as conflict:
-                log.info("the pod changed under our hands", pod=pod.name, why=str(conflict))
+                log.info("pod changed, retrying", pod=pod.name, why=str(conflict))
                 outcome = CHANGED
             except ClusterError as error:
                 self.trouble = str(error)

@@ -77,7 +77,7 @@ async def query_runners(
             told |= words
             enough -= sum(word.has_session is False for word in words.values())
     except GitHubError as error:
-        log.info("the reaper has no word of GitHub", org=installation.org, why=str(error))
+        log.info("GitHub unavailable, leaks deferred", org=installation.org, why=str(error))
         return GitHubStatus(told)
     return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
 
@@ -123,7 +123,7 @@ async def query_jobs(context: JobContext, installation: Installation, at: Snapsh
                 await _record_end(context, installation, job, context.clock())
                 learned = True
     except GitHubError as error:
-        log.info("the reaper has no word of GitHub", org=installation.org, why=str(error))
+        log.info("GitHub unavailable, leaks deferred", org=installation.org, why=str(error))
     return learned
 
 

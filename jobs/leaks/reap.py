@@ -136,9 +136,9 @@ async def _account(context: JobContext, installation: Installation, store: Leaks
     tick = tick._replace(at=now, trouble_since=since if tick.trouble else None)
     await store.remember(installation.id, tick)
     if tick.trouble and tick.trouble != before.trouble:
-        log.warning("the reaper is held up", installation=installation.id, org=org, why=tick.trouble)
+        log.warning("reaper failing", installation=installation.id, org=org, why=tick.trouble)
     if before.trouble and not tick.trouble:
-        log.info("the reaper goes on", installation=installation.id, org=org)
+        log.info("reaper recovered", installation=installation.id, org=org)
     if tick.deferred or tick.told or tick.held:
         log.warning(
             "leaks deferred",

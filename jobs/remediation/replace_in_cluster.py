@@ -46,7 +46,7 @@ async def replace_in_cluster(
             try:
                 return await errand.run(evidence)
             except ConflictError as conflict:
-                log.info("it changed under our hands", runner=evidence.name, why=str(conflict))
+                log.info("object changed, retrying", runner=evidence.name, why=str(conflict))
             fresh = (await context.runners.some(installation.id, [evidence.id])).get(evidence.id)
             if fresh is None or fresh.granted_at is None:
                 return "held"

@@ -30,7 +30,7 @@ async def check_runner(context: JobContext, installation_id: int, runner_id: int
         installation_client = await context.installation_client(installation, Purpose.REPORT)
         answer = await installation_client.runner(runner_id)
     except GitHubError as error:
-        log.info("checked in vain", installation=installation_id, runner=runner_id, why=str(error))
+        log.info("runner check failed", installation=installation_id, runner=runner_id, why=str(error))
         return
     at = context.clock()
     revised = await context.runners.revise(installation_id, {runner_id: absence.folds_of_get(answer, at)})

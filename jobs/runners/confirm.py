@@ -64,7 +64,7 @@ async def _due(context: JobContext, installation: Installation) -> dict[int, Evi
 
 async def _confirm(context: JobContext, installation: Installation, suspects: dict[int, Evidence]) -> int:
     if not await _is_sane(context, installation, suspects.values()):
-        log.warning("the installation is not what it was; nothing is confirmed", org=installation.org)
+        log.warning("installation changed, confirmation skipped", org=installation.org)
         return 0
     installation_client = await context.installation_client(installation, Purpose.ACT)
     suspects = await _without_ended_jobs(context, installation_client, suspects)
@@ -75,7 +75,7 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
     survey, listed_at = await context.runners.survey(installation.id), context.clock()
     control = await _control(context, installation_client, suspects.values(), survey)
     if doubt := absence.why_unusable(control, survey):
-        log.warning("the control list proves nothing", org=installation.org, reason=doubt)
+        log.warning("control list unusable", org=installation.org, reason=doubt)
         return 0
     listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
     unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
@@ -156,7 +156,7 @@ async def _is_over(installation_client: InstallationClient, job: Job) -> bool:
     try:
         return await installation_client.job_is_over(job.repository, job.id)
     except GitHubError as error:
-        log.info("the job gave no answer", org=installation_client.installation.org, job=job.id, why=str(error))
+        log.info("job lookup failed", org=installation_client.installation.org, job=job.id, why=str(error))
         return False
 
 

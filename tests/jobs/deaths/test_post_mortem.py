@@ -90,7 +90,7 @@ async def test_without_a_permission_it_goes_on_with_less_and_says_so_once(story,
         await discover_installations(app.context)
         with capture_logs() as lines:
             assert [await look(app, job), await look(app, job)] == [CheckRunOutcome.RECORDED] * 2
-        assert events(lines) == ["post-mortem lacks something"]
+        assert events(lines) == ["post-mortem incomplete"]
         assert lines[0]["why"] == f"the installation has not granted {missing}: {NEEDED[missing]}"
         found = (await kept(app, job)).job
         assert (found.id, found.repository, found.conclusion) == (job.id, "acme/api", conclusion)
@@ -110,7 +110,7 @@ async def test_a_permission_that_github_alone_knows_to_be_missing_is_no_worse(st
         with capture_logs() as lines:
             outcomes = [await look(app, job), await look(app, job)]
         assert set(outcomes) == ({CheckRunOutcome.RECORDED} if status == 403 else {CheckRunOutcome.WAITS})
-        assert events(lines) == ["post-mortem lacks something"]
+        assert events(lines) == ["post-mortem incomplete"]
         assert check_runs(app) == {}
         assert len(await app.told("runner.died")) == 1
 
@@ -247,7 +247,7 @@ async def test_a_log_store_in_trouble_is_said_once_and_holds_nothing_up(story, s
             with capture_logs() as lines:
                 assert await look(app, job) is CheckRunOutcome.CREATED
                 assert await look(app, job) is CheckRunOutcome.WAITS
-            assert events(lines) == ["post-mortem lacks something", "post-mortem posted"]
+            assert events(lines) == ["post-mortem incomplete", "post-mortem posted"]
             assert lines[0]["why"].startswith(f"the log store at {loki.address} ")
             assert await in_the_way(app) == [LOG_STORE]
             assert (await kept(app, job)).runner_log == death.runner_log

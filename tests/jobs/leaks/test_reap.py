@@ -328,7 +328,7 @@ async def test_without_leave_to_delete_both_neither_is_and_that_is_said_once(lea
             ticks = await at.minutes(3)
         assert (at.deletions(), at.deletions("serviceaccounts")) == ([], [])
         assert all(resource in tick.trouble for tick in ticks)
-        assert [each["event"] for each in logs if "reaper" in each["event"]] == ["the reaper is held up"]
+        assert [each["event"] for each in logs if "reaper" in each["event"]] == ["reaper failing"]
         assert ticks[0].trouble_since == ticks[-1].trouble_since == at.app.clock() - 120
 
 
@@ -365,7 +365,7 @@ async def test_a_skipped_tick_is_said_once_and_counted_each_time(leaky):
                 await at.minutes(2)
             await at.minutes(1)
         said = [each["event"] for each in logs if "reaper" in each["event"]]
-        assert said == ["the reaper is held up", "the reaper goes on"]
+        assert said == ["reaper failing", "reaper recovered"]
         assert await at.counted("skipped") == 2
 
 
@@ -512,7 +512,7 @@ class TestWhatDeliveriesSay:
             with capture_logs() as logs:
                 ticks = await at.minutes(90)
             assert not [path for path in at.app.account()["calls"] if "/actions/jobs/" in path]
-            assert not [each for each in logs if each["event"] == "the reaper has no word of GitHub"]
+            assert not [each for each in logs if each["event"] == "GitHub unavailable, leaks deferred"]
             assert (at.deletions(), ticks[-1].trouble) == ([], "")
             for name in at.runners:
                 at.make_pod(name)
