@@ -1,4 +1,4 @@
-"""What a job needs to do its work, opened for as long as it runs."""
+"""The context of a job: settings, stores, GitHub and the clock, open while the job runs."""
 
 from __future__ import annotations
 

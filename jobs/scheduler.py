@@ -97,7 +97,7 @@ async def _delivering(settings: Settings) -> AsyncIterator[None]:
 
 
 class Scheduler:
-    """What is due, asked for. Each chore's own time is monotonic: a wall clock that jumps stops none of them."""
+    """Enqueues what is due. Each periodic task has a monotonic time of its own: a jump of the wall clock stops none."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.redis_url is None:

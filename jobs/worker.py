@@ -62,7 +62,7 @@ def run(settings: Settings) -> None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     configure(settings)
     connection = connect_sync(settings.redis_url)
-    connection.ping()  # at the start, a Redis that is not there is a mistake, and said at once
+    connection.ping()  # at start, a missing Redis is a configuration error, reported at once
     trusted()  # read before the fork, for all jobs
     while not _worked_until_asked_to_stop(connection):
         time.sleep(PAUSE_SECONDS)

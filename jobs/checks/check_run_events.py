@@ -20,8 +20,8 @@ log = logger(__name__)
 async def handle_check_event(context: JobContext, event: str, delivery: Delivery) -> None:
     """Do what a `check_run` or `check_suite` delivery asks for; each is counted by what was done.
 
-    Only what is about our check run in the org's report repository has an effect: GitHub tells of every push to
-    every repository, and whoever may write to one can press its buttons.
+    Only what is about our check run in the org's report repository has an effect: GitHub delivers every push to
+    every repository, and everyone with write access to one can press its buttons.
     """
     done = await _do(context, event, delivery)
     await context.counters.add("ghapp_check_requests_total", done=done)

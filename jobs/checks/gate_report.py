@@ -1,8 +1,7 @@
-"""Say on the deployed commit whether its shard may take over: one check run, from the deploy to the gate's answer.
+"""The check run "Runner gate" on a deployed commit: from the deploy until the gate passes or fails.
 
-Asked for by whoever tells of a deploy, and by the clock while a round goes on. One process at a time looks, and finds
-a check run of ours before it creates one: a crash between the creation and its record leaves one check run. A round
-whose place another deploy took is ended first: no commit waits for ever.
+Enqueued when a deploy is reported, and by the clock while the gate is open. One process at a time evaluates it. A gate
+check that a later deploy supersedes is completed first, so that no commit waits for ever.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ log = logger(__name__)
 
 
 async def report_gates(installation_id: int) -> None:
-    """The job: every round of an org that goes on."""
+    """The job: all open gate checks of an org."""
     async with open_context(configured()) as context:
         await report_gates_of(context, installation_id)
 
 
 async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:
-    """Look at each round once, and post what is to be said; what became of each, by place."""
+    """Evaluate each open gate check once and publish it; the outcomes by `pool/shard`."""
     async with context.locks.acquire("gate", installation_id, OUTLIVING_SECONDS) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
@@ -81,11 +80,11 @@ async def report_gates_of(context: JobContext, installation_id: int) -> dict[str
 async def restart_gate_check(
     context: JobContext, installation: Installation, repository: str, check_run: int, sha: str
 ) -> bool:
-    """Somebody asks for a check run of a round anew, or for all of a commit's; whether there is such a round.
+    """Restart a gate check whose check run was re-requested on GitHub, or all of a commit; False if there is none.
 
     Args:
         context: the stores.
-        installation: whose.
+        installation: the org's.
         repository: `owner/name`, in any case.
         check_run: its id; 0 for all of a commit.
         sha: the commit; empty for one check run.
@@ -129,14 +128,14 @@ async def _is_ended(
 async def _checks_of(
     context: JobContext, installation: Installation, begun: GateCheck, place: str, name: str
 ) -> Checks:
-    """The check runs of a deploy: where they are, their name, and what tells them from others on the commit."""
+    """The check runs of a deploy: their repository, their name, and the subject that identifies them on the commit."""
     repository = installation.at_github(begun.repository)
     subject, details_url = subject_of(place, begun), context.settings.public_url
     return await open_checks(context, installation, repository, name=name, subject=subject, details_url=details_url)
 
 
 class _Look:
-    """One look at one round."""
+    """One evaluation of one gate check."""
 
     def __init__(
         self, context: JobContext, installation: Installation, pool: PoolSettings, deploy: Deploy, name: str

@@ -1,4 +1,4 @@
-"""Say how the fleet is where its admins look: one check run, posted when what it says changes."""
+"""The check run "Runner health": one for each organization, posted when its text changes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ log = logger(__name__)
 WHYS: Mapping[CheckRunOutcome, str] = {
     CheckRunOutcome.PERMISSION_MISSING: "the installation has not granted checks: write",
     CheckRunOutcome.REPOSITORY_MISSING: "GitHub shows no such repository to this installation",
-    CheckRunOutcome.HEAD_UNKNOWN: "no workflow ran on its default branch, and no push was told of since; push to it",
+    CheckRunOutcome.HEAD_UNKNOWN: "no workflow ran on its default branch, and no push was delivered since; push to it",
     CheckRunOutcome.REFUSED: "GitHub does not know the commit, or the repository, any more",
 }
 """Where GitHub's own words are not at hand."""
 
 
 def enqueue_report_if_wanted(context: JobContext, installation: Installation) -> None:
-    """Have some worker look whether there is something to say, if the org has somewhere to say it.
+    """Enqueue the report if the org has a report repository, or pools with pods.
 
-    Where its pools have pods it is also asked to look at those, though there be no check run: commands tell of them.
+    The job also summarizes the cluster for the commands, without a check run, too.
     """
     has_pods = bool(namespaces_of(context.settings.pools_of(installation.org)))
     if has_pods or repository_for(context, installation) is not None:
@@ -48,13 +48,13 @@ def repository_for(context: JobContext, installation: Installation) -> str | Non
 
 
 async def report(installation_id: int) -> None:
-    """The job: on behalf of the clock, and of whoever changed something."""
+    """The job: enqueued by the clock, and after each change."""
     async with open_context(configured()) as context:
         await report_installation(context, installation_id)
 
 
 async def report_installation(context: JobContext, installation_id: int) -> CheckRunOutcome:
-    """Post what is to be said, if it is not what the newest head says already.
+    """Publish the report, unless the check run on the newest head has the same text.
 
     One process at a time posts, and looks for a check run of ours before it creates one: a crash between the
     creation and its record leaves one check run.
@@ -143,7 +143,7 @@ async def _post(
 async def _look_for_head(
     context: JobContext, checks: Checks, branch: str, known: Head | None, now: float
 ) -> Head | None:
-    """Where the branch is, by GitHub's answer; what deliveries told stands where GitHub has no newer word."""
+    """The head of the branch by GitHub's answer, or by deliveries where those are newer."""
     found = await checks.head(branch, now)
     if found is None and known is not None and known.branch == branch:
         found = known._replace(confirmed_at=now)

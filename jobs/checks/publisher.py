@@ -51,7 +51,7 @@ class CheckRunOutcome(StrEnum):
 POSTED = (CheckRunOutcome.CREATED, CheckRunOutcome.UPDATED)
 
 TRANSIENT = (CheckRunOutcome.NOT_NOW, CheckRunOutcome.UNAVAILABLE)
-"""Failures that pass without anybody's help; the next attempt comes at once."""
+"""Failures that pass by themselves; the next attempt comes at once."""
 
 FAILURES: Mapping[type[GitHubError], CheckRunOutcome] = {
     PermissionMissingError: CheckRunOutcome.PERMISSION_MISSING,

@@ -17,7 +17,7 @@ from jobs.context import JobContext
 
 
 async def with_job(context: JobContext, installation: Installation, death: Death) -> Death:
-    """Joined to its job by the runner's name, as far as deliveries told of both."""
+    """With its job, found by the runner's name in the deliveries."""
     if death.job is not None and death.job.repository:
         return death
     ids = await context.runners.ids_of(installation.id, [death.runner_name])
@@ -26,7 +26,7 @@ async def with_job(context: JobContext, installation: Installation, death: Death
     if evidence is None:
         return death
     death = death._replace(runner_id=evidence.id)
-    if not death.pool and evidence.registered:  # deliveries alone do not tell a runner's labels
+    if not death.pool and evidence.registered:  # deliveries alone lack the runner's labels
         pool = pool_of(evidence.labels, evidence.custom_labels, context.settings.pools_of(installation.org))
         death = death._replace(pool=pool)
     job_id = job_at_death(evidence, death)
@@ -52,7 +52,7 @@ async def with_runner_lines(context: JobContext, death: Death) -> Death:
 
 
 async def with_host_lines(context: JobContext, death: Death) -> Death:
-    """With what its node said around its end.
+    """With the log of its node around its end.
 
     Raises:
         LogStoreUnavailableError: the log store cannot be asked just now.

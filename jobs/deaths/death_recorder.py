@@ -49,7 +49,7 @@ class DeathRecorder:
     """Records deaths.
 
     Attributes:
-        settings: whose pools are where.
+        settings: for the namespaces of the pools.
         cluster: asked for the last lines of a runner.
         redis: where deaths are kept.
         desk: where work is asked for.
@@ -72,7 +72,7 @@ class DeathRecorder:
         return await self._record(pod, died(pod, lines, self.clock()), *await self._whose(pod))
 
     async def record_before_deletion(self, pod: Pod) -> None:
-        """A pod is about to be deleted: an end of its runner that nobody has recorded is recorded now.
+        """Record the end of a runner whose pod is about to be deleted, unless it is on record.
 
         The watch may be away, and does not see the pod again. The runner's last lines are not asked for: the right to
         read them is the watch's.
@@ -81,14 +81,14 @@ class DeathRecorder:
             await self._record(pod, died(pod, (), self.clock()), *await self._whose(pod))
 
     async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
-        """What its runner said last; a death is recorded without it, too."""
+        """The last log lines of its runner; a death is recorded without them, too."""
         troubles, place = DegradedSources(self.redis), logs_source(pod.namespace)
         try:
             lines = await self.cluster.log(pod, previous=previous)
         except ClusterForbiddenError as error:
             if self.grace.lasts(place, redact(str(error))):
                 await troubles.say(place, redact(str(error)))
-        except ClusterError:  # the pod, or its node, may be gone by now
+        except ClusterError:  # the pod or its node may be deleted by now
             pass
         else:
             self.grace.over(place)
@@ -99,7 +99,7 @@ class DeathRecorder:
     async def look_at_log_right(self, namespace: str) -> None:
         """See whether the right to read logs, where it was refused, is there by now: the next death may be a day off.
 
-        What is still refused is said again, for it is kept for minutes alone.
+        A refusal that lasts is recorded again, for the record expires after minutes.
         """
         troubles, place = DegradedSources(self.redis), logs_source(namespace)
         why = (await troubles.of([place])).get(place) or self.grace.why(place)
@@ -116,7 +116,7 @@ class DeathRecorder:
             await troubles.say(place, why)
 
     async def record_vanished(self, pod: Pod) -> bool:
-        """A pod is gone, and nobody saw its runner end; False where nothing ran, or its end was recorded before.
+        """Record a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.
 
         One that was seen last before its container ran may have run all the same, while nobody watched: GitHub has
         seen its runner, then, or given it a job.
@@ -129,7 +129,7 @@ class DeathRecorder:
         return await self._record(pod, vanished(pod, self.clock()), installation, evidence)
 
     async def ask_again(self, namespace: str) -> None:
-        """Have those looked into whose job a crash has lost between the record and the queue, however long ago."""
+        """Enqueue deaths that a crash left recorded and not enqueued, however long ago."""
         deaths = Deaths(self.redis, self.clock)
         for installation in await self._tenants(namespace):
             for death in await deaths.untold(installation.id, MOST_UNTOLD):
@@ -149,7 +149,7 @@ class DeathRecorder:
             return False
         if evidence is not None:
             death = death._replace(runner_id=evidence.id)
-        if evidence is not None and evidence.registered:  # deliveries alone do not tell a runner's labels
+        if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)
             death = death._replace(pool=pool_of(evidence.labels, evidence.custom_labels, rules))
         _say(death, pod, org=installation.org)
@@ -191,7 +191,7 @@ class DeathRecorder:
         return known[0] if len(known) == 1 else (None, None)
 
     async def _tenants(self, namespace: str) -> list[Installation]:
-        """Whose pools have their pods there, as far as the App is installed."""
+        """The installations whose pools have their pods in that namespace."""
         orgs = self._orgs(namespace)
         return [each for each in await Installations(self.redis).all() if each.org.lower() in orgs]
 
@@ -200,7 +200,7 @@ class DeathRecorder:
 
 
 def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:
-    """Whether this end is on record. One that nobody saw is, if an end was seen after its container started."""
+    """True if this end is on record. An unseen one is, if an end was seen after its container started."""
     if known is None or known.pod_uid != death.pod_uid:
         return False
     if death.exit_code is None:
@@ -211,7 +211,7 @@ def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:
 
 
 def _say(death: Death, pod: Pod, org: str | None, *, by_ghapp: bool = False) -> None:
-    """The line. `reason` is the kubelet's own word where it has one, `classified` the one that explains the cause."""
+    """The log line. `reason` is the kubelet's own where it has one, `classified` the one that explains the cause."""
     log.warning(
         "runner pod terminated",
         org=org,

@@ -1,8 +1,8 @@
-"""Make a death whole: join it to its job, ask what surrounded it, tell of it, and say so to the job's developer.
+"""Completes a death: adds its job and the logs around its end, publishes the event and the check run.
 
-One death is looked into several times: GitHub says ten minutes late that a lost job failed, and a host's lines come
-after the end that they surround. Every look may be repeated: the record only grows, the event is told once under its
-own id, and the check run is created once and updated.
+Each death is examined several times: GitHub reports a lost job ten minutes late, and the host's log arrives after the
+end. Every examination may be repeated: the record only grows, the event has a stable id, and the check run is created
+once and updated.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from jobs.events.publish import death_id, publish_death
 log = logger(__name__)
 
 COMPLETE_AT_LOOK = 1
-"""That one finds all that surrounded an end. Those after it wait for GitHub, and ask for lines if there are none."""
+"""This examination finds all logs. Later ones wait for GitHub, and read logs only where there are none."""
 
 
 async def post_mortem(installation_id: int, death_id: str, look: int = 0) -> None:
-    """The job: look into one death, and ask for the next look while there is something to wait for."""
+    """The job: examine one death, and enqueue the next examination while something is missing."""
     async with open_context(configured()) as context:
         await look_into(context, installation_id, death_id, look)
 
 
 async def look_into(context: JobContext, installation_id: int, which: str, look: int = 0) -> CheckRunOutcome:
-    """One look: what it finds is recorded and told at once; only the check run waits for the job's conclusion.
+    """One examination: its findings are recorded and published at once; only the check run waits for the conclusion.
 
     Args:
         context: the stores and GitHub.
-        installation_id: whose runner it was.
+        installation_id: of the runner.
         which: the death's `store.deaths.identity`; a later end of the same pod, or of its name, is another one.
-        look: how many came before.
+        look: how many examinations came before.
 
     Raises:
-        GitHubUnavailableError: after all the rest is done; the queue tries this look again.
+        GitHubUnavailableError: after all the rest is done; the queue repeats this examination.
     """
     async with context.locks.acquire("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
         installation = await context.installations.one(installation_id)
@@ -94,7 +94,7 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
 
 
 async def _with_lines(context: JobContext, installation: Installation, death: Death, look: int) -> tuple[Death, bool]:
-    """With what was logged around it; and whether the log store may have more and would not tell it."""
+    """With the logs around it; and whether the log store failed to answer."""
     if look > COMPLETE_AT_LOOK and death.host_log:
         return death, False
     post_mortems, troubles, lacks = PostMortems(context.redis), DegradedSources(context.redis), False
@@ -116,14 +116,14 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
 
 
 async def _say_once(context: JobContext, installation: Installation, error: GhappError) -> None:
-    """Once a day for each kind of trouble: after an outage there are many deaths, and all have the same."""
+    """Log each kind of failure once a day: after an outage many deaths have the same."""
     lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
     if await PostMortems(context.redis).is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
         log.warning("post-mortem incomplete", installation=installation.id, org=installation.org, why=str(error))
 
 
 def _is_open(context: JobContext, death: Death, facts: JobFacts | None, trouble: GitHubError | None) -> bool:
-    """Whether a later look could find more."""
+    """True if a later examination could find more."""
     if context.settings.loki_url is not None and wants_lines(death) and not has_full_context(death, context.clock()):
         return True
     if death.cause is Cause.CLEAN_EXIT or isinstance(trouble, PermissionMissingError):

@@ -1,4 +1,4 @@
-"""Have the job's commit bear one check run that tells of a death: created once, and updated."""
+"""The check run "Runner post-mortem" on the commit of the job: created once, then updated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logger(__name__)
 async def post_check_run(
     context: JobContext, installation: Installation, death: Death, facts: JobFacts
 ) -> CheckRunOutcome:
-    """Have the job's commit bear one check run that tells of this death, if the job failed for it."""
+    """Publish the post-mortem on the job's commit, if the job failed because of this death."""
     if death.job is None or not may_have_failed_for_it(death, facts):
         return CheckRunOutcome.RECORDED
     post_mortems, subject = PostMortems(context.redis), death_id(installation, death)
@@ -51,7 +51,7 @@ async def post_check_run(
 
 
 async def _notes(jobs: Jobs, facts: JobFacts) -> tuple[str, ...]:
-    """None where they may not be read: the steps tell most of it."""
+    """The job's annotations; empty where they may not be read, for the steps show most of it."""
     try:
         return await jobs.notes(facts.id)
     except (NotFoundError, PermissionMissingError):

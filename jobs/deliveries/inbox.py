@@ -59,7 +59,7 @@ async def drain_inbox(context: JobContext) -> int:
 
 
 async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
-    """Let them take effect at once; or, where one of them cannot, each alone, so that it holds up nobody."""
+    """Apply a batch at once; if one delivery fails, apply each alone, so that it blocks no other."""
     fresh = await context.inbox.unseen(entries, context.clock())
     try:
         await _take_effect(context, fresh)

@@ -75,7 +75,7 @@ async def _discover_again(context: JobContext, found: list[Installation]) -> Non
 
 
 async def installation_changed(context: JobContext, delivery: Delivery) -> None:
-    """Believe an `installation` delivery at once; the discovery that follows it has the last word."""
+    """Apply an `installation` delivery at once; the discovery that follows it corrects it where needed."""
     told, action = delivery.installation, delivery.action
     if told is None or action not in (*BEGUN, *ENDED):
         return

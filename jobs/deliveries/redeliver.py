@@ -1,6 +1,6 @@
 """Asks GitHub again for every delivery that failed, in small batches.
 
-A look at GitHub's record of deliveries plans at most 100 attempts; a batch of ten is asked for at once, and the
+One read of GitHub's delivery log plans at most 100 attempts; a batch of ten is asked for at once, and the
 scheduler asks for a job for each further batch. Each job ends within seconds, so that one worker still sweeps on time.
 """
 
@@ -19,7 +19,7 @@ from jobs.context import JobContext, configured, open_context
 log = logger(__name__)
 
 MOST_PLANNED = 100
-"""Attempts a look. Requests of five points each; GitHub grants 900 points a minute."""
+"""Attempts for each read. Requests of five points each; GitHub grants 900 points a minute."""
 
 BATCH = 10
 """Attempts a job. With one batch every `schedule.REDELIVERY_BATCH_SECONDS` that is 500 points a minute."""
@@ -32,7 +32,7 @@ OVERLAP_SECONDS = 600.0
 
 
 async def redeliver() -> None:
-    """The job: the next batch of the plan; without a plan, look at GitHub's record and make one."""
+    """The job: the next batch of the plan; without a plan, read GitHub's delivery log and make one."""
     async with open_context(configured()) as context:
         await redeliver_failed(context)
 
@@ -41,7 +41,7 @@ async def redeliver_failed(context: JobContext) -> int:
     """Ask GitHub for at most `BATCH` deliveries again; how many it will repeat.
 
     While a plan has attempts left, the next of them. Otherwise GitHub's record is read for what failed since the last
-    time all was well, three days at most, and a plan is made of it. A failure drops the plan: the next look finds what
+    time all was well, three days at most, and a plan is made of it. A failure drops the plan: the next read finds what
     is still missing, for only deliveries that came move the time since which all is well.
     """
     async with context.locks.acquire("redeliver", "app", OUTLIVING_SECONDS) as mine:
@@ -60,14 +60,16 @@ async def redeliver_failed(context: JobContext) -> int:
 async def _look(context: JobContext) -> tuple[int, ...]:
     """The ids of the attempts that GitHub should repeat now, oldest first; records how far the look came.
 
-    GitHub's record is read from its newest end. Of very many failures one look reads a part; the next goes on before
-    it, and only the look that reaches the oldest can tell since when all is well.
+    GitHub's record is read from its newest end. Of very many failures one read covers a part, and the next
+    continues before it. Only the read that reaches the oldest failure knows since when all deliveries arrived.
     """
     now, complete_until = context.clock(), await context.inbox.complete_until() or 0.0
-    if complete_until > now:  # a clock that ran ahead said so
+    if complete_until > now:  # written by a clock that ran ahead
         complete_until = 0.0
     since = max(complete_until - OVERLAP_SECONDS, now - KEPT_SECONDS)
-    place = await context.inbox.take_place()  # once: should GitHub not know it any more, the next look starts anew
+    place = (
+        await context.inbox.take_place()
+    )  # used once: if GitHub no longer knows the cursor, the next read starts again
     attempts, before = await failed_attempts(context.github, since, place.cursor)
     kept = await context.inbox.kept({attempt.guid for attempt in attempts}, now)
     ask, missing_since = to_redeliver(attempts, kept, now)

@@ -63,7 +63,7 @@ class Waits(NamedTuple):
 
     Attributes:
         installation: its id.
-        pool: whose URL it goes to.
+        pool: its URL gets the event.
         at: when it happened (epoch seconds; 0 if unreadable).
         is_request: whether it asks for a replacement: a pause holds these back, and no other events.
     """
@@ -243,7 +243,7 @@ class EventDelivery:
         await self._runners.revise(installation, {runner_id: fold})
 
     def _url(self, waits: Waits) -> str:
-        """Where it goes, as far as is known without another look; empty for nowhere."""
+        """The URL by what is known without another read; empty for none."""
         rule = self._rule(self._orgs.get(waits.installation, ""), waits.pool)
         return "" if rule is None else rule.url or ""
 

@@ -1,4 +1,4 @@
-"""Tell what happened, once each, as CloudEvents: to the org's stream, and to the url of the pool."""
+"""Publishes CloudEvents, once each: to the org's stream and to the URL of the pool."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from jobs.events.deliver_event import REPLACE
 log = logger(__name__)
 
 EVENTS = uuid.UUID("6f0f7d60-9d6c-4d4f-8f6e-3c1f5f2b7a10")
-"""Namespace of event ids that are made from what they tell, so that telling it again is the same event."""
+"""Namespace of event ids that derive from the content, so that publishing again gives the same event."""
 
-TURN_TOLD_SECONDS = 24 * 3600.0
-"""How long a fuse's turn may still be told, should whoever turned it have died; less than an event's id is kept."""
+CHANGE_PUBLISHED_SECONDS = 24 * 3600.0
+"""How long a fuse change is still published, if the process that changed it crashed; less than event ids are kept."""
 
 
 async def publish_replacement_request(
@@ -43,7 +43,7 @@ async def publish_replacement_request(
 async def publish_runners(
     context: JobContext, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
 ) -> None:
-    """Tell of each runner whose trouble began or ended since it was last told."""
+    """Publish each runner that became offline or recovered since its last event."""
     limits = context.settings.of(installation.org).evidence
     for evidence in runners:
         verdict = judge(evidence, survey, now, limits)
@@ -64,13 +64,13 @@ async def publish_runners(
 
 
 def death_id(installation: Installation, death: Death) -> str:
-    """The same for one death whoever tells of it and whenever: its pod, and when it ended."""
+    """The stable id of a death: from its pod and its end, for every process and attempt."""
     ended = f"{death.namespace}/{death.pod}/{death.pod_uid}/{death.at:.3f}/{death.exit_code}"
     return str(uuid.uuid5(EVENTS, f"{installation.id}/{death.runner_name}/died/{ended}"))
 
 
 async def publish_death(context: JobContext, installation: Installation, death: Death, now: float) -> bool:
-    """Tell how a runner ended; False when it was told before."""
+    """Publish a death; False if it was published before."""
     event_id, data = death_id(installation, death), death_document(death)
     return await _append(
         context, installation, event_id, "ghapp.runner.died.v1", death.runner_name, death.pool, data, now
@@ -78,7 +78,7 @@ async def publish_death(context: JobContext, installation: Installation, death: 
 
 
 async def publish_orphan(context: JobContext, installation: Installation, found: Orphan, now: float) -> bool:
-    """Tell that a pod was reaped, for it was nobody's; False when it was told before."""
+    """Publish that a leaked pod was reaped; False if it was published before."""
     event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{found.namespace}/{found.pod}/{found.uid}/orphaned"))
     data = orphan_document(installation.org, found)
     kind = "ghapp.pod.orphaned.v1"
@@ -95,7 +95,7 @@ async def publish_fuse_changes(
     """Publish each fuse's last change, for the process that recorded it may have died before it published it."""
     for pool, fuse in fuses.items():
         at = changed_at(fuse)
-        if at is None or now - at > TURN_TOLD_SECONDS or fuse.reason is FuseReason.BATCH_ONLINE:
+        if at is None or now - at > CHANGE_PUBLISHED_SECONDS or fuse.reason is FuseReason.BATCH_ONLINE:
             continue
         await publish_fuse(context, installation, pool, fuse, counts.get(pool, FuseCounts()), now)
 
@@ -103,12 +103,14 @@ async def publish_fuse_changes(
 async def publish_fuse(
     context: JobContext, installation: Installation, pool: str, fuse: Fuse, counted: FuseCounts, now: float
 ) -> None:
-    """Tell that a fuse turned: tripped, stopped, or reset. A further batch is logged, and no news.
+    """Publish and log a fuse change: tripped, stopped, or reset. A further batch is only logged.
 
-    Telling again what was told changes nothing.
+    A change that was published before is neither published nor logged again.
     """
-    told = fuse.reason is FuseReason.BATCH_ONLINE or await _tell_turn(context, installation, pool, fuse, counted, now)
-    if not told:
+    is_new = fuse.reason is FuseReason.BATCH_ONLINE or await _publish_change(
+        context, installation, pool, fuse, counted, now
+    )
+    if not is_new:
         return
     log.warning(
         "fuse state changed",
@@ -124,10 +126,10 @@ async def publish_fuse(
     )
 
 
-async def _tell_turn(
+async def _publish_change(
     context: JobContext, installation: Installation, pool: str, fuse: Fuse, counted: FuseCounts, now: float
 ) -> bool:
-    """Whether it was not told before."""
+    """Publish the change; False if it was published before."""
     turned = {Position.CLOSED: "reset", Position.PROVING: "tripped", Position.STOPPED: "stopped"}[fuse.position]
     data = {
         "org": installation.org,

@@ -19,14 +19,14 @@ MOST_DEATHS = 500
 
 @dataclass(frozen=True, slots=True)
 class GateInputs:
-    """One look at one pool."""
+    """The inputs of the gate for one pool, read at one moment."""
 
     known: ShardInputs
     sources: ActiveShardSources
 
     @property
     def without_repositories(self) -> ShardInputs:
-        """The same, for the eyes of strangers: the names of repositories are left out."""
+        """The same without names of repositories, for a check run in a public repository."""
         return replace(self.known, jobs=[job._replace(repository="") for job in self.known.jobs])
 
 

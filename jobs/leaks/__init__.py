@@ -1,1 +1,1 @@
-"""Stamped pods that are nobody's: look at them, ask GitHub about the few that are left, take them away."""
+"""The reaper of stamped pods: read them, ask GitHub about the few candidates, delete the leaks."""

@@ -1,4 +1,4 @@
-"""Delete pods that are nobody's, one by one: look again, record, delete, tell, and let the ServiceAccount go, too.
+"""Deletes leaked pods, one by one: check again, record, delete, publish, and delete the ServiceAccount.
 
 What is about to be deleted is recorded first, so that the next tick finishes what a crash has left.
 """
@@ -62,7 +62,7 @@ class Reaper:
                 continue
             if pod.uid != found.uid:  # a successor: the ServiceAccount is its own by now
                 await self._tell(found)
-            await self.store.done(self.installation.id, found)  # if it is still there, it is judged anew
+            await self.store.done(self.installation.id, found)  # if the pod is still there, it is judged again
 
     async def reap_all(self, reaping: TickResult, seen: Snapshot) -> None:
         """Reap each, judged by what was `seen`; where the cluster gives no answer, the rest waits for the next tick."""
@@ -76,7 +76,7 @@ class Reaper:
                 self.trouble = str(error)
                 await self.count(FAILED)
                 return
-            if outcome != REAPED:  # that is counted where it is told, once, whatever crashes
+            if outcome != REAPED:  # that one is counted where it is published, once, whatever crashes
                 await self.count(outcome)
 
     async def count(self, outcome: str) -> None:
@@ -124,15 +124,15 @@ class Reaper:
     async def _judged_again(self, pod: Pod, pods_at: float, memory: TickMemory, before: Snapshot) -> Orphan | None:
         """By what is known this very moment, GitHub asked first; None when something speaks for it by now."""
         org, called = self.installation.org, memory.names[pod.uid]
-        word = await self._githubs_word(pod, called, before)
+        answer = await self._github_status_of(pod, called, before)
         names = names_of(pod, before.look.claims, memory)
         seen = await snapshot_of_pods(self.context, self.installation, [pod], pods_at, memory, only=names)
         heard = {
             name: known._replace(
-                busy=word.busy if name == called else None,
-                online=word.online,
-                registered=word.registered,
-                offline_too_long=known.offline_too_long and word.offline_too_long,
+                busy=answer.busy if name == called else None,
+                online=answer.online,
+                registered=answer.registered,
+                offline_too_long=known.offline_too_long and answer.offline_too_long,
             )
             for name, known in seen.look.runners.items()
         }
@@ -146,17 +146,17 @@ class Reaper:
         pool = pool_for(self.context.settings, org, pod.namespace, seen.known.latest(name))
         return orphan(pod, name, pool, heard[name], again.memory.since[pod.uid], now)
 
-    async def _githubs_word(self, pod: Pod, called: str, before: Snapshot) -> RunnerActivity:
-        """Asked anew: those that were reaped before this one took their time. Not asked where none was needed."""
-        word = before.look.runners[called]
-        if word.has_session is None:
-            return word
-        alone = before._replace(look=before.look._replace(runners={called: word}))
+    async def _github_status_of(self, pod: Pod, called: str, before: Snapshot) -> RunnerActivity:
+        """GitHub's answer again, for earlier deletions took time. No query where none was needed."""
+        answer = before.look.runners[called]
+        if answer.has_session is None:
+            return answer
+        alone = before._replace(look=before.look._replace(runners={called: answer}))
         asked = await query_runners(self.context, self.installation, alone, [pod], {pod.uid: called}, enough=1)
         return asked.runners[called]
 
     async def _finish(self, found: Orphan) -> None:
-        """The pod is gone, or going: tell of it, and let its ServiceAccount go. What fails is tried again."""
+        """The pod is deleted or terminating: publish it, and delete its ServiceAccount. A failure is retried."""
         await self._tell(found)
         try:
             await delete_account(self.cluster, found.namespace, found.pod)

@@ -33,11 +33,11 @@ MOST_JOBS = 25
 
 
 class GitHubStatus(NamedTuple):
-    """What GitHub's word on runners comes to.
+    """The status of runners by GitHub's answers.
 
     Attributes:
-        runners: all that was heard, with what GitHub says of those that waited for its word.
-        unasked: pods that look like leaks, and about which it was not asked this time.
+        runners: the activity of all runners, with GitHub's answers for those that were queried.
+        unasked: pods that look like leaks and were not queried this time.
     """
 
     runners: Mapping[str, RunnerActivity]
@@ -52,12 +52,12 @@ async def query_runners(
     names: Mapping[str, str],
     enough: int,
 ) -> GitHubStatus:
-    """Ask for the runners in pods that wait for GitHub's word, oldest pod first, until `enough` have no session there.
+    """Query GitHub for the runners of candidate pods, oldest pod first, until `enough` have no session there.
 
     Args:
         context: the stores and GitHub.
-        installation: whose pods.
-        at: the look that found them.
+        installation: of the pods.
+        at: the snapshot that found them.
         waiting: pods that nothing else keeps, GitHub's last list included.
         names: what each one's runner is called, by the pod's uid.
         enough: how many can be reaped in this tick.
@@ -109,7 +109,7 @@ async def _answers(
 
 
 async def query_jobs(context: JobContext, installation: Installation, at: Snapshot, memory: TickMemory) -> bool:
-    """Ask whether jobs are over of which no delivery says so, though they look like it; whether one is."""
+    """Query jobs that look finished without a delivery; True if one is."""
     if not installation.may("actions", "read"):
         return False
     due = sorted(

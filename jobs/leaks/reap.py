@@ -1,6 +1,6 @@
-"""Reap the pods that are nobody's: look, judge, ask GitHub about the few that remain, judge again, and act.
+"""Reaps leaked pods: read, judge, query GitHub about the few candidates, judge again, and delete.
 
-Whatever cannot be read skips the tick: nothing is reaped by half a look. The guards, by their numbers, are in the
+A failed read skips the tick: nothing is reaped on partial knowledge. The guards, by their numbers, are in the
 docstring of `ghapp.health.leaks.guards.leaks`.
 """
 
@@ -29,7 +29,7 @@ SKIPS = {
     Guard.READ_STALE: "reading pods and claims took too long",
     Guard.READ_EMPTY: "there are no stamped pods, or no claims, where there were some a tick before",
 }
-"""Why a look judges nothing, for people."""
+"""Why a tick judges nothing, for people."""
 
 
 async def reap(installation_id: int) -> None:
@@ -39,7 +39,7 @@ async def reap(installation_id: int) -> None:
 
 
 async def reap_installation(context: JobContext, installation_id: int) -> Tick | None:
-    """One tick; None when there is nothing to look at, it is switched off, or somebody else is at it just now."""
+    """One tick; None when the org has no namespaces, the reaper is off, or another process holds the lock."""
     async with context.locks.acquire("reap", installation_id) as mine:
         installation = await context.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
@@ -60,7 +60,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
 
 
 async def _tick(reaper: Reaper, before: Tick) -> Tick:
-    """Finish what was begun, look, judge, and reap.
+    """Finish deletions that were begun, read, judge, and reap.
 
     Raises:
         ClusterError: some read failed; nothing was judged.
@@ -93,10 +93,10 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
 
 
 async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[TickResult, Snapshot]:
-    """Three times: without GitHub's word, to know for whom it is needed; with its last list; and with its answers.
+    """Judge three times: without GitHub, to know which runners to query; with the last list; and with the answers.
 
     Returns:
-        What is to be done, and what was seen with GitHub's word for it.
+        What to delete, and the snapshot with GitHub's answers.
     """
     context, heard = reaper.context, seen.look.runners
     without = {name: word._replace(busy=None) for name, word in heard.items()}
@@ -114,7 +114,7 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
         enough = reaper.limits.per_tick - len(first.reap) - len(first.told)
     names = first.memory.names
     asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
-    # The list's word keeps a pod, without a question; it never lets one go.
+    # The list may keep a pod without a query; it never releases one.
     kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
     runners = {
         **asked.runners,
@@ -125,7 +125,7 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
 
 
 def _unknown(reaping: TickResult) -> list[Pod]:
-    """The pods that nothing keeps but that GitHub gave no word on their runners."""
+    """The pods that only a missing answer of GitHub keeps."""
     return [pod for pod, guard in reaping.kept if guard is Guard.GITHUB_UNKNOWN]
 
 

@@ -29,10 +29,10 @@ class RecordedRunners(NamedTuple):
     """What is recorded: by sweeps, by deliveries, by controllers.
 
     Attributes:
-        bearers: runners by their name, of which several may have borne it.
+        bearers: runners by name; several may have had the same.
         jobs: those in progress by delivery, by the name of their runner.
         claims: as they are kept; some may have run out.
-        survey: how the last look at GitHub went.
+        survey: of the last sweep.
         at: when the reading was begun.
     """
 
@@ -58,13 +58,13 @@ class RecordedRunners(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """One look.
+    """Everything that one tick reads.
 
     Attributes:
-        look: the pods that this org may judge, and what is heard of all runners.
+        look: the pods that this org may judge, and the activity of all runners.
         known: where that comes from.
-        listed: all pods that bear the label.
-        nobodys: how many of them are another org's, or nobody knows whose.
+        listed: all pods with the label.
+        nobodys: how many of them belong to another org, or to an unknown one.
     """
 
     look: TickInputs
@@ -74,7 +74,7 @@ class Snapshot(NamedTuple):
 
 
 def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
-    """A pod's pool: its runner's, else the only one with pods in its namespace, else nobody knows: empty."""
+    """A pod's pool: its runner's, else the only one with pods in its namespace, else empty."""
     rules = settings.pools_of(org)
     if runner is not None and runner.registered:
         return pool_of(runner.labels, runner.custom_labels, rules)
@@ -115,7 +115,7 @@ async def snapshot_of_pods(
 ) -> Snapshot:
     """What is known now of the runners of pods that were read at `pods_at`; `only` of these names, not of all.
 
-    Where only a few names are looked at, what was reaped lately is left out: it is counted against all leaks together.
+    For a few names only, what was reaped lately is left out: it is counted against all leaks together.
     """
     known = await _known(context, installation.id, only)
     ours = await _ours(context, installation, pods, known, memory)
@@ -190,7 +190,7 @@ async def _known(context: JobContext, installation: int, only: Collection[str] |
 async def _ours(
     context: JobContext, installation: Installation, pods: Sequence[Pod], known: RecordedRunners, memory: TickMemory
 ) -> list[Pod]:
-    """Those that no other org has pods beside, or whose runner is known here, and nowhere else."""
+    """The pods of namespaces that no other org uses, and those whose runner only this org knows."""
     names = {pod.uid: names_of(pod, known.claims, memory) for pod in pods}
     others: dict[str, list[set[str]]] = {}
     for namespace in {pod.namespace for pod in pods}:

@@ -1,4 +1,4 @@
-"""One lost runner's replacement in the cluster: look there, look at GitHub, record, act, record."""
+"""The replacement of one lost runner in the cluster: read, ask GitHub again, record, delete, record."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class RemediationOps(NamedTuple):
     """What `jobs.remediation.remediate` does, for it is the same for all replacers.
 
     Attributes:
-        look_again: the last look at GitHub; an outcome when nothing is to be done any more, else an empty string.
+        look_again: asks GitHub a last time; an outcome if nothing is to be done any more, else an empty string.
         remove: take the registration away; None when GitHub says that it is busy after all.
-        may_act: whether, as of this moment, nobody has stopped it: by a pause, a fuse, a claim on any of these names.
+        may_act: True if at this moment no pause, fuse or claim on any of these names prevents it.
     """
 
     look_again: Callable[[Evidence], Awaitable[str]]
@@ -88,7 +88,7 @@ class ClusterReplacement:
     async def _delete(self, cluster: Cluster, evidence: Evidence, finding: DeletionDecision) -> str:
         """GitHub is asked only now that the cluster has nothing against it: each question counts.
 
-        Whoever stops it may do so until the last moment: before the registration goes, and before the pod does.
+        A pause, fuse or claim counts until the last moment: before the registration and before the pod is deleted.
         """
         is_under_way, deletes = finding.ruling is DeletionVerdict.UNDER_WAY, finding.ruling is DeletionVerdict.DELETE
         if not is_under_way:
@@ -116,7 +116,7 @@ class ClusterReplacement:
         return "replaced"
 
     async def _look_at_github(self, evidence: Evidence) -> str:
-        """The last look, however often it was tried: a pod that waited for hours may bear a new registration by now."""
+        """Ask GitHub again at each attempt: a pod that waited for hours may have a new registration by now."""
         if evidence.removed_at is None:
             return await self.remedy.look_again(evidence)
         if evidence.confirmed_at is not None:
@@ -147,10 +147,10 @@ class ClusterReplacement:
         return True
 
     async def _free(self, cluster: Cluster, evidence: Evidence, finding: DeletionDecision) -> str:
-        """Only when GitHub, believed as in a confirmation, says once more that the registration is gone.
+        """Only when GitHub, checked as in a confirmation, answers 404 once more.
 
-        An object that somebody else has deleted is freed as well: what was found is recorded first, and when it was
-        freed its replacement counts as accepted, for ARC makes another once it is gone.
+        An object that another client deleted is freed as well: what was found is recorded first, and when it was
+        freed its replacement counts as accepted, for ARC makes another after the deletion.
         """
         now = await self.context.github.installation(self.installation.id)
         if not absence.is_sane(self.installation, now):
@@ -176,7 +176,7 @@ class ClusterReplacement:
         return "freed"
 
     async def _doubt_about_offline(self, evidence: Evidence) -> Blocker | None:
-        """One that was replaced for being offline was never confirmed to be gone: that takes two 404s of its own."""
+        """A runner replaced for being offline was never confirmed as deleted: that takes two 404s of its own."""
         installation_client = await self.context.installation_client(self.installation, Purpose.ACT)
         answer = await installation_client.runner(evidence.id)
         answer = present(evidence, answer, [] if answer else await installation_client.runners_named(evidence.name))

@@ -63,7 +63,7 @@ async def look_up_unknown_job(
     if job is None:
         log.info("no job of the run names the runner", org=installation.org, run=run.id, runner=evidence.name)
         return
-    # The job first: whoever finds it running must also know where to ask whether it is over.
+    # The job first: a runner with a running job must also have the repository in which to query it.
     await context.demand.tell(installation.id, [job.job])
     learned = partial(_learned, job=job, at=context.clock())
     await context.runners.revise(installation.id, {evidence.id: learned})
@@ -72,13 +72,13 @@ async def look_up_unknown_job(
 async def look_up_jobs(context: JobContext, installation: Installation, absent: Iterable[Evidence]) -> None:
     """Ask for the jobs of absent runners that nothing else asks for, at most `MOST_ASKED` in one go.
 
-    Those are runners that were busy when last seen and of whose job nobody told: without an answer they are held as
-    long as the longest job, and are never granted, so that no deletion asks. And those whose object is being deleted
-    under a job: they are no suspects, so that no confirmation asks.
+    Those are runners that were busy when last listed and whose job no delivery reported: without an answer they are
+    held as long as the longest job, and are never granted, so that no deletion asks. And those whose object is being
+    deleted under a job: they are no suspects, so that no confirmation asks.
 
     Args:
         context: what a job needs.
-        installation: whose runners.
+        installation: of the runners.
         absent: runners that the last list lacked, with what the views show of them.
     """
     asked, runners = 0, list(absent)
@@ -96,7 +96,7 @@ async def look_up_jobs(context: JobContext, installation: Installation, absent: 
 async def _objects_of(
     context: JobContext, installation: Installation, runners: Iterable[Evidence]
 ) -> list[tuple[Evidence, EphemeralRunner]]:
-    """Runners with the object of ARC's that bears each, by what the watch sees just now."""
+    """Runners with their ARC objects, by the current view of the watch."""
     store, now = Pods(context.redis), context.clock()
     found: list[tuple[Evidence, EphemeralRunner]] = []
     for namespace, group in by_namespace(runners, context.settings.pools_of(installation.org)).items():

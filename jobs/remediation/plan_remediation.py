@@ -69,7 +69,7 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
 async def _situation(
     context: JobContext, installation: Installation, survey: Survey, runners: Mapping[int, Evidence], now: float
 ) -> DecisionInputs:
-    """What is known beside runners and fuses. Where no delivery tells of jobs, whether one waits is not known."""
+    """The inputs beside runners and fuses. Without deliveries it is not known whether a job waits."""
     queued = None
     if deliveries_flow(runners.values(), now):
         jobs = await context.demand.all(installation.id)
@@ -103,7 +103,7 @@ async def _write_off(
 async def _turn(
     context: JobContext, installation: Installation, turns: tuple[FuseChange, ...], now: float
 ) -> list[str]:
-    """Record and tell each turn; the pools where a person was faster. There the next look decides."""
+    """Record and publish each fuse change; returns the pools where an admin was faster. There the next plan decides."""
     overtaken = []
     for pool, before, after, counted in turns:
         if await context.fuses.save(installation.id, pool, before, after):

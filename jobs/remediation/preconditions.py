@@ -1,4 +1,4 @@
-"""What else must be known before anything is deleted in a cluster: claims, jobs, and whose runners have pods there."""
+"""Preconditions of a deletion in the cluster: claims, jobs, and which orgs have pods in the namespace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobs.context import JobContext
 async def preconditions(
     context: JobContext, installation: Installation, evidence: Evidence, namespace: str
 ) -> Preconditions:
-    """As of now. A job of which GitHub said that it is over is over, even where no delivery said so."""
+    """The preconditions as of now. GitHub's answer that a job is over counts without a delivery, too."""
     now = context.clock()
     claims = await context.pod_claims.all(installation.id, now)
     over = evidence.job_id if evidence.job_ended_at is not None else None

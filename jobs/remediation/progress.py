@@ -40,9 +40,9 @@ class ReplacementProgress:
         )
 
     async def accepted(self, evidence: Evidence, *, is_over: bool, gone_already: bool) -> None:
-        """Its deletion was accepted; where that is not all, it is looked at again when it should be gone.
+        """Its deletion was accepted; where that is not all, it is read again when it should be deleted.
 
-        `gone_already`: no deletion of ours was accepted just now, for it was gone, or somebody else's was under way.
+        `gone_already`: the object was deleted before, or another deletion was under way.
         """
         at = self.context.clock()
 
@@ -58,7 +58,7 @@ class ReplacementProgress:
             self.context.ask(JobName.REMEDIATE, *args, key=key, after_seconds=TERMINATING_SECONDS + CLOCK_SLACK_SECONDS)
 
     async def called_off(self, evidence: Evidence, because: Blocker, after_seconds: float | None, why: str) -> str:
-        """The grant is taken back; it is planned for again when what is in the way may be gone."""
+        """Revoke the grant; the plan considers the runner again when the blocker may have passed."""
         at = self.context.clock()
 
         def call_off(known: Evidence) -> Evidence:
@@ -87,7 +87,7 @@ class ReplacementProgress:
         return await self.fold(evidence, step)
 
     async def fold(self, evidence: Evidence, change: Callable[[Evidence], Evidence]) -> Evidence:
-        """Change what is known of it, whoever else writes at the same time."""
+        """Change the record, by compare-and-set."""
 
         def fold(known: Evidence | None) -> Evidence | None:
             return None if known is None else change(known)

@@ -1,4 +1,4 @@
-"""Act on one lost runner: claim, look again, remove, have it replaced, record."""
+"""Remediates one lost runner: lock, ask GitHub again, remove, request the replacement, record."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
 
 
 async def _look_again(context: JobContext, installation: Installation, evidence: Evidence) -> str:
-    """The last look at GitHub: the outcome when nothing is to be done any more, else an empty string."""
+    """Ask GitHub a last time: an outcome if nothing is to be done any more, else an empty string."""
     installation_client = await context.installation_client(installation, Purpose.ACT)
     await installation_client.settle()
     answer = await installation_client.runner(evidence.id)

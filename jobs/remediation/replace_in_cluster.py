@@ -1,4 +1,4 @@
-"""Have what stands in the cluster for a lost runner deleted: look there, look at GitHub, record, act, record."""
+"""Deletes the object or pod of a lost runner: read it, ask GitHub again, record, delete, record."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from jobs.remediation.cluster_replacement import ClusterReplacement, Remediation
 log = logger(__name__)
 
 LOOKS = 3
-"""How often it is looked at again at once, when it changed between the look and the deletion."""
+"""How often the object is read again at once, when it changed between read and delete."""
 
 REPLACERS = {
     "arc": Replacer(arc.look, arc.require_leave, arc.act),
     "pods": Replacer(pods.look, pods.require_leave, pods.act),
 }
-"""By the word in the pool's configuration. The others are asked by an event."""
+"""By the pool's `replacer`. Other pools get an event."""
 
 
 async def replace_in_cluster(

@@ -1,4 +1,4 @@
-"""A person lets remediation go on: recorded under his name, told, and followed by a look."""
+"""Resumes remediation for an admin: recorded under their name, published, and followed by a sweep."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from jobs.events.publish import publish_fuse_changes
 async def resume_installation(
     context: JobContext, installation: Installation, by: str, until: float = inf
 ) -> Resumption:
-    """End the pauses of an org that were made by `until` (epoch seconds), and let fuses stopped by then prove anew.
+    """End the pauses of an org that were made by `until` (epoch seconds), and restart fuses that were stopped by then.
 
-    What is lost is looked at once more before it is acted on: a sweep comes first.
+    A sweep comes first, so that lost runners are checked again before anything acts on them.
     """
     now, policy = context.clock(), context.settings.of(installation.org)
     done = await context.fuses.resume(installation, None, by, now, policy.fuse, until)

@@ -1,4 +1,4 @@
-"""Look at one runner now, for somebody who asked."""
+"""Checks one runner now, on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def check(installation_id: int, runner_id: int) -> None:
 async def check_runner(context: JobContext, installation_id: int, runner_id: int) -> None:
     """Ask GitHub for one runner, and record what it says; a 404 starts the clock of its confirmation.
 
-    It may spend no more than reports may, so that nobody who asks too often makes the sweeps blind.
+    It spends from the share of reports, so that frequent requests cannot starve the sweeps.
     """
     installation = await context.installations.one(installation_id)
     if installation is None:

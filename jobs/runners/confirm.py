@@ -1,4 +1,4 @@
-"""Is what is missing really gone? Only when GitHub can be believed, and says so twice."""
+"""Confirms lost runners: two 404s, for an unchanged installation, with a control list that lacks the runner."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def confirm(installation_id: int) -> None:
 
 
 async def confirm_installation(context: JobContext, installation_id: int) -> int:
-    """Confirm each suspect whose first 404 is `confirm_seconds` old; how many are gone.
+    """Confirm each suspect whose first 404 is `confirm_seconds` old; returns how many are lost.
 
     In this order, and any doubt ends it with nothing confirmed: the installation is the same account, not
     suspended, and holds the permission (GitHub's answer may be seconds old, see `absence.may_rely_on`); the runner

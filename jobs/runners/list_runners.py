@@ -1,4 +1,4 @@
-"""Look at an installation's runners: the whole list, pages at once, unchanged ones for free; or each one alone."""
+"""Lists the runners of an installation: pages concurrently, unchanged pages by ETag; or GETs single runners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """One look at the list.
+    """The result of listing all runners.
 
     Attributes:
         runners: whoever was listed, by id.

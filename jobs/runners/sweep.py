@@ -1,4 +1,4 @@
-"""One complete look at an installation: observe, judge, record; ask for confirmation of what is missing."""
+"""Sweeps an installation: list all runners, judge, record, and enqueue confirmations of missing ones."""
 
 from __future__ import annotations
 
