@@ -99,7 +99,7 @@ async def registration(github: GitHub) -> tuple[AppRegistration, str]:
     return found, answer.headers.get("date", "")
 
 
-async def date_told(api_url: str) -> str:
+async def server_date(api_url: str) -> str:
     """The `Date` of an answer that anybody is given, if only a refusal: what GitHub's clock says.
 
     Raises:
