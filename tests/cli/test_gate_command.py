@@ -229,7 +229,10 @@ async def test_misuse_exits_2_with_one_line(fleet, ghapp, words, said):
 async def test_an_org_without_the_app_is_misuse(redis, ghapp):
     await Installations(redis).put(Installation(ORG, "globex", 70))
     done = ghapp("acme", "linux", "pink")
-    assert (done.returncode, done.stderr) == (2, "ghapp: acme: the App is not installed there; it is installed on: globex\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "ghapp: acme: the App is not installed there; it is installed on: globex\n",
+    )
 
 
 async def test_a_redis_that_is_away_is_said_in_one_line(ghapp):
