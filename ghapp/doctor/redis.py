@@ -44,7 +44,7 @@ async def check(url: str) -> list[Finding]:
             fsync = str(config.get("appendfsync", ""))
         unreadable: list[UnreadableRecord] = []
         with suppress(ResponseError):
-            unreadable = await Quarantine(redis).standing()
+            unreadable = await Quarantine(redis).unresolved()
     return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
 
 

@@ -379,4 +379,4 @@ async def test_a_refusal_by_an_api_server_that_has_just_started_is_waited_out(
             await asyncio.sleep(0.05)
             server.refusal = None
             await until(lambda: blue.is_ours)
-    assert ("no turn at the lease" in [each["event"] for each in logs]) is is_logged
+    assert ("lease renewal failed" in [each["event"] for each in logs]) is is_logged

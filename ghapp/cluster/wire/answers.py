@@ -1,4 +1,4 @@
-"""Answers that are about ourselves and the API server: may we, and which version is it. No I/O."""
+"""Parses reviews of our own permissions and account, and the API server's version. No I/O."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _version = msgspec.json.Decoder(_Version)
 
 
 def is_allowed(body: bytes) -> bool:
-    """A `SelfSubjectAccessReview` that was answered."""
+    """Parses an answered `SelfSubjectAccessReview`."""
     return read(_review, body).status.allowed
 
 
 def username(body: bytes) -> str:
-    """A `SelfSubjectReview`: who the API server takes us for, as `system:serviceaccount:NAMESPACE:NAME`."""
+    """Parses a `SelfSubjectReview`; returns our user name, as `system:serviceaccount:NAMESPACE:NAME`."""
     return read(_self_review, body).status.user_info.username
 
 
 def git_version(body: bytes) -> str:
-    """`GET /version`."""
+    """Parses `GET /version`."""
     return read(_version, body).git_version
