@@ -61,25 +61,25 @@ def of_answers(
     when = "" if at_worker is None else f"on a worker {max(0.0, now - at_worker.at):.0f} s ago"
     if here.failure and (at_worker is None or at_worker.failure):
         worker = f"; {when}: {at_worker.failure}" if at_worker is not None else ""
-        said = f"{source} failed: {here.failure}{worker}"
-        return wrong(GROUP, name, said, f"run it as the worker's user, then fix {source} or active_env", org)
+        text = f"{source} failed: {here.failure}{worker}"
+        return wrong(GROUP, name, text, f"run it as the worker's user, then fix {source} or active_env", org)
     if here.failure and at_worker is not None:
-        said = f"{source} failed here: {here.failure}; it returned {at_worker.shard} {when}"
+        text = f"{source} failed here: {here.failure}; it returned {at_worker.shard} {when}"
         fix = "nothing, if only workers have access; `ghapp gate` queries from the machine where it runs"
-        return warning(GROUP, name, said, fix, org)
+        return warning(GROUP, name, text, fix, org)
     if not known:
         return ok(GROUP, name, f"{here.shard}, from {source}", org)
     if at_worker is None:
-        said = f"{source} returns {here.shard} here; no worker has queried it for minutes"
+        text = f"{source} returns {here.shard} here; no worker has queried it for minutes"
         fix = "check that the clock and a worker run; the API uses only the workers' answers"
-        return warning(GROUP, name, said, fix, org)
+        return warning(GROUP, name, text, fix, org)
     if at_worker.failure:
-        said = f"{source} returns {here.shard} here, but failed {when}: {at_worker.failure}"
-        return warning(GROUP, name, said, "give the workers what it needs: the program, and active_env", org)
+        text = f"{source} returns {here.shard} here, but failed {when}: {at_worker.failure}"
+        return warning(GROUP, name, text, "give the workers what it needs: the program, and active_env", org)
     if at_worker.shard.lower() != here.shard.lower():
-        said = f"{source} returns {here.shard} here, but returned {at_worker.shard} {when}"
+        text = f"{source} returns {here.shard} here, but returned {at_worker.shard} {when}"
         fix = "if it was just switched, run doctor again in a minute; else make both ask for the same thing"
-        return warning(GROUP, name, said, fix, org)
+        return warning(GROUP, name, text, fix, org)
     return ok(GROUP, name, f"{here.shard}, from {source}, here and on the workers", org)
 
 

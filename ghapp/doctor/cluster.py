@@ -104,33 +104,33 @@ def of_configuration(pools: Sequence[PoolSettings], *, is_configured: bool) -> l
     """Checks that a cluster is configured if any pool has its pods in one."""
     placed = [pool for pool in pools if pool.namespace]
     if is_configured:
-        said = "the environment names a cluster" + (
+        text = "the environment names a cluster" + (
             "" if placed else "; it is not used, because no pool has a namespace"
         )
-        return [ok(GROUP, "configuration", said)]
+        return [ok(GROUP, "configuration", text)]
     fix = "set KUBECONFIG to the path of a kubeconfig, or run the roles in the cluster with their service accounts"
     if acting := [pool.name for pool in placed if pool.replacer in IN_CLUSTER]:
-        said = f"no cluster is configured, so lost runners of {', '.join(acting)} cannot be replaced"
-        return [wrong(GROUP, "configuration", said, fix)]
+        text = f"no cluster is configured, so lost runners of {', '.join(acting)} cannot be replaced"
+        return [wrong(GROUP, "configuration", text, fix)]
     if placed:
-        said = f"no cluster is configured, so pods of {', '.join(pool.name for pool in placed)} are not watched"
-        return [warning(GROUP, "configuration", said, fix)]
+        text = f"no cluster is configured, so pods of {', '.join(pool.name for pool in placed)} are not watched"
+        return [warning(GROUP, "configuration", text, fix)]
     return []
 
 
 def of_clock(ahead: float | None) -> Finding:
     """Judges the cluster's clock; `ahead` is its lead over ours in seconds, None when answers have no Date."""
     if ahead is None:
-        said = "the API server's answers have no Date: the age of pods is unknown, so no pod is replaced or reaped"
+        text = "the API server's answers have no Date: the age of pods is unknown, so no pod is replaced or reaped"
         fix = "have the proxy in front of the API server pass the Date header of its answers"
-        return wrong(GROUP, "clock", said, fix)
+        return wrong(GROUP, "clock", text, fix)
     off = abs(ahead)
-    said = f"our clock is {off:.0f} s {'behind' if ahead > 0 else 'ahead of'} the cluster's"
+    text = f"our clock is {off:.0f} s {'behind' if ahead > 0 else 'ahead of'} the cluster's"
     fix = "run NTP here and on the nodes: ages use the cluster's clock, matching deaths to jobs uses both"
     if off > SKEW_WRONG:
-        return wrong(GROUP, "clock", said, fix)
+        return wrong(GROUP, "clock", text, fix)
     if off > SKEW_WARNING:
-        return warning(GROUP, "clock", said, fix)
+        return warning(GROUP, "clock", text, fix)
     return ok(GROUP, "clock", f"within {max(1, round(off))} s of the cluster's")
 
 
@@ -145,9 +145,9 @@ def of_label(namespace: str, label: str, pods: Sequence[Pod]) -> list[Finding]:
         return [warning(GROUP, name, "no pod has it: leaks are not detected", fix)]
     others = [pod.name for pod in labelled if pod.runner is not None and pod.runner.name != RUNNER_CONTAINER]
     if others:
-        said = f"{len(others)} of {len(labelled)} pods with it have no container {RUNNER_CONTAINER}: {others[0]}, …"
+        text = f"{len(others)} of {len(labelled)} pods with it have no container {RUNNER_CONTAINER}: {others[0]}, …"
         fix = "if it has another meaning there, name another label in [leaks] owner_label: pods with it are reaped"
-        return [warning(GROUP, name, said, fix)]
+        return [warning(GROUP, name, text, fix)]
     return [ok(GROUP, name, f"on {len(labelled)} of {len(pods)} pods")]
 
 

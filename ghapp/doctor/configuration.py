@@ -18,9 +18,9 @@ def of_configuration(settings: Settings, environ: Mapping[str, str]) -> list[Fin
     modes += [(org, policy.remediation.mode) for org, policy in settings.org_policies.items()]
     for org, mode in modes:
         if mode != "act":
-            said = f"remediation is {mode}: nothing is removed or replaced"
+            text = f"remediation is {mode}: nothing is removed or replaced"
             found.append(
-                warning(GROUP, "mode", said, 'set [remediation] mode = "act" when you trust its decisions', org)
+                warning(GROUP, "mode", text, 'set [remediation] mode = "act" when you trust its decisions', org)
             )
     if not settings.pools:
         fix = "add [[pools]] with a replacer; without a replacer, controllers must poll the API"

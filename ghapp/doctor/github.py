@@ -128,12 +128,12 @@ async def _arrivals(github: GitHub, page: str) -> list[Finding]:
 def of_clock(skew_seconds: float) -> list[Finding]:
     """Judges our clock; `skew_seconds` is the lead of GitHub's clock over ours."""
     off = abs(skew_seconds)
-    said = f"our clock is {off:.0f} s {'behind' if skew_seconds > 0 else 'ahead of'} GitHub's"
+    text = f"our clock is {off:.0f} s {'behind' if skew_seconds > 0 else 'ahead of'} GitHub's"
     fix = "run NTP here: GitHub rejects tokens that are issued in its future"
     if off > SKEW_WRONG:
-        return [wrong(GROUP, "clock", said, fix)]
+        return [wrong(GROUP, "clock", text, fix)]
     if off > SKEW_WARNING:
-        return [warning(GROUP, "clock", said, fix)]
+        return [warning(GROUP, "clock", text, fix)]
     return [ok(GROUP, "clock", f"within {max(1, round(off))} s of GitHub's")]
 
 
@@ -142,9 +142,9 @@ def of_rejection(app_id: str, skew_seconds: float) -> list[Finding]:
     clock = of_clock(skew_seconds)
     if clock[0].status is FindingStatus.WRONG:
         return [*clock, wrong(GROUP, "app", "GitHub does not accept our tokens", "fix the clock first")]
-    said = f"GitHub does not accept the key for App {app_id}"
+    text = f"GitHub does not accept the key for App {app_id}"
     fix = "GHAPP_APP_ID and the private key must be of the same App; create a new key in its settings on GitHub"
-    return [*clock, wrong(GROUP, "app", said, fix)]
+    return [*clock, wrong(GROUP, "app", text, fix)]
 
 
 def of_app(app: AppRegistration, page: str) -> list[Finding]:

@@ -168,8 +168,8 @@ def of_sweeps(
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
         fix = FIXES.get(reason, "run `ghapp sweep --org {org} --dry-run` to see why").format(org=org)
-        said = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
-        return [wrong(GROUP, "sweeps", said, fix, org)]
+        text = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
+        return [wrong(GROUP, "sweeps", text, fix, org)]
     if reason in FIXES:
         return [wrong(GROUP, "sweeps", f"{reason}; {due}", FIXES[reason].format(org=org), org)]
     if survey.swept_at is None:
@@ -205,8 +205,8 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
         fix = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
-        said = f"paused by {pause.who} since {timestamp(pause.at)}: {pause.why}"
-        found.append(warning(GROUP, "pause of the whole organization" if whole else f"pause {pool}", said, fix, org))
+        text = f"paused by {pause.who} since {timestamp(pause.at)}: {pause.why}"
+        found.append(warning(GROUP, "pause of the whole organization" if whole else f"pause {pool}", text, fix, org))
     return found
 
 
@@ -225,8 +225,8 @@ def of_repository(org: str, repository: str, *, is_visible: bool | None) -> Find
     if is_visible is None:
         return ok(GROUP, "report", f"{repository}, not verified: GitHub gave no answer about it; run doctor again", org)
     fix = "name an existing repository in [report] repository, and give the App access to it"
-    said = f"the App cannot see the repository {repository}: no check run is posted"
-    return wrong(GROUP, "report", said, fix, org)
+    text = f"the App cannot see the repository {repository}: no check run is posted"
+    return wrong(GROUP, "report", text, fix, org)
 
 
 def of_report_owners(settings: Settings, installed: Iterable[str]) -> list[Finding]:
@@ -246,6 +246,6 @@ def of_unknown_orgs(settings: Settings, installed: Iterable[str]) -> list[Findin
     """Reports orgs that the configuration names but where the App is not installed."""
     named = {pool.org.lower(): pool.org for pool in settings.pools} | {org: org for org in settings.org_policies}
     logins = {org.lower() for org in installed}
-    said = "the configuration names it, but the App is not installed there"
+    text = "the configuration names it, but the App is not installed there"
     fix = "install the App there, or fix the name: the organization may have been renamed before the App was installed"
-    return [wrong(GROUP, "installed", said, fix, org) for login, org in sorted(named.items()) if login not in logins]
+    return [wrong(GROUP, "installed", text, fix, org) for login, org in sorted(named.items()) if login not in logins]

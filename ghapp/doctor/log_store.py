@@ -95,6 +95,6 @@ def of_contents(name: str, kind: str, selectors: Sequence[str], *, has_lines: bo
     """
     if has_lines:
         return ok(GROUP, name, "the log store has lines of the last day")
-    said = f"the log store has no lines of the last day for {' or '.join(selectors)}"
+    text = f"the log store has no lines of the last day for {' or '.join(selectors)}"
     fix = f"{SHIP[kind]}, as manifests/observability/alloy-values.yaml does; post-mortems lack them until then"
-    return warning(GROUP, name, said, fix)
+    return warning(GROUP, name, text, fix)

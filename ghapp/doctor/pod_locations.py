@@ -56,7 +56,7 @@ def of_places(pools: Sequence[PoolSettings], seen: set[tuple[str, str]]) -> list
         if (pool.name, namespace) in seen:
             found.append(ok(GROUP, name, f"its pods are in {namespace}", pool.org))
             continue
-        said = f"no pod in {namespace} has the name of one of its runners, so its lost runners are not replaced there"
+        text = f"no pod in {namespace} has the name of one of its runners, so its lost runners are not replaced there"
         fix = "set the namespace in [[pools]], name pods as their runners, and run `ghapp watch`"
-        found.append(warning(GROUP, name, said, fix, pool.org))
+        found.append(warning(GROUP, name, text, fix, pool.org))
     return found

@@ -119,14 +119,14 @@ def of_rights(needed: Needed, lacking: Needed, role_here: str = "") -> list[Find
             found.append(ok(GROUP, name, f"all {len(access)}"))
             continue
         if role_here and role != role_here:
-            said = f"unknown: this is the account of {role_here}, which does not need them"
-            found.append(warning(GROUP, name, said, f"run `ghapp doctor` in a pod of {role}, with its account"))
+            text = f"unknown: this is the account of {role_here}, which does not need them"
+            found.append(warning(GROUP, name, text, f"run `ghapp doctor` in a pod of {role}, with its account"))
             continue
-        said = "RBAC lacks " + ", ".join(f"{each.verb} on {_named(each)}" for each in lacking[place])
+        text = "RBAC lacks " + ", ".join(f"{each.verb} on {_named(each)}" for each in lacking[place])
         fix = f"grant it to the account of `ghapp {role}` by a Role in namespace {namespace}; see manifests/"
         if whole:
             fix = f"if this is the account of {' and '.join(sorted(whole))}, run doctor as that of {role}; else {fix}"
-        found.append((warning if whole else wrong)(GROUP, name, said, fix))
+        found.append((warning if whole else wrong)(GROUP, name, text, fix))
     return found
 
 

@@ -49,28 +49,28 @@ async def _of_records(settings: Settings, redis: Redis) -> list[list[Finding]]:
 def of_tick(org: str, last: Tick, now: float) -> Finding:
     """Judges the last tick, and how long ago it was."""
     if is_overdue(last.at, now):
-        said = "it did not run in the last day" if last.at is None else f"it last ran at {_time_of(last.at)}"
+        text = "it did not run in the last day" if last.at is None else f"it last ran at {_time_of(last.at)}"
         fix = "start `ghapp clock` and `ghapp worker`; no leak is reaped until then"
-        return warning(GROUP, "reaper", said, fix, org)
+        return warning(GROUP, "reaper", text, fix, org)
     if last.trouble:
         since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
         fix = "fix that; the reaper then continues by itself. It reaps nothing without a complete snapshot"
         return warning(GROUP, "reaper", f"blocked{since}: {redact(last.trouble)}", fix, org)
     if last.strangers:
-        said = f"{last.strangers} of {last.stamped} pods with the owner label never ran a runner, and are kept"
+        text = f"{last.strangers} of {last.stamped} pods with the owner label never ran a runner, and are kept"
         fix = "name a label in [leaks] owner_label that the runners' pods have, and no other pods in their namespaces"
-        return warning(GROUP, "reaper", said, fix, org)
+        return warning(GROUP, "reaper", text, fix, org)
     if last.held:
-        said = f"{last.held} leaked pods are held back by the fuse{_examples(last, FUSE_GUARDS)}{_kept(last)}"
+        text = f"{last.held} leaked pods are held back by the fuse{_examples(last, FUSE_GUARDS)}{_kept(last)}"
         fix = "check whether their runners work; `ghapp resume` restarts a stopped fuse"
-        return warning(GROUP, "reaper", said, fix, org)
+        return warning(GROUP, "reaper", text, fix, org)
     if unnamed := last.kept.get(Guard.UNNAMED):
-        said = f"{unnamed} running pods are unclaimed, and the names of their runners are unknown"
+        text = f"{unnamed} running pods are unclaimed, and the names of their runners are unknown"
         fix = "claim them with their `runner_name`, or delete those that do no work; they are never reaped"
-        return warning(GROUP, "reaper", f"{said}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
-    said = f"{last.stamped} pods with the owner label; {last.reaped} reaped in the last minute"
+        return warning(GROUP, "reaper", f"{text}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
+    text = f"{last.stamped} pods with the owner label; {last.reaped} reaped in the last minute"
     waiting = {"deferred": last.deferred, "reported only": last.told, "without a known owner": last.nobodys}
-    parts = ", ".join([said, *(f"{count} {what}" for what, count in waiting.items() if count)])
+    parts = ", ".join([text, *(f"{count} {what}" for what, count in waiting.items() if count)])
     return ok(GROUP, "reaper", f"{parts}{_kept(last)}{_examples(last, (Guard.NEVER_STARTED,))}", org)
 
 
@@ -92,9 +92,9 @@ def of_unfinished(org: str, begun: Sequence[Orphan], now: float) -> list[Finding
     if not late:
         return []
     first = late[0]
-    said = f"{len(late)} begun and not finished, the first at {_time_of(first.found_at)}: {first.namespace}/{first.pod}"
+    text = f"{len(late)} begun and not finished, the first at {_time_of(first.found_at)}: {first.namespace}/{first.pod}"
     fix = "each tick tries again: check the permissions of worker, and that `[leaks]` is not in dry-run"
-    return [warning(GROUP, "unfinished deletions", said, fix, org)]
+    return [warning(GROUP, "unfinished deletions", text, fix, org)]
 
 
 def _time_of(at: float) -> str:

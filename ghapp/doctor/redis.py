@@ -61,28 +61,28 @@ def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
         for each in unreadable[:MOST_NAMED]
     ]
     more = f" and {len(unreadable) - MOST_NAMED} more" if len(unreadable) > MOST_NAMED else ""
-    said = f"{len(unreadable)} unreadable since {timestamp(unreadable[0].found_at)}: {', '.join(named)}{more}"
+    text = f"{len(unreadable)} unreadable since {timestamp(unreadable[0].found_at)}: {', '.join(named)}{more}"
     fix = (
         "run versions that are at most one release apart. The next sweep rewrites runners, other records are rewritten "
         "when they change, and `ghapp resume` clears an unreadable pause or fuse; the original bytes are kept in "
         f"{keys.QUARANTINE}"
     )
-    return [warning(GROUP, "records", said, fix)]
+    return [warning(GROUP, "records", text, fix)]
 
 
 def of_writing(refusal: ResponseError | None) -> list[Finding]:
     """Judges the result of a probe write; reads also work on a Redis that accepts no writes."""
     if refusal is None:
         return [ok(GROUP, "writing", "writes are accepted")]
-    said, fix = f"writes fail: {refusal}", "fix that: without writes no state is kept"
+    text, fix = f"writes fail: {refusal}", "fix that: without writes no state is kept"
     match refusal:
         case ReadOnlyError():
-            said, fix = "it is a replica and rejects writes", "name the primary, or Sentinel by redis+sentinel://"
+            text, fix = "it is a replica and rejects writes", "name the primary, or Sentinel by redis+sentinel://"
         case OutOfMemoryError():
-            said, fix = "its memory is full and it rejects writes", "raise its maxmemory"
+            text, fix = "its memory is full and it rejects writes", "raise its maxmemory"
         case NoPermissionError():
-            said, fix = "its ACL user may not write our keys", "permit ~ghapp:* and ~rq:*; SECURITY.md has the full ACL"
-    return [wrong(GROUP, "writing", said, fix)]
+            text, fix = "its ACL user may not write our keys", "permit ~ghapp:* and ~rq:*; SECURITY.md has the full ACL"
+    return [wrong(GROUP, "writing", text, fix)]
 
 
 def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str, fsync: str = "") -> list[Finding]:
@@ -100,9 +100,9 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
     if str(info.get("aof_enabled")) == "1":
         found.append(_of_fsync(fsync))
     else:
-        said = "appendonly is off" if "aof_enabled" in info else "appendonly is unknown"
+        text = "appendonly is off" if "aof_enabled" in info else "appendonly is unknown"
         fix = "set `appendonly yes`: without it, a restart loses the state of runners, and waiting deliveries"
-        found.append(warning(GROUP, "persistence", said, fix))
+        found.append(warning(GROUP, "persistence", text, fix))
     if policy == "noeviction":
         found.append(ok(GROUP, "eviction", policy))
     else:
@@ -121,8 +121,8 @@ def _of_fsync(fsync: str) -> Finding:
             fix = "set `appendfsync always` or `everysec`: a machine failure loses half a minute of accepted deliveries"
             return warning(GROUP, "persistence", "appendonly, and appendfsync is no", fix)
         case "everysec":
-            said = "appendonly, appendfsync everysec: a machine failure loses up to 2 s of accepted deliveries"
-            return ok(GROUP, "persistence", said)
+            text = "appendonly, appendfsync everysec: a machine failure loses up to 2 s of accepted deliveries"
+            return ok(GROUP, "persistence", text)
     return ok(GROUP, "persistence", f"appendonly, appendfsync {fsync}" if fsync else "appendonly")
 
 

@@ -80,8 +80,8 @@ def of_holder(holder: str, alive: Sequence[str]) -> Finding:
         return ok(GROUP, "leader", f"{holder}, of {len(alive)} alive")
     if not alive:
         return warning(GROUP, "leader", "no watch is alive", START)
-    said = f"{len(alive)} watches are alive, but " + (
+    text = f"{len(alive)} watches are alive, but " + (
         f"the leader is {holder}, which is not" if holder else "none leads"
     )
     fix = "wait 20 s; if it persists, `lease renewal failed` in their log has the reason"
-    return warning(GROUP, "leader", said, fix)
+    return warning(GROUP, "leader", text, fix)

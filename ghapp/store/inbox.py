@@ -165,21 +165,21 @@ class Inbox:
 
     async def complete_until(self) -> float | None:
         """Returns until when all deliveries of GitHub's log have arrived (epoch seconds); None: never checked."""
-        row: Any = await self._redis.get(keys.WELL_UNTIL)
-        return await self._read_time.one(keys.WELL_UNTIL, row)
+        row: Any = await self._redis.get(keys.COMPLETE_UNTIL)
+        return await self._read_time.one(keys.COMPLETE_UNTIL, row)
 
     async def mark_complete_until(self, at: float) -> None:
         """Records that all deliveries until then have arrived."""
-        await self._redis.set(keys.WELL_UNTIL, repr(at))
+        await self._redis.set(keys.COMPLETE_UNTIL, repr(at))
 
     async def take_place(self) -> RedeliveryCursor:
         """Takes the cursor where the last search of GitHub's log stopped early; `TOP` if it was complete."""
-        row: Any = await self._redis.getdel(keys.LOOKED_TO)
-        return await self._read_place.one(keys.LOOKED_TO, row) or TOP
+        row: Any = await self._redis.getdel(keys.REDELIVERY_CURSOR)
+        return await self._read_place.one(keys.REDELIVERY_CURSOR, row) or TOP
 
     async def go_on_at(self, place: RedeliveryCursor) -> None:
         """Records the cursor where the next search continues."""
-        await self._redis.set(keys.LOOKED_TO, f"{place.at!r} {place.cursor}", ex=HOUR)
+        await self._redis.set(keys.REDELIVERY_CURSOR, f"{place.at!r} {place.cursor}", ex=HOUR)
 
     async def plan_redeliveries(self, attempts: Sequence[int]) -> None:
         """Records the attempts that GitHub is to repeat, in this order, in place of an earlier plan."""

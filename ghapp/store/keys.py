@@ -23,10 +23,10 @@ INBOX_TRIES = "ghapp:inbox:tries"
 DEAD_LETTERS = "ghapp:inbox:dead"
 """stream of deliveries that were given up, the last 1,000."""
 
-WELL_UNTIL = "ghapp:inbox:well-until"
+COMPLETE_UNTIL = "ghapp:inbox:well-until"
 """string: until when all deliveries have arrived."""
 
-LOOKED_TO = "ghapp:inbox:looked-to"
+REDELIVERY_CURSOR = "ghapp:inbox:looked-to"
 """string: where the next search of GitHub's delivery log continues; expires after an hour."""
 
 REDELIVERIES = "ghapp:inbox:redeliveries"
@@ -210,7 +210,7 @@ def post_mortem(death: str) -> str:
     return f"ghapp:postmortem:{death}"
 
 
-def said(installation: int, what: str) -> str:
+def published(installation: int, what: str) -> str:
     """string: marks a message as published; expires after a day. One entry per kind of message."""
     return f"ghapp:{installation}:said:{what}"
 

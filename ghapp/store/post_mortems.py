@@ -11,7 +11,7 @@ from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
-SAID_SECONDS = 86_400
+PUBLISHED_SECONDS = 86_400
 REST_SECONDS = 60
 """After the log store gave no answer: a request then takes seconds, and there may be hundreds of deaths at once."""
 
@@ -43,7 +43,7 @@ class PostMortems:
 
     async def is_unpublished(self, installation: int, what: str) -> bool:
         """True if this message was not published in the last day; marks it as published."""
-        return bool(await self._redis.set(keys.said(installation, what), b"1", nx=True, ex=SAID_SECONDS))
+        return bool(await self._redis.set(keys.published(installation, what), b"1", nx=True, ex=PUBLISHED_SECONDS))
 
     async def pause_log_store(self) -> None:
         """Records that the log store gave no answer; it is not queried for a minute."""

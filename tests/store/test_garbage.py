@@ -162,7 +162,7 @@ async def test_garbage_in_any_value_costs_that_record_alone(redis):
 @pytest.mark.parametrize(
     ("key", "kind", "field"),
     [
-        (keys.WELL_UNTIL, "string", b""),
+        (keys.COMPLETE_UNTIL, "string", b""),
         (keys.budget(ORG), "hash", b"used"),
         (keys.heartbeats("watch"), "zset", b""),
         (keys.events(ORG), "stream", b"e"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ghapp.cluster.wire.envelope import Word, read
+from ghapp.cluster.wire.envelope import NonEmpty, read
 
 
 class _Decision(msgspec.Struct):
@@ -16,11 +16,11 @@ class _Review(msgspec.Struct):
 
 
 class _Version(msgspec.Struct, rename="camel"):
-    git_version: Word
+    git_version: NonEmpty
 
 
 class _User(msgspec.Struct):
-    username: Word = ""
+    username: NonEmpty = ""
 
 
 class _Who(msgspec.Struct, rename="camel"):

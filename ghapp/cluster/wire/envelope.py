@@ -18,8 +18,8 @@ from ghapp.health.pods.pod import Owner as OwnerValue
 T = TypeVar("T")
 V = TypeVar("V")
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-Word = Annotated[str, msgspec.Meta(min_length=1)]
+Timestamp = Annotated[datetime, msgspec.Meta(tz=True)]
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class OwnerReference(msgspec.Struct):
@@ -39,12 +39,12 @@ class Annotations(msgspec.Struct):
 class Meta(msgspec.Struct, rename="camel"):
     """`metadata` of a namespaced object."""
 
-    name: Word
-    namespace: Word
-    uid: Word
-    resource_version: Word
-    creation_timestamp: Moment
-    deletion_timestamp: Moment | None = None
+    name: NonEmpty
+    namespace: NonEmpty
+    uid: NonEmpty
+    resource_version: NonEmpty
+    creation_timestamp: Timestamp
+    deletion_timestamp: Timestamp | None = None
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: Annotations | None = None
@@ -101,7 +101,7 @@ class _Object(msgspec.Struct):
 
 
 class _Version(msgspec.Struct, rename="camel"):
-    resource_version: Word
+    resource_version: NonEmpty
 
 
 class _Bookmark(msgspec.Struct):

@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from ghapp.cluster.wire import envelope
-from ghapp.cluster.wire.envelope import Items, Meta, Moment, ObjectPage
+from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
 from ghapp.health.pods.pod import Container, Ended, Pod, runner_container
 
 
@@ -29,12 +29,12 @@ class _Terminated(msgspec.Struct, rename="camel"):
     signal: int | None = None
     reason: str | None = None
     message: str | None = None
-    started_at: Moment | None = None
-    finished_at: Moment | None = None
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None
 
 
 class _Running(msgspec.Struct, rename="camel"):
-    started_at: Moment | None = None
+    started_at: Timestamp | None = None
 
 
 class _Waiting(msgspec.Struct):

@@ -25,7 +25,7 @@ ID, NAME = "runner_id", "name"
 
 def paths() -> Schema:
     """Returns all paths, in reading order."""
-    return _runners() | _orgs() | _shards() | _service()
+    return _runners() | _orgs() | _remediation() | _shards() | _service()
 
 
 def _runners() -> Schema:
@@ -88,7 +88,7 @@ def _runners() -> Schema:
 
 
 def _orgs() -> Schema:
-    """Events of an org, its pod claims, deaths and pauses."""
+    """Events of an org, its demand, pod claims and deaths."""
     stream = {"200": {"description": "CloudEvents.", "content": {"text/event-stream": {}}}} | problems(404)
     return {
         "/v1/orgs/{org}/events": {
@@ -126,6 +126,12 @@ def _orgs() -> Schema:
                 ["runner_name"],
             )
         },
+    }
+
+
+def _remediation() -> Schema:
+    """Pause and resume."""
+    return {
         "/v1/orgs/{org}/pause": {
             "post": call(
                 "Stop remediation, of a pool or of the whole org.",
