@@ -1,8 +1,8 @@
-"""Which shard of a pool is active, asked of its own command or URL: a parameter in SSM, a tag, a file on a server.
+"""Queries which shard of a pool is active, from the pool's own command or URL: an SSM parameter, a tag, a file.
 
-Asked by whoever may run commands: the workers, every half minute, who keep the answer for everyone to read, and
-`ghapp gate` by itself. The web role never runs one. There is no shell, and the command sees nothing of the environment
-but what the pool names. What it prints on stderr goes nowhere: it may hold secrets.
+The workers query it every half minute and store the answer for all readers; `ghapp gate` queries it itself. The web
+role never runs a command. Commands run without a shell, and see only the environment variables that the pool names.
+Their stderr is discarded, because it may contain secrets.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ LARGEST_BYTES = 4096
 async def query_active_shard(
     settings: Settings, pool: PoolSettings, clock: Callable[[], float]
 ) -> ActiveShardAnswer | None:
-    """Ask the pool's command or URL which shard is active; None where it has neither. Never raises: it says why."""
+    """Queries the pool's command or URL; returns None if it has neither. Never raises: the answer has the failure."""
     if not pool.active_source:
         return None
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            said = await (_run(settings, pool) if pool.active_command else _fetch(pool.active_url or ""))
+            output = await (_run(settings, pool) if pool.active_command else _fetch(pool.active_url or ""))
     except TimeoutError:
-        return ActiveShardAnswer("", f"it took longer than {TIMEOUT_SECONDS:.0f} s", clock())
+        return ActiveShardAnswer("", f"no answer within {TIMEOUT_SECONDS:.0f} s", clock())
     except _FailedError as error:
         return ActiveShardAnswer("", str(error), clock())
-    return _understood(said, clock())
+    return _parsed(output, clock())
 
 
 class _FailedError(Exception):
-    """It gave no answer; says why."""
+    """The source gave no answer; the message has the reason."""
 
 
-def _understood(said: bytes, at: float) -> ActiveShardAnswer:
-    if len(said) > LARGEST_BYTES:
-        return ActiveShardAnswer("", f"it said more than {LARGEST_BYTES} bytes", at)
-    shard = said.decode("utf-8", "replace").strip()
+def _parsed(output: bytes, at: float) -> ActiveShardAnswer:
+    if len(output) > LARGEST_BYTES:
+        return ActiveShardAnswer("", f"its output has more than {LARGEST_BYTES} bytes", at)
+    shard = output.decode("utf-8", "replace").strip()
     if not is_shard(shard):
-        return ActiveShardAnswer("", "what it said is not the name of a shard" if shard else "it said nothing", at)
+        return ActiveShardAnswer("", "its output is not the name of a shard" if shard else "its output is empty", at)
     return ActiveShardAnswer(shard, "", at)
 
 
@@ -63,57 +63,57 @@ async def _run(settings: Settings, pool: PoolSettings) -> bytes:
             stdout=PIPE,
             stderr=DEVNULL,
             env=environment(settings.command_env, pool),
-            start_new_session=True,  # so that what it starts can be ended with it
+            start_new_session=True,  # so that its child processes can be killed with it
         )
     except (OSError, ValueError) as error:
         raise _FailedError(f"it could not be started ({type(error).__name__})") from None
     is_done = False
     try:
-        said = await _bounded(process)
-        if len(said) > LARGEST_BYTES:
-            return said
+        output = await _bounded(process)
+        if len(output) > LARGEST_BYTES:
+            return output
         code = await process.wait()
         is_done = True
     finally:
         if not is_done:
-            await _end(process)
+            await _kill(process)
     if code != 0:
-        raise _FailedError(f"it ended with {code}")
-    return said
+        raise _FailedError(f"exit code {code}")
+    return output
 
 
 async def _bounded(process: Process) -> bytes:
-    """What it prints, up to one byte more than is taken."""
-    said = b""
-    while process.stdout is not None and len(said) <= LARGEST_BYTES:
-        part = await process.stdout.read(LARGEST_BYTES + 1 - len(said))
+    """Returns the output, cut one byte above the limit."""
+    output = b""
+    while process.stdout is not None and len(output) <= LARGEST_BYTES:
+        part = await process.stdout.read(LARGEST_BYTES + 1 - len(output))
         if not part:
             break
-        said += part
-    return said
+        output += part
+    return output
 
 
-async def _end(process: Process) -> None:
-    """Kill it and whatever it started. What has fled its group, and holds on to its stdout, is not waited for."""
+async def _kill(process: Process) -> None:
+    """Kills the process group. Does not wait for a process that left the group and keeps stdout open."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         async with asyncio.timeout(END_SECONDS):
             while process.stdout is not None and await process.stdout.read(LARGEST_BYTES):
-                pass  # asyncio sees the end only behind what was printed
+                pass  # asyncio reports the exit only after all output was read
             await process.wait()
 
 
 def environment(known: Mapping[str, str], pool: PoolSettings) -> dict[str, str]:
-    """What a pool's command sees of the environment."""
+    """Returns the environment variables that a pool's command may see."""
     wanted = {*COMMAND_ENV, *pool.active_env}
     return {name: value for name, value in known.items() if name in wanted}
 
 
 async def _fetch(url: str) -> bytes:
-    said = b""
+    body = b""
     try:
-        plain = {"accept-encoding": "identity"}  # what is bounded here must not grow when it is unpacked
+        plain = {"accept-encoding": "identity"}  # the limit applies to uncompressed bytes
         async with (
             httpx.AsyncClient(timeout=TIMEOUT_SECONDS, headers=plain) as client,
             client.stream("GET", url) as answer,
@@ -121,9 +121,9 @@ async def _fetch(url: str) -> bytes:
             if not answer.is_success:
                 raise _FailedError(f"it answered {answer.status_code}")
             async for part in answer.aiter_raw():
-                said += part
-                if len(said) > LARGEST_BYTES:
+                body += part
+                if len(body) > LARGEST_BYTES:
                     break
     except httpx.HTTPError as error:
         raise _FailedError(f"it did not answer ({type(error).__name__})") from None
-    return said
+    return body

@@ -1,4 +1,4 @@
-"""Addresses in the environment: whether they lead anywhere, before anybody calls there."""
+"""Validates the addresses in the environment before any connection is made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_SHOWN = 60
 
 
 def redis_url(environ: Mapping[str, str]) -> str | None:
-    """`GHAPP_REDIS_URL`, as it is; Sentinel's is taken apart where it is used. No refusal shows a password."""
+    """Returns `GHAPP_REDIS_URL` unchanged; a Sentinel URL is parsed where it is used. Errors show no password."""
     url = environ.get("GHAPP_REDIS_URL")
     if not url:
         return None
@@ -29,7 +29,7 @@ def redis_url(environ: Mapping[str, str]) -> str | None:
 
 
 def http_url(environ: Mapping[str, str], name: str, default: str) -> str:
-    """A variable that is an address for HTTP, without a slash at its end."""
+    """Returns a variable's HTTP URL, without a slash at its end."""
     url = (environ.get(name) or default).rstrip("/")
     if url and not is_http(url):
         raise ConfigurationError(f"{name}: {shown(url)} is not valid; it takes an http:// or https:// address")
@@ -37,7 +37,7 @@ def http_url(environ: Mapping[str, str], name: str, default: str) -> str:
 
 
 def listen(value: str) -> tuple[str, int]:
-    """`GHAPP_LISTEN`: the host, without brackets, and the port; 0 for any that is free."""
+    """Returns host, without brackets, and port of `GHAPP_LISTEN`; port 0 stands for any free port."""
     host, _, port = value.rpartition(":")
     is_port = port.isdecimal() and len(port) <= len(str(HIGHEST_PORT)) and int(port) <= HIGHEST_PORT
     if not host or not is_port:
@@ -46,13 +46,13 @@ def listen(value: str) -> tuple[str, int]:
 
 
 def is_http(url: str) -> bool:
-    """Whether it is the address of somebody whom one can ask."""
+    """True if it is an http or https URL with a host."""
     parts = _parts(url)
     return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def shown(value: object) -> str:
-    """A value as a refusal shows it: no longer than a line has room for."""
+    """Returns the value as error messages show it: quoted, at most `LONGEST_SHOWN` characters."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
@@ -68,7 +68,7 @@ def _is_one_redis(url: str) -> bool:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """The parts of an address, if its host is one that can be looked up, and its port one to connect to."""
+    """Returns the parts of a URL; None if its host is not a valid name, or its port not a valid port."""
     try:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")

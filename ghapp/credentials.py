@@ -1,4 +1,4 @@
-"""What makes a process the App: given by the environment, or kept in a file since /setup obtained it."""
+"""The App's credentials, from the environment or from the file that /setup wrote."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KEPT_NAME = "app.json"
 
 @dataclass(frozen=True, slots=True)
 class AppCredentials:
-    """What makes this process the App.
+    """The App's credentials.
 
     Attributes:
         app_id: its id or client id.
         private_key: PEM.
-        webhook_secrets: newest first; several while one is being rotated.
-        install_url: where it is installed on an organization; None when it was not /setup that created it.
+        webhook_secrets: newest first; several during a rotation.
+        install_url: page where the App is installed on an organization; None for an App that /setup did not create.
     """
 
     app_id: str
@@ -41,11 +41,11 @@ class AppCredentials:
 
 @dataclass(frozen=True, slots=True)
 class CreatedApp:
-    """An App as GitHub described it, once, when it was created from our manifest.
+    """An App as GitHub describes it, only once, when it was created from our manifest.
 
     Attributes:
         html_url: its page.
-        webhook_secret: None when GitHub made none.
+        webhook_secret: None when GitHub created none.
     """
 
     id: int
@@ -58,7 +58,7 @@ class CreatedApp:
 
     @property
     def credentials(self) -> AppCredentials:
-        """What the roles need of it."""
+        """The part that the roles need."""
         secrets = (self.webhook_secret,) if self.webhook_secret else ()
         return AppCredentials(str(self.id), self.pem, secrets, f"{self.html_url}/installations/new")
 
@@ -67,10 +67,10 @@ _kept = msgspec.json.Decoder(CreatedApp)
 
 
 def read_credentials(environ: Mapping[str, str], state_dir: Path) -> AppCredentials | None:
-    """The environment's credentials, else those of the App that /setup created; None while there are none.
+    """Returns the environment's credentials, else those of the App that /setup created; None if there are neither.
 
     Raises:
-        ConfigurationError: as `given` and `kept` do.
+        ConfigurationError: as `given` and `kept`.
     """
     if (credentials := given(environ)) is not None:
         return credentials
@@ -79,10 +79,10 @@ def read_credentials(environ: Mapping[str, str], state_dir: Path) -> AppCredenti
 
 
 def given(environ: Mapping[str, str]) -> AppCredentials | None:
-    """The credentials in the environment, or None when none of them is set.
+    """Returns the credentials in the environment; None if no variable of them is set.
 
     Raises:
-        ConfigurationError: half of them is set, a file cannot be read or can be read by everyone, the key is none.
+        ConfigurationError: only some are set, a file is unreadable or world-readable, or the key is not a PEM key.
     """
     app_id = environ.get("GHAPP_APP_ID", "").strip()
     private_key = _secret(environ, "GHAPP_PRIVATE_KEY").replace("\\n", "\n").strip()
@@ -99,10 +99,10 @@ def given(environ: Mapping[str, str]) -> AppCredentials | None:
 
 
 def kept(state_dir: Path) -> CreatedApp | None:
-    """The App that /setup created, or None when it has created none.
+    """Returns the App that /setup created; None if it created none.
 
     Raises:
-        ConfigurationError: the file cannot be read, can be read by everyone, or is not what was written.
+        ConfigurationError: the file is unreadable, world-readable, or was not written by /setup.
     """
     path = state_dir / KEPT_NAME
     text = _read_private(path, "GHAPP_STATE_DIR")
@@ -119,15 +119,15 @@ def kept(state_dir: Path) -> CreatedApp | None:
 
 
 def keep(state_dir: Path, app: CreatedApp) -> None:
-    """Keep it for every later start: all of it or nothing, and from its first byte for its owner alone.
+    """Writes the App's file atomically, with mode 0600 from the start.
 
     Raises:
-        ConfigurationError: its key is none, and would be refused at every later start.
-        OSError: it could not be written.
+        ConfigurationError: its key is not a PEM key, and would be rejected at every later start.
+        OSError: the file could not be written.
     """
     _require_key(app.pem, "GitHub's answer")
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{KEPT_NAME}.", dir=state_dir)  # made with mode 0600
+    descriptor, name = tempfile.mkstemp(prefix=f".{KEPT_NAME}.", dir=state_dir)  # mkstemp creates it with mode 0600
     file_name = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -153,7 +153,7 @@ def _secret(environ: Mapping[str, str], name: str) -> str:
 
 
 def _read_private(path: Path, named: str) -> str | None:
-    """The text of a file that not everyone can read; None when there is no such file."""
+    """Returns the text of a file that is not world-readable; None if there is no such file."""
     try:
         if path.stat().st_mode & 0o007:
             raise ConfigurationError(f"{named}: {path} can be read by everyone; chmod 600 it")
@@ -167,14 +167,14 @@ def _read_private(path: Path, named: str) -> str | None:
 
 
 def _require_key(pem: str, named: str) -> None:
-    # Imported here: a command that needs no credentials is not to wait for it.
+    # Imported here, because the import is slow and most commands need no credentials.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         key = load_pem_private_key(pem.encode(), None, unsafe_skip_rsa_key_validation=True)
-    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it wants a passphrase
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: the key needs a passphrase
         key = None
     if not isinstance(key, RSAPrivateKey):
         raise ConfigurationError(f"{named}: not a PEM private key; give the .pem file that GitHub made for the App")

@@ -1,25 +1,25 @@
-"""Every error that crosses a module's edge.
+"""All errors that cross a module boundary.
 
-Each is raised once, where the foreign error was understood, and its message says what to do about it.
+Each is raised once, where the foreign error was understood, and its message has what to do.
 """
 
 from __future__ import annotations
 
 
 class GhappError(Exception):
-    """Anything that `ghapp` says about itself; a message for people, without a traceback."""
+    """Base of all errors of `ghapp`; the message is for people, without a traceback."""
 
 
 class ConfigurationError(GhappError):
-    """The environment or the TOML file says something that cannot be; names the key and what would be right."""
+    """A value in the environment or the TOML file is invalid; the message names the key and a valid value."""
 
 
 class StoreUnavailableError(GhappError):
-    """Redis did not answer, or answered that it cannot keep anything just now."""
+    """Redis did not answer, or cannot accept writes now."""
 
 
 class LockLostError(GhappError):
-    """A lock was lost while it was held; what was begun under it must not go on."""
+    """A lock expired or was taken over while it was held; the work under it must stop."""
 
 
 class UnknownJobError(GhappError):
@@ -27,11 +27,11 @@ class UnknownJobError(GhappError):
 
 
 class MalformedDeliveryError(GhappError):
-    """A webhook body that is no JSON, or lacks what its event always has."""
+    """A webhook body that is not JSON, or lacks a field that its event always has."""
 
 
 class GitHubError(GhappError):
-    """GitHub gave no usable answer. None of these ever means that a runner is gone."""
+    """GitHub gave no usable answer. None of these errors means that a runner is absent."""
 
 
 class GitHubUnavailableError(GitHubError):
@@ -39,14 +39,14 @@ class GitHubUnavailableError(GitHubError):
 
 
 class NotFoundError(GitHubError):
-    """404 where something must be: the org has another name, or a permission is missing and GitHub does not say so."""
+    """404 for an object that must exist: the org was renamed, or a permission is missing and GitHub hides that."""
 
 
 class RateLimitedError(GitHubError):
-    """GitHub says: not now.
+    """GitHub's rate limit was hit.
 
     Attributes:
-        after_seconds: how long nobody should ask again.
+        after_seconds: time until requests may resume.
     """
 
     def __init__(self, message: str, *, after_seconds: float) -> None:
@@ -55,14 +55,14 @@ class RateLimitedError(GitHubError):
 
 
 class BudgetSpentError(GitHubError):
-    """Our own budget says: not now. Nothing was sent."""
+    """Our own budget is spent; no request was sent."""
 
 
 class PermissionMissingError(GitHubError):
-    """403, or a 404 in its guise: the installation does not hold what the call needs.
+    """403, or a 404 that stands for it: the installation lacks a permission that the call needs.
 
     Attributes:
-        accepted: GitHub's `x-accepted-github-permissions`, empty when it did not say.
+        accepted: GitHub's `x-accepted-github-permissions`; empty when the header is missing.
     """
 
     def __init__(self, message: str, *, accepted: str = "") -> None:
@@ -71,7 +71,7 @@ class PermissionMissingError(GitHubError):
 
 
 class UnauthorizedError(GitHubError):
-    """401: the App's key, id, or a token is not (or not yet) valid."""
+    """401: the App's key, its id, or a token is invalid, or not valid yet."""
 
 
 class InstallationSuspendedError(GitHubError):
@@ -79,19 +79,19 @@ class InstallationSuspendedError(GitHubError):
 
 
 class InstallationGoneError(GitHubError):
-    """The App is not installed there any more (or GitHub says so): no token can be minted."""
+    """The App was uninstalled there, or GitHub reports so: no token can be minted."""
 
 
 class CodeRefusedError(GitHubError):
-    """GitHub gives no App for this code of the manifest flow: it is good once, and for an hour."""
+    """GitHub rejects this code of the manifest flow; a code is valid once, and for an hour."""
 
 
 class ReplacerUnavailableError(GhappError):
-    """A pool's controller did not accept an event; it is tried again, with the same id."""
+    """A pool's controller did not accept an event; it is retried with the same id."""
 
 
 class ClusterError(GhappError):
-    """The cluster gave no usable answer. None of these ever means that a pod or an object is gone."""
+    """The cluster gave no usable answer. None of these errors means that a pod or an object was deleted."""
 
 
 class ClusterUnavailableError(ClusterError):
@@ -112,20 +112,20 @@ class ClusterForbiddenError(ClusterError):
 
 
 class ResourceMissingError(ClusterError):
-    """The API server does not know such objects: a CRD is not installed."""
+    """The API server has no such resource: a CRD is not installed."""
 
 
 class ConflictError(ClusterError):
-    """409: the object is not what it was when it was read. Look again."""
+    """409: the object changed since it was read; read it again."""
 
 
 class VersionGoneError(ClusterError):
-    """410: the watch's version is no longer kept. List again."""
+    """410: the watch's resource version expired; list again."""
 
 
 class LogStoreUnavailableError(GhappError):
-    """The log store that `GHAPP_LOKI_URL` names gave no usable answer."""
+    """The log store at `GHAPP_LOKI_URL` gave no usable answer."""
 
 
 class PodClaimsFullError(GhappError):
-    """An installation's controllers hold as many pod claims as are kept; nothing was recorded."""
+    """An installation has the maximum of pod claims; the new one was not recorded."""

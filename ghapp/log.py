@@ -1,7 +1,7 @@
-"""Logging: structlog, one event a line, JSON for machines and colours for people.
+"""Logging with structlog: one event per line, as JSON, or in colours on a terminal.
 
-Events are short sentences in lower case; what they are about is bound as `delivery`, `installation`, `org`,
-`runner`, `job`. No line ever carries a secret, a token or a payload: `_redact` is the net below the rule.
+Events are short and lower-case; what they concern is bound as `delivery`, `installation`, `org`, `runner`, `job`.
+No code logs a secret, a token or a payload; `_redact` is the second line of defence.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ REDACTED = "[redacted]"
 
 
 def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = False) -> None:
-    """Set up logging for this process, to stderr.
+    """Sets up logging of this process to stderr.
 
     Args:
         log_format: None: `console` on a terminal, else `json`.
-        quiet: warnings alone, for commands, whose output is what people want to see.
+        quiet: True: only warnings, for commands, whose output matters.
     """
     console = log_format == "console" or (log_format is None and sys.stderr.isatty())
     shared: list[Any] = [
@@ -37,7 +37,7 @@ def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = Fa
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    # A traceback becomes text before it is redacted: it may quote a secret.
+    # A traceback becomes text before redaction, because it may contain a secret.
     ending: list[Any] = [
         structlog.processors.format_exc_info,
         _redact,
@@ -64,25 +64,25 @@ def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = Fa
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """A logger for a module."""
+    """Returns a logger for a module."""
     bound: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return bound
 
 
 @contextmanager
 def bound(**facts: str | int) -> Iterator[None]:
-    """Every line that is logged in the block bears these."""
+    """Adds these fields to every line that is logged in the block."""
     with structlog.contextvars.bound_contextvars(**facts):
         yield
 
 
 def redact(text: str) -> str:
-    """The text without anything that looks like a key, a token or a password."""
+    """Returns the text without anything that looks like a key, a token or a password."""
     return _SECRET.sub(REDACTED, text)
 
 
 def _plain(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Uvicorn says each thing twice, once in colours."""
+    """Drops uvicorn's coloured duplicate of each message."""
     event.pop("color_message", None)
     return event
 

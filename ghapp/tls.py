@@ -1,7 +1,7 @@
-"""Whom we believe on TLS: those that certifi lists, or that `SSL_CERT_FILE` or `SSL_CERT_DIR` names.
+"""The shared TLS trust store: certifi's CAs, or those that `SSL_CERT_FILE` or `SSL_CERT_DIR` names.
 
-Reading them all takes 30 to 100 ms of CPU, and a client that is given nothing reads them anew: each job opens some. So
-they are read once in a process, and by a worker before it forks, for all of its jobs. Who changes them starts it again.
+Loading it takes 30 to 100 ms of CPU, and httpx loads it for each client by default, of which every job opens some. So
+it is loaded once per process, and by a worker before it forks, for all of its jobs. A change needs a restart.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ import httpx
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """For every client of this process; nobody changes it."""
+    """Returns the process's shared context; callers must not change it."""
     return httpx.create_ssl_context()

@@ -1,4 +1,4 @@
-"""The command line: reads the environment, opens what a command needs, prints, and exits 0, 1 or 2."""
+"""The command line: reads the environment, connects to what a command needs, prints, and exits with 0, 1 or 2."""
 
 from __future__ import annotations
 
@@ -27,56 +27,58 @@ LONGEST_SHOWN = 160
 
 
 @contextmanager
-def in_one_line() -> Iterator[None]:
-    """What goes wrong is said in one line: 2 for configuration and usage, 1 for what failed."""
+def _exit_on_error() -> Iterator[None]:
+    """Turns errors into one line on stderr; exits with 2 for configuration and usage errors, else with 1."""
     from redis.exceptions import RedisError
 
     try:
         yield
-    except NoArgsIsHelpError:  # no mistake: whoever gives a group no command is shown them
+    except NoArgsIsHelpError:  # a group without a command prints its help
         raise
     except click.UsageError as error:
         usage = "" if error.ctx is None else f"see `{error.ctx.command_path} --help`"
-        said = error.format_message().rstrip(".")
-        _give_up(f"{said} {usage.capitalize()}" if said.endswith("?") else f"{said}; {usage}".rstrip("; "), MISUSED)
+        message = error.format_message().rstrip(".")
+        _exit(
+            f"{message} {usage.capitalize()}" if message.endswith("?") else f"{message}; {usage}".rstrip("; "), MISUSED
+        )
     except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError, UnknownPoolError) as error:
-        _give_up(str(error), MISUSED)
+        _exit(str(error), MISUSED)
     except RedisError as error:
         why = shorten(log.redact(str(error)), LONGEST_SHOWN, placeholder=" …").rstrip(".")
-        _give_up(f"Redis does not answer: {why}; check GHAPP_REDIS_URL", MISUSED)
+        _exit(f"Redis does not answer: {why}; check GHAPP_REDIS_URL", MISUSED)
     except GitHubUnavailableError as error:
-        _give_up(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
+        _exit(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
     except (NotFoundError, PermissionMissingError) as error:
-        _give_up(f"{error}; check GHAPP_GITHUB_API_URL, or see `ghapp doctor`", FAILED)
+        _exit(f"{error}; check GHAPP_GITHUB_API_URL, or see `ghapp doctor`", FAILED)
     except GhappError as error:
-        _give_up(str(error), FAILED)
+        _exit(str(error), FAILED)
 
 
-def _give_up(said: str, code: int) -> NoReturn:
-    """Exit with one line, whatever was in what is quoted there."""
-    line = "".join(character if character.isprintable() else " " for character in said)
+def _exit(message: str, code: int) -> NoReturn:
+    """Prints the message in one line, without control characters that it may quote, and exits."""
+    line = "".join(character if character.isprintable() else " " for character in message)
     click.echo(f"ghapp: {' '.join(line.split())}", err=True)
     raise click.exceptions.Exit(code)
 
 
 class Group(click.Group):
-    """Commands whose mistakes are told in one line."""
+    """The command group; errors of its commands are printed in one line."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the options that come before a command."""
-        with in_one_line():
+        """Parses the options before the command."""
+        with _exit_on_error():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        with in_one_line():
+        """Runs the command."""
+        with _exit_on_error():
             return super().invoke(ctx)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="ghapp")
 def main() -> None:
-    """Watches the registrations of self-hosted GitHub Actions runners, and has the lost ones replaced.
+    """Watches the registrations of self-hosted GitHub Actions runners, and replaces lost runners.
 
     Example: ghapp up --sandbox
     """

@@ -1,4 +1,4 @@
-"""What commands share: what they run with, what they open, how they print."""
+"""Shared by all commands: settings, connections, the choice of installations, and output."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class UnknownPoolError(GhappError):
 
 
 def settings_here() -> Settings:
-    """What a command runs with: where `ghapp up` keeps a Redis on this machine, that one will do."""
+    """Reads the settings; without GHAPP_REDIS_URL, uses the local Redis of a running `ghapp up`."""
     settings = Settings.read(os.environ)
     log.configure(settings.log_format, quiet=True)
     path = settings.state_dir / "redis" / "redis.sock"
-    if settings.redis_url is None and _answers(path):
+    if settings.redis_url is None and _is_listening(path):
         return replace(settings, redis_url=f"unix://{path}")
     return settings
 
 
 def require_redis(settings: Settings) -> None:
-    """At the start of a role, a Redis that is not there is a mistake, and said at once.
+    """Checks at the start of a role that Redis answers.
 
     Raises:
-        RedisError: it does not answer.
+        RedisError: Redis does not answer.
     """
     from ghapp.store.connect import connect_sync
 
@@ -56,7 +56,7 @@ def require_redis(settings: Settings) -> None:
 
 
 async def chosen(installations: Any, org: str | None) -> list[Installation]:
-    """The installation of an org, or without one all of them.
+    """Returns the installation of an org; all installations if `org` is None.
 
     Raises:
         UnknownOrgError: the App is not installed there.
@@ -65,13 +65,13 @@ async def chosen(installations: Any, org: str | None) -> list[Installation]:
     found = [each for each in known if org is None or each.answers_to(org)]
     if org is not None and not found:
         names = ", ".join(each.org for each in known) or "none"
-        raise UnknownOrgError(f"{org}: the App is not installed there; installed are: {names}")
+        raise UnknownOrgError(f"{org}: the App is not installed there; it is installed on: {names}")
     return found
 
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Any]:
-    """Redis, while the block runs."""
+    """Yields a Redis client, closed at the end of the block."""
     from ghapp.store.connect import connect
 
     if settings.redis_url is None:
@@ -83,28 +83,28 @@ async def opened(settings: Settings) -> AsyncIterator[Any]:
         await redis.aclose()
 
 
-def _answers(path: Path) -> bool:
-    """Whether somebody listens: a Redis that was killed leaves its socket behind."""
-    with socket.socket(socket.AF_UNIX) as caller:
+def _is_listening(path: Path) -> bool:
+    """True if a process listens on the socket; a killed Redis leaves its socket file behind."""
+    with socket.socket(socket.AF_UNIX) as client:
         try:
-            caller.connect(str(path))
+            client.connect(str(path))
         except OSError:
             return False
     return True
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns."""
+    """Runs a coroutine and returns its result."""
     return asyncio.run(work)
 
 
 def show(renderable: Any) -> None:
-    """Print a table, as wide as it needs to be where nobody looks; no colours there, and no blanks at a line's end."""
+    """Prints a table; in a pipe at full width, without colours and trailing blanks."""
     from rich.console import Console
 
     console = Console()
     if console.is_terminal:
-        console.print(renderable, crop=False)  # the terminal may wrap a line, but nothing of it is lost
+        console.print(renderable, crop=False)  # the terminal may wrap a line, but must not cut it
         return
     console = Console(width=PIPED_WIDTH, color_system=None)
     with console.capture() as captured:

@@ -1,4 +1,4 @@
-"""Deliveries that were given up."""
+"""`ghapp deliveries`: lists and replays deliveries that were given up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def deliveries() -> None:
 @deliveries.command("dead")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def dead_deliveries(*, as_json: bool) -> None:
-    """Show what was given up, and why.
+    """Show the deliveries that were given up, and why.
 
     Example: ghapp deliveries dead
     """
@@ -41,11 +41,11 @@ def dead_deliveries(*, as_json: bool) -> None:
     show(letters_table(letters))
 
 
-@deliveries.command("replay", short_help="Let one, or all, take effect after all.")
+@deliveries.command("replay", short_help="Process one delivery, or all, again.")
 @click.argument("guid", required=False)
-@click.option("--all", "everything", is_flag=True, help="All that were given up.")
+@click.option("--all", "everything", is_flag=True, help="Replay all deliveries that were given up.")
 def replay_deliveries(guid: str | None, *, everything: bool) -> None:
-    """Let one, or all, take effect after all: once what broke them is mended.
+    """Process one delivery, or all, again, after the cause of their failure was fixed.
 
     Example: ghapp deliveries replay 72d3162e-cc78-11e3-81ab-4c9367dc0958
     """

@@ -1,4 +1,4 @@
-"""Is everything in place."""
+"""`ghapp doctor`: checks the whole set-up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ghapp.cli.context import FAILED, run, settings_here, show
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(*, as_json: bool) -> None:
-    """Is everything in place, and what to do where it is not.
+    """Check configuration, Redis, roles, GitHub and the cluster, and print a fix for each problem.
 
     Example: ghapp doctor --json
     """

@@ -1,4 +1,4 @@
-"""Look at the fleet: now, as it is known, and one runner of it."""
+"""`ghapp sweep`, `ghapp runners`, `ghapp explain`: the fleet and its runners."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ghapp.settings import Settings
 
 
 @click.command(short_help="Sweep now; print what was found and what it cost.")
-@click.option("--org", help="Only this organization.")
-@click.option("--dry-run", is_flag=True, help="Record what is seen, and do nothing about it.")
+@click.option("--org", help="Only this organization (default: all).")
+@click.option("--dry-run", is_flag=True, help="Record observations, but remove and replace nothing.")
 def sweep(org: str | None, *, dry_run: bool) -> None:
-    """Sweep now, in this process, and print what was found and what it cost.
+    """Sweep now, in this process, and print what was found and the calls it cost.
 
     Example: ghapp sweep --org acme --dry-run
     """
     settings = settings_here()
-    accounts = run(_sweep(settings, org, act=not dry_run))
+    results = run(_sweep(settings, org, act=not dry_run))
     from ghapp.terminal.tables import sweeps_table
 
-    show(sweeps_table(accounts))
-    if any(account.flaw for account in accounts):
+    show(sweeps_table(results))
+    if any(result.flaw for result in results):
         sys.exit(FAILED)
 
 
@@ -40,33 +40,33 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
     from jobs.deliveries.installations import discover_installations
     from jobs.runners.sweep import sweep_installation
 
-    accounts = []
+    results = []
     async with open_context(settings) as context:
-        await context.redis.ping()  # before GitHub is asked for what could not be kept
+        await context.redis.ping()  # before any request to GitHub whose answer could not be stored
         await discover_installations(context)
         for installation in await chosen(context.installations, org):
             with Progress(transient=True, disable=not sys.stdout.isatty()) as bar:
                 pages = partial(bar.update, bar.add_task(f"{installation.org}: pages", total=None))
-                account = await sweep_installation(context, installation.id, act=act, progress=partial(_advance, pages))
-            if account is None:
-                raise GhappError(f"{installation.org}: a sweep is under way elsewhere; try again in a moment")
-            accounts.append(account)
-    return accounts
+                result = await sweep_installation(context, installation.id, act=act, progress=partial(_advance, pages))
+            if result is None:
+                raise GhappError(f"{installation.org}: another process is sweeping it; try again in a moment")
+            results.append(result)
+    return results
 
 
 def _advance(pages: Callable[..., None], done: int, of: int) -> None:
     pages(completed=done, total=of)
 
 
-@click.command(short_help="The fleet as known now.")
-@click.option("--org", help="Only this organization.")
+@click.command(short_help="List the runners as last known.")
+@click.option("--org", help="Only this organization (default: all).")
 @click.option("--state", help="Only runners in this state.")
-@click.option("--all", "everyone", is_flag=True, help="Also those that left within the last 24 hours.")
+@click.option("--all", "everyone", is_flag=True, help="Also runners retired or healed within the last 24 hours.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool) -> None:
-    """The fleet as known now, and below it what is counted as a runner and is none.
+    """List the runners as last known, then phantoms: pods and objects that count as runners but are not.
 
-    Runners that left, retired or healed, are counted and not shown, unless --all or --state asks for them.
+    Retired and healed runners are counted but not listed, unless --all or --state selects them.
 
     Example: ghapp runners --org acme --state suspect
     """
@@ -75,7 +75,7 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
     from ghapp.report.documents import timestamp
 
     if state is not None and state not in {each.value for each in State}:
-        raise click.BadParameter(f"{state!r} is no state; states are {', '.join(State)}", param_hint="--state")
+        raise click.BadParameter(f"{state!r} is not a state; states are {', '.join(State)}", param_hint="--state")
     known = run(fleet_documents(settings_here(), org))
     left = [each for each in known.runners if each["healed"] or each["state"] == State.RETIRED]
     if state is not None:
@@ -84,7 +84,7 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
         documents = known.runners if everyone else [each for each in known.runners if each not in left]
     if as_json:
         unseen = [(each.namespace, None if each.seen_at is None else timestamp(each.seen_at)) for each in known.unseen]
-        said = {
+        document = {
             "runners": documents,
             "total": len(documents),
             "healed": sum(each["healed"] for each in known.runners),
@@ -93,7 +93,7 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
             "phantoms": known.phantoms,
             "unseen": [{"namespace": namespace, "seen_at": seen_at} for namespace, seen_at in unseen],
         }
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps(document, indent=2))
         return
     from ghapp.terminal.tables import held_lines, phantoms_table, runners_table, unseen_line
 
@@ -106,12 +106,12 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
         show(unseen_line(known.unseen, time.time()))
 
 
-@click.command(short_help="One runner: its state, and the evidence for it.")
+@click.command(short_help="Show one runner: its state, and the evidence for it.")
 @click.argument("org")
 @click.argument("name_or_id")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
-    """One runner: its evidence in order, its state, why, and its death if it died.
+    """Show one runner: its evidence in order, its state and reason, and its death if it died.
 
     Example: ghapp explain acme linux-4vcpu-x7k2p
     """

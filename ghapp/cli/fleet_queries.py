@@ -1,4 +1,4 @@
-"""What is known of the fleet, read from Redis for the commands that show it."""
+"""Reads the fleet from Redis for `ghapp runners` and `ghapp explain`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from ghapp.health.runner.evidence import Evidence, Survey
     from ghapp.health.runner.verdict import Limits
 
-APART_SECONDS = 60.0
-"""The cluster's clock is not GitHub's."""
+CLOCK_SKEW_SECONDS = 60.0
+"""Tolerance between the cluster's clock and GitHub's."""
 
 
 class FleetDocuments(NamedTuple):
-    """Documents of runners and of phantoms, the namespaces that nobody sees, and what holds replacements back."""
+    """Documents of runners and phantoms, namespaces without a current snapshot, and pauses and fuses that block."""
 
     runners: list[dict[str, Any]]
     phantoms: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class FleetDocuments(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OrgDocuments:
-    """What an org's documents are made of."""
+    """The data from which an org's documents are built."""
 
     name: str
     rules: Sequence[PoolSettings]
@@ -46,7 +46,7 @@ class OrgDocuments:
     claimed: Mapping[str, PodClaim]
 
     def document(self, evidence: Evidence, now: float) -> dict[str, Any]:
-        """What is true of one runner at `now`."""
+        """Returns the health document of one runner at `now`."""
         from ghapp.health.pods.pod_claim import claim_on
         from ghapp.health.pool_matching import pool_of
         from ghapp.health.remediation.fuse import fuse_of
@@ -56,13 +56,13 @@ class OrgDocuments:
 
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
         paused = WHOLE_ORG in self.pauses or pool in self.pauses
-        standing = PoolBrakes(fuse_of(self.fuses, pool).position, paused)
+        brakes = PoolBrakes(fuse_of(self.fuses, pool).position, paused)
         verdict = judge(evidence, self.survey, now, self.limits)
         claim = claim_on(self.claimed, evidence.name, now)
-        return health_document(self.name, evidence, verdict, self.survey, standing, self.rules, now, claim)
+        return health_document(self.name, evidence, verdict, self.survey, brakes, self.rules, now, claim)
 
     def held(self) -> list[dict[str, Any]]:
-        """What holds replacements back, the whole organization's first: its pauses, and fuses that are not closed."""
+        """Returns the pauses and the fuses that are not closed, those of the whole organization first."""
         from ghapp.health.remediation.fuse import Position
         from ghapp.report import fuse_history
         from ghapp.report.documents import timestamp
@@ -84,7 +84,7 @@ class OrgDocuments:
 
 
 async def fleet_documents(settings: Settings, org: str | None) -> FleetDocuments:
-    """Everyone that is known in an org, or in all of them.
+    """Returns the documents of all known runners of an org, or of all orgs.
 
     Raises:
         UnknownOrgError: the App is not installed there.
@@ -101,25 +101,25 @@ async def fleet_documents(settings: Settings, org: str | None) -> FleetDocuments
     async with opened(settings) as redis:
         installations = await chosen(Installations(redis, settings.named), org)
         for installation in installations:
-            of = await _org(settings, redis, installation)
-            held += of.held()
+            documents = await _org(settings, redis, installation)
+            held += documents.held()
             known = (await Runners(redis).all(installation.id)).values()
-            runners += [of.document(each, now) for each in known]
+            runners += [documents.document(each, now) for each in known]
             phantoms += await _phantoms(redis, installation)
         names = sorted(
             {rule.namespace for each in installations for rule in settings.pools_of(each.org) if rule.namespace}
         )
-        blind = stale_namespaces({name: await Pods(redis).seen_at(name) for name in names}, now)
+        stale = stale_namespaces({name: await Pods(redis).seen_at(name) for name in names}, now)
     runners.sort(key=lambda each: (each["org"], each["pool"], each["name"]))
-    return FleetDocuments(runners, phantoms, blind, held)
+    return FleetDocuments(runners, phantoms, stale, held)
 
 
 async def runner_document(settings: Settings, org: str, name_or_id: str) -> dict[str, Any]:
-    """The document of one runner, by its name or its id, with its death; of a name that died, what is left of it.
+    """Returns the document of one runner, by name or id, with its death; of an unknown name only its death.
 
     Raises:
         UnknownOrgError: the App is not installed there.
-        GhappError: nobody told us of such a runner.
+        GhappError: neither a runner nor a death of that name is known.
     """
     from ghapp.report.documents import death_document, never_seen
     from ghapp.store.deaths import Deaths
@@ -132,23 +132,23 @@ async def runner_document(settings: Settings, org: str, name_or_id: str) -> dict
         found = [each for each in known if each.name == name_or_id or str(each.id) == name_or_id]
         evidence = max(found, key=lambda each: each.id, default=None)
         died = await Deaths(redis).of(installation.id, evidence.name if evidence else name_or_id)
-        of = await _org(settings, redis, installation)
+        documents = await _org(settings, redis, installation)
         if evidence is not None:
-            document = of.document(evidence, time.time())
+            document = documents.document(evidence, time.time())
             died = died if died is not None and is_of(died, evidence) else None
         elif died is not None:
             document = never_seen(installation.org, died.runner_id, name_or_id)
         else:
             raise GhappError(f"{org} {name_or_id}: unknown runner; see `ghapp runners --org {org}`")
-    held = [each for each in of.held() if each["pool"] in (None, document["pool"])]
+    held = [each for each in documents.held() if each["pool"] in (None, document["pool"])]
     return {**document, "held": held, "death": None if died is None else death_document(died)}
 
 
 def is_of(death: Death, evidence: Evidence) -> bool:
-    """Whether it is this runner that died, and not another one that bore its name before."""
+    """True if this runner died, and not an earlier runner of the same name."""
     if death.runner_id is not None:
         return death.runner_id == evidence.id
-    return death.at >= evidence.first_seen - APART_SECONDS
+    return death.at >= evidence.first_seen - CLOCK_SKEW_SECONDS
 
 
 async def _org(settings: Settings, redis: Any, installation: Installation) -> OrgDocuments:
@@ -169,13 +169,13 @@ async def _org(settings: Settings, redis: Any, installation: Installation) -> Or
 
 
 async def _phantoms(redis: Any, installation: Installation) -> list[dict[str, Any]]:
-    """What the last looks found and lasts, as documents."""
+    """Returns the phantoms of the last snapshot, as documents."""
     from ghapp.health.cluster_summary import phantom_since
     from ghapp.report.documents import timestamp
     from ghapp.store.cluster_summaries import ClusterSummaries
 
-    side = await ClusterSummaries(redis).of(installation.id)
-    if side is None:
+    summary = await ClusterSummaries(redis).of(installation.id)
+    if summary is None:
         return []
     return [
         {
@@ -186,8 +186,8 @@ async def _phantoms(redis: Any, installation: Installation) -> list[dict[str, An
             "scale_set": each.scale_set or None,
             "kind": each.kind.value,
             "reason": each.reason.value,
-            "since": timestamp(phantom_since(side, each)),
+            "since": timestamp(phantom_since(summary, each)),
             "advice": each.advice,
         }
-        for each in side.phantoms
+        for each in summary.phantoms
     ]

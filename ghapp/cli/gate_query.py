@@ -1,4 +1,4 @@
-"""One look at a shard for the gate: everything from Redis, and the pool's own word for which shard is active."""
+"""Judges a shard for the gate once, from Redis and from the pool's own source of the active shard."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.shards import has_shards
 from ghapp.settings import PoolSettings, Settings
 
-ASK_AGAIN_SECONDS = 15.0
+REFRESH_SECONDS = 15.0
 MOST_DEATHS = 500
 
 
 def blue_green(settings: Settings, org: str, name: str) -> PoolSettings:
-    """A pool of the configuration that has shards.
+    """Returns the configured pool of that name, which must have shards.
 
     Raises:
-        ConfigurationError: there is none of that name.
+        ConfigurationError: the org has no such pool.
     """
     known = {pool.name: pool for pool in settings.pools_of(org) if has_shards(pool)}
     if name not in known:
@@ -35,7 +35,7 @@ def blue_green(settings: Settings, org: str, name: str) -> PoolSettings:
 
 
 class GateQuery:
-    """Looks as often as it is asked to."""
+    """Judges one shard; may be called repeatedly."""
 
     def __init__(
         self, settings: Settings, redis: Any, org: str, pool: PoolSettings, clock: Callable[[], float] = time.time
@@ -44,11 +44,11 @@ class GateQuery:
         self._answer: ActiveShardAnswer | None = None
 
     async def judge(self, question: GateRequest) -> Gate:
-        """The gate's answer as of now.
+        """Returns the gate's result as of now.
 
         Raises:
             UnknownOrgError: the App is not installed there.
-            ConfigurationError: nobody knows that shard, and it is not expected to be new.
+            ConfigurationError: the shard is unknown, and not expected to be new.
         """
         from ghapp.store.demand import Demand
         from ghapp.store.installations import Installations
@@ -56,9 +56,9 @@ class GateQuery:
         from ghapp.store.shards import Shards
 
         (installation,) = await chosen(Installations(self._redis, self._settings.named), self._org)
-        answer = await self._ask()
+        answer = await self._active_shard()
         runners = Runners(self._redis)
-        survey = await runners.survey(installation.id)  # first: what is read after it is no older
+        survey = await runners.survey(installation.id)  # read first, so that the runners are not older than it
         known = ShardInputs(
             self._pool,
             self._settings.pools_of(installation.org),
@@ -74,12 +74,12 @@ class GateQuery:
             raise ConfigurationError(why)
         return judge_gate(question, known, ActiveShardSources(deploys, self._pool.active_source, answer), self._clock())
 
-    async def _ask(self) -> ActiveShardAnswer | None:
-        """Ask by itself: whoever runs this command may run the pool's, too."""
+    async def _active_shard(self) -> ActiveShardAnswer | None:
+        """Queries the source itself: a user who may run this command may also run the pool's."""
         from ghapp.active_shard import query_active_shard
 
         last = self._answer
-        if last is None or not 0 <= self._clock() - last.at < ASK_AGAIN_SECONDS:
+        if last is None or not 0 <= self._clock() - last.at < REFRESH_SECONDS:
             self._answer = await query_active_shard(self._settings, self._pool, self._clock)
         return self._answer
 

@@ -1,4 +1,4 @@
-"""Wait for a gate to pass, and for passing to hold."""
+"""Waits for a gate to pass, and to keep passing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long is waited, in seconds.
+class GateTimeouts:
+    """How long to wait, in seconds.
 
     Attributes:
-        pass_seconds: for the gate to pass; 0: one look.
-        hold_seconds: in all, for a gate that passes to hold; not less than `pass_seconds`.
-        settle_seconds: passing must hold for so long; 0: it need not.
+        pass_seconds: for the gate to pass; 0: query it once.
+        hold_seconds: in all, for a gate that passes to keep passing; at least `pass_seconds`.
+        settle_seconds: how long it must keep passing; 0: a single pass is enough.
     """
 
     pass_seconds: float = 0.0
@@ -29,39 +29,39 @@ class Patience:
 
 
 async def watch(
-    look: Callable[[], Awaitable[Gate]],
-    patience: Patience,
+    query: Callable[[], Awaitable[Gate]],
+    timeouts: GateTimeouts,
     clock: Callable[[], float],
     pause: Callable[[float], Awaitable[None]],
-    say: Callable[[Gate | None, float], None],
+    report: Callable[[Gate | None, float], None],
 ) -> Gate:
-    """Look until it has passed for long enough, or until there is no more time.
+    """Queries the gate until it has passed for long enough, or until a timeout.
 
     Args:
-        look: one look.
-        patience: how long.
-        clock: seconds that only go on.
-        pause: lets so many seconds pass.
-        say: told after each look what it gave (None: Redis did not answer), and how long this has taken.
+        query: judges the gate once.
+        timeouts: how long to wait.
+        clock: monotonic seconds.
+        pause: sleeps for a number of seconds.
+        report: called after each query with its result (None: Redis did not answer) and the seconds waited so far.
 
     Raises:
-        RedisError: Redis does not answer, and there is no more time.
+        RedisError: Redis does not answer, and the timeout is over.
     """
     began, settling = clock(), Stability()
     while True:
         try:
-            gate = await look()
+            gate = await query()
         except RedisError:
             settling = Stability()
-            if clock() - began >= patience.pass_seconds:
+            if clock() - began >= timeouts.pass_seconds:
                 raise
-            say(None, clock() - began)
+            report(None, clock() - began)
             await pause(POLL_SECONDS)
             continue
         settling = stability_after(settling, gate)
-        answer = held_for(gate, settling.held, patience.settle_seconds) if patience.settle_seconds else gate
+        result = held_for(gate, settling.held, timeouts.settle_seconds) if timeouts.settle_seconds else gate
         waited = clock() - began
-        say(answer, waited)
-        if answer.passed or waited >= (patience.hold_seconds if gate.passed else patience.pass_seconds):
-            return answer
+        report(result, waited)
+        if result.passed or waited >= (timeouts.hold_seconds if gate.passed else timeouts.pass_seconds):
+            return result
         await pause(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Stop remediation, and let it go on."""
+"""`ghapp pause`, `ghapp resume`: stop and restart remediation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ghapp.settings import Settings
 @click.option("--pool", help="Only this pool.")
 @click.option("--why", required=True, help="Reason shown in reports and in doctor.")
 def pause(org: str, pool: str | None, why: str) -> None:
-    """Stop remediation; sweeps and reports continue. A pause that holds already is kept, with its reason.
+    """Stop remediation; sweeps and reports continue. An existing pause is kept, with its reason.
 
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance"
     """
@@ -33,7 +33,7 @@ def pause(org: str, pool: str | None, why: str) -> None:
 def resume(org: str, pool: str | None) -> None:
     """Clear pauses and restart stopped fuses.
 
-    Without a pool that is the whole organization: its own pause and fuse, and those of each pool.
+    Without --pool this concerns the whole organization: its own pause and fuse, and those of each pool.
 
     Example: ghapp resume acme --pool linux-4vcpu
     """
@@ -42,10 +42,10 @@ def resume(org: str, pool: str | None) -> None:
 
 
 async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> list[str]:
-    """Pause, and say what holds now.
+    """Pauses, and returns lines with the pause that is in effect.
 
     Raises:
-        UnknownPoolError: a name that was mistyped would stop nothing.
+        UnknownPoolError: there is no such pool; a mistyped name would stop nothing.
     """
     from ghapp.report.documents import timestamp
     from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
@@ -59,17 +59,17 @@ async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> li
     name = installation.org
     whole = pool in (None, WHOLE_ORG)
     until = f"`ghapp resume {name}{'' if whole else f' --pool {pool}'}`"
-    what = _named(name, pool or WHOLE_ORG)
+    subject = _named(name, pool or WHOLE_ORG)
     if first == pause:
-        return [f"paused: {what}, until {until}"]
+        return [f"paused: {subject}, until {until}"]
     return [
-        f"already paused: {what}, by {first.who} since {timestamp(first.at)}: {first.why}",
-        f"that pause holds until {until}; your reason was not recorded",
+        f"already paused: {subject}, by {first.who} since {timestamp(first.at)}: {first.why}",
+        f"that pause lasts until {until}; your reason was not recorded",
     ]
 
 
 async def _require_pool(settings: Settings, redis: Any, installation: Installation, pool: str | None) -> None:
-    """Raises: UnknownPoolError: the organization has no pool of that name; `*` is all of it."""
+    """Raises UnknownPoolError if the organization has no pool of that name; `*` stands for all pools."""
     from ghapp.store.fuses import WHOLE_ORG
 
     if pool is None or pool == WHOLE_ORG or pool in (known := await _pools(settings, redis, installation)):
@@ -79,7 +79,7 @@ async def _require_pool(settings: Settings, redis: Any, installation: Installati
 
 
 async def _pools(settings: Settings, redis: Any, installation: Installation) -> set[str]:
-    """The configured ones, those that runners are in, and those that have a fuse or a pause."""
+    """Returns the configured pools, those of known runners, and those with a fuse or a pause."""
     from ghapp.health.pool_matching import pool_of
     from ghapp.store.fuses import WHOLE_ORG, Fuses
     from ghapp.store.runners import Runners
@@ -95,10 +95,10 @@ async def _pools(settings: Settings, redis: Any, installation: Installation) -> 
 
 
 async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
-    """Resume, have it looked at, and say what was done for each pool, and what still holds.
+    """Resumes, enqueues a sweep, and returns lines with the result for each pool and what is still paused or stopped.
 
     Raises:
-        UnknownPoolError: a name that was mistyped would resume nothing.
+        UnknownPoolError: there is no such pool; a mistyped name would resume nothing.
     """
     from ghapp.health.remediation.fuse import Position
     from ghapp.queue.jobs import enqueue_sweep
@@ -114,20 +114,22 @@ async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
         done = await fuses.resume(installation, pool, _user(), time.time(), limits)
         org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
         whole = (await fuses.all(installation.id)).get(WHOLE_ORG)
-    said = [f"resumed: {_named(name, each)}, paused by {pause.who}: {pause.why}" for each, pause in done.ended.items()]
-    said += [f"fuse proves anew: {_named(name, each, 'the whole installation')}" for each in done.proving]
+    output = [
+        f"resumed: {_named(name, each)}, paused by {pause.who}: {pause.why}" for each, pause in done.ended.items()
+    ]
+    output += [f"fuse restarted, now proving: {_named(name, each, 'the whole installation')}" for each in done.proving]
     if org_pause is not None:
-        said.append(f"still paused: {name}, by {org_pause.who}: {org_pause.why}")
+        output.append(f"still paused: {name}, by {org_pause.who}: {org_pause.why}")
     if whole is not None and whole.position is Position.STOPPED:
-        said.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `ghapp resume {name}`")
+        output.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `ghapp resume {name}`")
     if done and settings.redis_url is not None:
         with connect_sync(settings.redis_url) as queue_redis:
             enqueue_sweep(queue_redis, installation.id)
-    return said or ["nothing was paused or stopped"]
+    return output or ["nothing was paused or stopped"]
 
 
 def _named(org: str, pool: str, whole: str = "") -> str:
-    """A pool with its organization; of the whole organization its name, and `whole` where that is not plain."""
+    """Returns `org/pool`; for the whole organization its name, with the suffix `whole` where that is ambiguous."""
     from ghapp.store.fuses import WHOLE_ORG
 
     if pool != WHOLE_ORG:
@@ -138,5 +140,5 @@ def _named(org: str, pool: str, whole: str = "") -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user need not have a name
+    except (KeyError, OSError):  # the user of a container may have no name
         return f"uid {os.getuid()}"

@@ -1,4 +1,4 @@
-"""Everything on one machine, or one role each."""
+"""`ghapp up`, which runs everything on one machine, and one command per role."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ghapp.settings import Settings
 
 
 @click.command()
-@click.option("--sandbox", is_flag=True, help="With a simulated GitHub and a living fleet: no account is needed.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Of the web role; else as GHAPP_LISTEN says.")
+@click.option("--sandbox", is_flag=True, help="Use a simulated GitHub with a simulated fleet; needs no account.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the web role (default: as in GHAPP_LISTEN).")
 def up(*, sandbox: bool, port: int | None) -> None:
     """Run everything on this machine, until Ctrl-C.
 
@@ -27,12 +27,12 @@ def up(*, sandbox: bool, port: int | None) -> None:
         listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
         run_all({**os.environ, **listen}, sandbox=sandbox, show=show)
     except KeyboardInterrupt:
-        click.echo("ended")
+        click.echo("stopped")
 
 
 @click.command()
 def web() -> None:
-    """Serve HTTP: the webhook, and whether we are alive and ready.
+    """Serve HTTP: the webhook, the API, the pages, and health checks.
 
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 GHAPP_LISTEN=0.0.0.0:8000 ghapp web
     """
@@ -58,7 +58,7 @@ def worker() -> None:
 
 @click.command()
 def clock() -> None:
-    """Give due sweeps to the workers. Two may run.
+    """Schedule sweeps and periodic tasks for the workers. Two may run.
 
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 ghapp clock
     """
@@ -69,7 +69,7 @@ def clock() -> None:
 
 @click.command(short_help="Watch runners' pods in Kubernetes.")
 def watch() -> None:
-    """Watch runners' pods in Kubernetes: how each ends, and what is there. Two may run; one of them records.
+    """Watch runners' pods in Kubernetes, and record how each ends. Two may run; one of them records.
 
     Example: KUBECONFIG=~/.kube/config GHAPP_CONFIG=ghapp.toml GHAPP_REDIS_URL=redis://redis:6379/0 ghapp watch
     """
@@ -79,7 +79,7 @@ def watch() -> None:
 
 
 def read() -> Settings:
-    """What a role runs with."""
+    """Reads a role's settings, and sets up its logging."""
     settings = Settings.read(os.environ)
     log.configure(settings.log_format)
     return settings

@@ -1,4 +1,4 @@
-"""Bearer tokens of controllers."""
+"""`ghapp token`: API tokens for controllers."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ghapp.errors import GhappError
 
 @click.group()
 def token() -> None:
-    """Bearer tokens of controllers.
+    """Manage API tokens for controllers.
 
     Example: ghapp token create --org acme --scope read --name arc-controller
     """
 
 
 @token.command("create")
-@click.option("--org", "orgs", multiple=True, required=True, help="May be repeated.")
+@click.option("--org", "orgs", multiple=True, required=True, help="Organization that it may access; may be repeated.")
 @click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["read", "claim", "admin"]))
-@click.option("--name", default="", help="Whose it is.")
+@click.option("--name", default="", help="Name of the controller that uses it.")
 @click.option("--expires-days", type=click.IntRange(min=1), help="Lifetime in days (default: no expiry).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def create_token(
     orgs: tuple[str, ...], scopes: tuple[Any, ...], name: str, expires_days: int | None, *, as_json: bool
 ) -> None:
-    """Make a token and print it, once. The App must be installed on each organization.
+    """Create a token and print it, once. The App must be installed on each organization.
 
     Example: ghapp token create --org acme --scope read --name arc-controller
     """
@@ -43,20 +43,20 @@ def create_token(
 
     async def create() -> Any:
         async with opened(settings) as redis:
-            for org in orgs:  # a mistyped name would make a token that opens nothing, or another's later
+            for org in orgs:  # a mistyped name would give access to no org, or to another org that takes it later
                 await chosen(Installations(redis, settings.named), org)
             return await Tokens(redis).create(name, orgs, scopes, now, expires_at)
 
-    secret, made = run(create())
+    secret, created = run(create())
     if not as_json:
         click.echo(secret)
         return
-    shown = {"id": made.id, "token": secret, "name": name, "orgs": orgs, "scopes": scopes}
+    shown = {"id": created.id, "token": secret, "name": name, "orgs": orgs, "scopes": scopes}
     click.echo(json.dumps({**shown, "expires_at": None if expires_at is None else timestamp(expires_at)}))
 
 
 def _document(token: Any) -> dict[str, Any]:
-    """What is shown of a token: its times as everywhere in our JSON."""
+    """Returns a token's JSON document, without its secret and with RFC 3339 times."""
     from ghapp.report.documents import timestamp
 
     expires_at = None if token.expires_at is None else timestamp(token.expires_at)
@@ -89,7 +89,7 @@ def list_tokens(*, as_json: bool) -> None:
 @token.command("revoke")
 @click.argument("token_id")
 def revoke_token(token_id: str) -> None:
-    """Take a token back at once.
+    """Revoke a token; it is rejected from now on.
 
     Example: ghapp token revoke 1f2e3d4c
     """

@@ -1,6 +1,6 @@
-"""What each role asks of a cluster. The Roles of `manifests/` grant this, no less and no more; `ghapp doctor` tries it.
+"""The RBAC permissions that each role needs. The Roles of `manifests/` grant exactly these; `ghapp doctor` checks them.
 
-SelfSubjectAccessReviews and /version need no rule: every authenticated user may ask.
+SelfSubjectAccessReviews and /version need no rule: they are open to every authenticated user.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import NamedTuple
 from ghapp.cluster.request import EPHEMERAL_RUNNERS, LEASES, PODS, SERVICE_ACCOUNTS, Resource, Verb
 
 WATCH_LEASE = "ghapp-watch"
-"""By which one of the watches leads; it is in the namespace of the roles themselves."""
+"""The lease of the leading watch, in the namespace of the roles themselves."""
 
 
 class Access(NamedTuple):
-    """One right that a role needs, as RBAC names it.
+    """One permission that a role needs, in the terms of RBAC.
 
     Attributes:
-        role: of ours.
-        verb: what it does.
-        group: of the API; empty for the core.
+        role: the role of ghapp that needs it.
+        verb: the verb.
+        group: the API group; empty for the core group.
         resource: the plural.
         subresource: empty for the object itself.
-        replacers: only beside pools that are replaced so; empty: wherever there are pods of a pool.
-        name: the only object that it is about; empty for any.
+        replacers: needed only for pools with one of these replacers; empty: for all pools with pods.
+        name: the only object concerned; empty for any.
     """
 
     role: str
@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
     @property
     def rbac_resource(self) -> str:
-        """As a Role lists it: `pods/log`."""
+        """The resource as a Role lists it: `pods/log`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
@@ -55,17 +55,17 @@ NEAR_RUNNERS: tuple[Access, ...] = (
     *_all("worker", ("get", "delete"), SERVICE_ACCOUNTS),
     *_all("worker", ("get", "list", "delete", "patch"), EPHEMERAL_RUNNERS, replacers=("arc",)),
 )
-"""In each namespace of runners. Deleting pods and their ServiceAccounts is the reaper's work, whatever the replacer."""
+"""In each namespace of runners. The reaper deletes pods and their ServiceAccounts, whatever the replacer."""
 
 AT_HOME: tuple[Access, ...] = (
     Access("watch", "create", LEASES.group, LEASES.plural),
     Access("watch", "get", LEASES.group, LEASES.plural, name=WATCH_LEASE),
     Access("watch", "update", LEASES.group, LEASES.plural, name=WATCH_LEASE),
 )
-"""In the namespace in which the roles themselves are."""
+"""In the namespace of the roles themselves."""
 
 
 def needed_near(replacers: Iterable[str]) -> list[Access]:
-    """What is needed in a namespace whose pools are replaced so."""
+    """Returns the permissions needed in a namespace whose pools have these replacers."""
     used = set(replacers)
     return [each for each in NEAR_RUNNERS if not each.replacers or used.intersection(each.replacers)]

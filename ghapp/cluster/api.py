@@ -1,6 +1,6 @@
-"""The cluster as `ghapp` uses it: what is there, what becomes of it, and what little is done about it.
+"""The Kubernetes operations that `ghapp` uses: lists, reads, watches, logs, and a few deletions and patches.
 
-Every method raises a `ClusterError` for whatever is no answer; none of these ever means that an object is gone.
+Every method raises a `ClusterError` without a usable answer; none of these errors means that an object was deleted.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from ghapp.health.pods.pod import EphemeralRunner, Pod
 W = TypeVar("W", Pod, EphemeralRunner)
 
 WATCH_SECONDS = 60
-"""How long one watch is asked to last. A connection that died in silence is noticed this late, and a death with it."""
+"""Requested duration of a watch. A silently broken connection is noticed this late, and with it a death."""
 
 GRACE_SECONDS = 10.0
-"""How much later than asked the server may end a watch."""
+"""How much longer than requested the server may keep a watch open."""
 
 
 class Cluster:
-    """One cluster, through a client that says who we are. The client is closed by whoever made it.
+    """One cluster, through an authenticated client. The creator of the client closes it.
 
     Attributes:
-        namespace: our own, where leases are.
-        transport: for requests of one's own.
+        namespace: our own namespace, which has the leases.
+        transport: for other requests.
     """
 
     def __init__(self, client: httpx2.AsyncClient, namespace: str = "default") -> None:
         self.namespace, self.transport = namespace, ClusterTransport(client)
 
     async def pods(self, namespace: str, selector: str = "") -> Listed[Pod]:
-        """Every pod of a namespace, or those that a label selector chooses. Complete, or an error."""
+        """Returns all pods of a namespace, or those that match a label selector. Complete, or an error."""
         return await listed(self.transport, ClusterRequest("list", PODS, namespace), pods.pods, selector)
 
     async def pod(self, namespace: str, name: str) -> Pod | None:
-        """One pod; None when the API server says that there is none of that name."""
-        answer = await self.transport.ask(ClusterRequest("get", PODS, namespace, name))
+        """Returns one pod; None if the API server reports that it does not exist."""
+        answer = await self.transport.request(ClusterRequest("get", PODS, namespace, name))
         return None if answer is None else pods.pod(*answer)
 
     async def ephemeral_runners(self, namespace: str) -> Listed[EphemeralRunner]:
-        """Every runner object of ARC's in a namespace. Complete, or an error.
+        """Returns all EphemeralRunners of a namespace. Complete, or an error.
 
         Raises:
             ResourceMissingError: ARC is not installed in this cluster.
@@ -72,31 +72,31 @@ class Cluster:
         )
 
     async def ephemeral_runner(self, namespace: str, name: str) -> EphemeralRunner | None:
-        """One runner object; None when the API server says that there is none of that name.
+        """Returns one EphemeralRunner; None if the API server reports that it does not exist.
 
         Raises:
             ResourceMissingError: ARC is not installed in this cluster.
         """
-        answer = await self.transport.ask(ClusterRequest("get", EPHEMERAL_RUNNERS, namespace, name))
+        answer = await self.transport.request(ClusterRequest("get", EPHEMERAL_RUNNERS, namespace, name))
         return None if answer is None else ephemeralrunners.ephemeral_runner(*answer)
 
     async def delete_pod(self, namespace: str, name: str, uid: str, version: str) -> bool:
-        """Delete a pod as it was read: True when that was accepted, False when it was gone.
+        """Deletes a pod as it was read; returns True if that was accepted, False if the pod no longer existed.
 
         Raises:
-            ConflictError: it is another one by now, or not what it was.
+            ConflictError: there is another pod of that name, or the pod has changed.
         """
         return await self._delete(PODS, namespace, name, uid, version)
 
     async def delete_ephemeral_runner(self, namespace: str, name: str, uid: str, version: str) -> bool:
-        """Delete a runner object as it was read; as `delete_pod`. ARC's finalizers then remove what belongs to it."""
+        """Deletes an EphemeralRunner as it was read, like `delete_pod`. ARC's finalizers then remove its resources."""
         return await self._delete(EPHEMERAL_RUNNERS, namespace, name, uid, version)
 
     async def delete_service_account(self, namespace: str, name: str) -> bool:
-        """Delete a ServiceAccount, the one that is there now: True when that was accepted, False when there is none.
+        """Deletes the present ServiceAccount; returns True if that was accepted, False if there is none.
 
         Raises:
-            ConflictError: it was changed or made anew at this very moment.
+            ConflictError: it was changed or recreated meanwhile.
         """
         body = await self.transport.send(ClusterRequest("get", SERVICE_ACCOUNTS, namespace, name))
         if body is None:
@@ -105,17 +105,17 @@ class Cluster:
         return await self._delete(SERVICE_ACCOUNTS, namespace, name, meta.uid, meta.resource_version)
 
     async def free_finalizer(self, runner: EphemeralRunner, finalizer: str) -> bool:
-        """Take one finalizer, and nothing else, from a runner object that is being deleted.
+        """Removes one finalizer, and changes nothing else, from an EphemeralRunner that is being deleted.
 
         Returns:
-            True when it was taken; False when the object or the finalizer was gone.
+            True if it was removed; False if the object or the finalizer no longer existed.
 
         Raises:
-            ConflictError: it is not being deleted, or not what it was when it was read: look again.
+            ConflictError: the object is not being deleted, or has changed since it was read; read it again.
         """
         call = ClusterRequest("patch", EPHEMERAL_RUNNERS, runner.namespace, runner.name)
         if runner.deleting_since is None:
-            raise ConflictError(f"{call}: it is not being deleted; ARC would put the finalizer back")
+            raise ConflictError(f"{call}: the object is not being deleted; ARC would put the finalizer back")
         if finalizer not in runner.finalizers:
             return False
         place = f"/metadata/finalizers/{runner.finalizers.index(finalizer)}"
@@ -130,29 +130,29 @@ class Cluster:
         except RefusedError as error:
             if error.code != UNPROCESSABLE:
                 raise
-            raise ConflictError(f"{call}: it is not what it was when it was read") from None
+            raise ConflictError(f"{call}: the object changed since it was read") from None
 
     async def log(self, pod: Pod, lines: int = 200, previous: bool = False) -> tuple[str, ...]:
-        """The last lines that a pod's runner wrote, oldest first; empty when nobody has them any more.
+        """Returns the last log lines of a pod's runner, oldest first; empty if they are no longer available.
 
         Args:
-            pod: whose.
-            lines: at most so many.
-            previous: of the container before it was started again.
+            pod: the pod.
+            lines: the maximum number of lines.
+            previous: True for the container before its last restart.
         """
         if pod.runner is None:
             return ()
-        told = await read_log(self.transport, pod, pod.runner.name, lines, previous=previous)
-        # A log is had by name alone, and ARC makes a failed pod anew under the same one.
-        now = await self.pod(pod.namespace, pod.name) if told else None
-        return told if now is None or now.uid == pod.uid else ()
+        found = await read_log(self.transport, pod, pod.runner.name, lines, previous=previous)
+        # Logs are read by name only, and ARC recreates a failed pod under the same name.
+        now = await self.pod(pod.namespace, pod.name) if found else None
+        return found if now is None or now.uid == pod.uid else ()
 
     async def watch_pods(self, namespace: str, version: str) -> AsyncGenerator[WatchChange[Pod], None]:
-        """What becomes of a namespace's pods after a version, until the server ends it. Close it (`aclosing`).
+        """Yields changes of a namespace's pods after a version, until the server ends the watch. Close it (`aclosing`).
 
         Raises:
-            VersionGoneError: list again.
-            ClusterUnavailableError: it broke; what was yielded is whole, and the last version can be resumed from.
+            VersionGoneError: the version expired; list again.
+            ClusterUnavailableError: the watch broke; its changes are complete, and its last version is resumable.
         """
         async with aclosing(self._watch(PODS, namespace, version, pods.pod)) as changes:
             async for change in changes:
@@ -161,7 +161,7 @@ class Cluster:
     async def watch_ephemeral_runners(
         self, namespace: str, version: str
     ) -> AsyncGenerator[WatchChange[EphemeralRunner], None]:
-        """The same of ARC's runner objects."""
+        """Yields changes of EphemeralRunners, like `watch_pods`."""
         read = ephemeralrunners.ephemeral_runner
         async with aclosing(self._watch(EPHEMERAL_RUNNERS, namespace, version, read)) as changes:
             async for change in changes:
@@ -170,35 +170,35 @@ class Cluster:
     async def may(
         self, verb: str, resource: str, namespace: str, group: str = "", subresource: str = "", name: str = ""
     ) -> bool:
-        """Whether RBAC lets us; with `name` it is asked of that object alone."""
-        asked = {"verb": verb, "resource": resource, "namespace": namespace, "group": group, "subresource": subresource}
-        asked["name"] = name
+        """True if RBAC permits this; with `name`, for that object only."""
+        attributes = {"verb": verb, "resource": resource, "namespace": namespace, "group": group}
+        attributes |= {"subresource": subresource, "name": name}
         call = ClusterRequest("create", ACCESS_REVIEWS)
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
+            "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
         }
-        return answers.is_allowed(_there(call, await self.transport.ask(call, json=review)).body)
+        return answers.is_allowed(_required(call, await self.transport.request(call, json=review)).body)
 
     async def username(self) -> str:
-        """Who the API server takes us for; empty where it does not tell, as before Kubernetes 1.28."""
+        """Returns our user name at the API server; empty if unknown, as before Kubernetes 1.28."""
         call = ClusterRequest("create", SELF_REVIEWS)
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         try:
-            return answers.username(_there(call, await self.transport.ask(call, json=review)).body)
+            return answers.username(_required(call, await self.transport.request(call, json=review)).body)
         except (ResourceMissingError, ClusterForbiddenError, RefusedError):
             return ""
 
     async def version(self) -> str:
-        """The API server's, as `v1.35.2`."""
+        """Returns the API server's version, for example `v1.35.2`."""
         call = ClusterRequest("get", VERSION)
-        return answers.git_version(_there(call, await self.transport.ask(call)).body)
+        return answers.git_version(_required(call, await self.transport.request(call)).body)
 
     async def clock(self) -> float | None:
-        """What the API server's clock says, in epoch seconds, to the second; None where its answers don't tell."""
+        """Returns the API server's clock in epoch seconds, without fractions; None if its answers have no Date."""
         call = ClusterRequest("get", VERSION)
-        return _there(call, await self.transport.ask(call)).at
+        return _required(call, await self.transport.request(call)).at
 
     async def _watch(
         self, resource: Resource, namespace: str, version: str, read: Callable[[msgspec.Raw], W]
@@ -225,8 +225,8 @@ class Cluster:
         return await self.transport.send(ClusterRequest("delete", resource, namespace, name), json=options) is not None
 
 
-def _there(call: ClusterRequest, answer: ClusterResponse | None) -> ClusterResponse:
-    """The answer of what cannot be absent."""
+def _required(call: ClusterRequest, answer: ClusterResponse | None) -> ClusterResponse:
+    """Returns the answer for a resource that cannot be absent."""
     if answer is None:
-        raise ClusterUnavailableError(f"{call}: the cluster says that there is no such thing")
+        raise ClusterUnavailableError(f"{call}: the API server answered 404 for a resource that always exists")
     return answer

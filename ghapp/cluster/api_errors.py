@@ -1,4 +1,4 @@
-"""What an answer other than 2xx means. The one place where the API server's `Status` is understood."""
+"""Translates answers other than 2xx, and Kubernetes' `Status`, to our errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ghapp.errors import (
 BAD_REQUEST = 400
 NOT_FOUND = 404
 UNPROCESSABLE = 422
-LONGEST_SAID = 300
+LONGEST_SHOWN = 300
 
-_WHO = re.compile(r'User "([^"]+)" cannot ')
+_USER = re.compile(r'User "([^"]+)" cannot ')
 
 
 class _Details(msgspec.Struct):
@@ -30,7 +30,7 @@ class _Details(msgspec.Struct):
 
 
 class ApiStatus(msgspec.Struct):
-    """The body of a refusal, and the object of a watch's ERROR event. All empty where it is something else."""
+    """The body of an error, and the object of a watch's ERROR event. All fields are empty for any other body."""
 
     kind: str = ""
     message: str = ""
@@ -40,7 +40,7 @@ class ApiStatus(msgspec.Struct):
 
 
 class RefusedError(ClusterError):
-    """The API server understood, and does not want it: 400, 413, 422 and the like.
+    """The API server rejected the request: 400, 413, 422 and the like.
 
     Attributes:
         code: the HTTP status.
@@ -55,7 +55,7 @@ _status = msgspec.json.Decoder(ApiStatus)
 
 
 def read_status(body: bytes) -> ApiStatus:
-    """A body that may be a `Status`: an unknown path is answered in plain text, and proxies answer as they like."""
+    """Parses a body that may be a `Status`; unknown paths are answered in plain text, and proxies send anything."""
     try:
         status = _status.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -63,11 +63,11 @@ def read_status(body: bytes) -> ApiStatus:
     return status if status.kind == "Status" else ApiStatus()
 
 
-def says_absent(call: ClusterRequest, code: int, body: bytes) -> bool:
-    """Whether a refusal says that this very object does not exist.
+def proves_absence(call: ClusterRequest, code: int, body: bytes) -> bool:
+    """True if an error proves that this very object does not exist.
 
-    A 404 also comes for a CRD that is not installed, a namespace that is not there, and from whatever stands between
-    us and the API server; none of these says anything of the object.
+    A 404 also comes for a CRD that is not installed, for a missing namespace, and from proxies in front of the API
+    server; none of these proves anything about the object.
     """
     status = read_status(body)
     details = status.details or _Details()
@@ -81,15 +81,15 @@ def says_absent(call: ClusterRequest, code: int, body: bytes) -> bool:
 
 
 def error_of(call: ClusterRequest, code: int, body: bytes) -> ClusterError:
-    """The error that a refusal is, in our words.
+    """Returns the error for an answer.
 
     Args:
-        call: what was asked.
-        code: of HTTP, or of the `Status` in a watch's ERROR event.
-        body: what came with it.
+        call: the request.
+        code: the HTTP status, or the code of the `Status` in a watch's ERROR event.
+        body: the answer's body.
     """
     status = read_status(body)
-    said = f": {one_line(status.message)}" if status.message else ""
+    detail = f": {one_line(status.message)}" if status.message else ""
     match code:
         case 401:
             return ClusterUnavailableError(f"{call}: the cluster does not accept our credentials (401)")
@@ -98,25 +98,25 @@ def error_of(call: ClusterRequest, code: int, body: bytes) -> ClusterError:
         case 404:
             return _missing(call, status)
         case 409:
-            return ConflictError(f"{call}: it is not what it was when it was read{said}")
+            return ConflictError(f"{call}: the object changed since it was read{detail}")
         case 410:
-            return VersionGoneError(f"{call}: that version is not kept any more{said}")
+            return VersionGoneError(f"{call}: the resource version has expired{detail}")
         case 429:
-            return ClusterUnavailableError(f"{call}: the cluster has too much to do (429)")
+            return ClusterUnavailableError(f"{call}: the API server is overloaded (429)")
         case _ if 400 <= code < 500:  # noqa: PLR2004
-            return RefusedError(f"{call}: the cluster answered {code}{said}", code=code)
-        case _:  # a redirect, too, is no answer
-            return ClusterUnavailableError(f"{call}: the cluster answered {code}{said}")
+            return RefusedError(f"{call}: the API server answered {code}{detail}", code=code)
+        case _:  # includes redirects
+            return ClusterUnavailableError(f"{call}: the API server answered {code}{detail}")
 
 
 def _forbidden(call: ClusterRequest, status: ApiStatus) -> ClusterForbiddenError:
     resource = call.rbac_resource
-    who = _WHO.search(status.message)
-    if status.message and who is None:  # not RBAC's words: an admission plugin's, a quota's
-        said = f"{call}: forbidden: {one_line(status.message)}"
-        return ClusterForbiddenError(said, verb=call.verb, resource=resource)
+    user = _USER.search(status.message)
+    if status.message and user is None:  # not from RBAC but, for example, from an admission plugin or a quota
+        message = f"{call}: forbidden: {one_line(status.message)}"
+        return ClusterForbiddenError(message, verb=call.verb, resource=resource)
     role = f"a Role in namespace {call.namespace}" if call.namespace else "a ClusterRole"
-    subject = f" bound to {who[1]}" if who else " bound to ghapp's ServiceAccount"
+    subject = f" bound to {user[1]}" if user else " bound to ghapp's ServiceAccount"
     lacks = f"RBAC lacks {call.verb} on {resource}: {role}{subject} must allow it"
     return ClusterForbiddenError(lacks, verb=call.verb, resource=resource)
 
@@ -131,6 +131,6 @@ def _missing(call: ClusterRequest, status: ApiStatus) -> ClusterError:
 
 
 def one_line(text: str) -> str:
-    """Foreign words, as a line of ours has room for them."""
+    """Returns a foreign text as one line of limited length."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST_SAID else line[:LONGEST_SAID] + "…"
+    return line if len(line) <= LONGEST_SHOWN else line[:LONGEST_SHOWN] + "…"

@@ -1,4 +1,4 @@
-"""Who we are to which cluster: a kubeconfig, or the service account of the pod that we run in."""
+"""Connects to the cluster: by a kubeconfig, or by the service account of our own pod."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from ghapp.errors import ConfigurationError
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _UNREADABLE = (ConfigError, OSError, yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError)
-"""What lightkube raises for a kubeconfig that lacks something, or is none."""
+"""lightkube's errors for a kubeconfig that is incomplete or invalid."""
 
 
 def is_configured(environ: Mapping[str, str]) -> bool:
-    """Whether there is a cluster. `~/.kube/config` is never used by accident: it may lead to any cluster."""
+    """True if a cluster is configured. `~/.kube/config` is never used, because it may point to any cluster."""
     return bool(environ.get("KUBECONFIG") or environ.get("KUBERNETES_SERVICE_HOST"))
 
 
 @asynccontextmanager
 async def open_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> AsyncIterator[Cluster]:
-    """Open the connections to the cluster that the environment names, and close them at the end.
+    """Opens a client for the cluster that the environment names, and closes it at the end.
 
-    Nothing is sent: a cluster that is away is noticed by the first call.
+    Nothing is sent: whether the cluster answers shows at the first request.
 
     Args:
-        environ: where `KUBECONFIG`, when it is set, goes before the service account, as with kubectl.
+        environ: the environment; `KUBECONFIG`, if set, takes precedence over the service account, as in kubectl.
         account: the directory of the service account.
 
     Raises:
-        ConfigurationError: it names none, or what it names cannot be read.
+        ConfigurationError: no cluster is configured, or its configuration is unreadable.
     """
     config = _configuration(environ, account)
     async with _client(config, trust_env=bool(environ.get("KUBECONFIG"))) as client:
@@ -92,7 +92,7 @@ def _of_service_account(environ: Mapping[str, str], account: Path) -> SingleConf
 
 
 def _user(user: User | None) -> User:
-    """The user that lightkube must be given, if only one without credentials; of exec's equal versions it knows one."""
+    """Returns a user that lightkube accepts: one without credentials if there is none, and exec's v1 as v1beta1."""
     if user is None:
         return User()
     if user.exec and user.exec.apiVersion == "client.authentication.k8s.io/v1":
@@ -101,14 +101,14 @@ def _user(user: User | None) -> User:
 
 
 def _client(config: SingleConfig, *, trust_env: bool) -> httpx2.AsyncClient:
-    """A client as lightkube makes it. In a cluster no proxy of the environment leads to the API server.
+    """Returns a client as lightkube creates it. In a cluster, proxies from the environment are not used.
 
-    A cluster's own authority is one certificate, and read for each client, for it may have been renewed; whom the whole
-    machine trusts is read once.
+    A cluster's own CA is read for each client, because it may have been renewed; the machine's trust store is read
+    only once.
     """
     try:
-        if _is_trusted_by_all(config):
-            auth, verify = user_auth(config.user), _machines_trust(trust_env=trust_env)
+        if _uses_system_trust(config):
+            auth, verify = user_auth(config.user), _system_trust(trust_env=trust_env)
             server = config.cluster.server
             return httpx2.AsyncClient(base_url=server, auth=auth, verify=verify, timeout=TIMEOUT, trust_env=trust_env)
         return AsyncClient(config, ConnectionParams(timeout=TIMEOUT, trust_env=trust_env))
@@ -118,16 +118,16 @@ def _client(config: SingleConfig, *, trust_env: bool) -> httpx2.AsyncClient:
         ) from None
 
 
-def _is_trusted_by_all(config: SingleConfig) -> bool:
-    """Whether nothing is said of whom to trust, nor with which certificate to come."""
+def _uses_system_trust(config: SingleConfig) -> bool:
+    """True if the configuration names neither a CA nor a client certificate."""
     server, user = config.cluster, config.user or User()
     own = (server.insecure, server.certificate_auth, server.certificate_auth_data)
     return not any((*own, user.client_cert, user.client_cert_data))
 
 
 @cache
-def _machines_trust(*, trust_env: bool) -> ssl.SSLContext:
-    """Whom this machine trusts: the one context of all clients in this process that are told of nobody else."""
+def _system_trust(*, trust_env: bool) -> ssl.SSLContext:
+    """Returns the machine's trust store, shared by all clients of this process without a CA of their own."""
     return httpx2.create_ssl_context(trust_env=trust_env)
 
 

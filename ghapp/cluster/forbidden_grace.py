@@ -1,6 +1,6 @@
-"""RBAC's refusals, reported only when they last.
+"""Reports 403 answers only if they persist.
 
-For some seconds after its start an API server answers 403 to what its Roles allow, while its caches fill.
+For some seconds after its start an API server answers 403 to requests that RBAC permits, until its caches are filled.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 
 LASTING_SECONDS = 15.0
-"""A refusal that is met again after so long is no starting API server's."""
+"""A 403 that persists for so long does not come from a starting API server."""
 
 
 class ForbiddenGrace:
-    """Since when each place is refused, in one process.
+    """Tracks since when each place is forbidden, within one process.
 
     Args:
-        clock: seconds that only go on.
+        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -24,15 +24,15 @@ class ForbiddenGrace:
         self._refused: dict[str, tuple[float, str]] = {}
 
     def lasts(self, place: str, why: str) -> bool:
-        """A place was refused; whether that has lasted long enough to be reported."""
+        """Records that a place is forbidden; returns True if that has lasted long enough to be reported."""
         now = self._clock()
         since, _ = self._refused.setdefault(place, (now, why))
         return now - since >= LASTING_SECONDS
 
     def why(self, place: str) -> str:
-        """Why a place is refused; empty where it is not."""
+        """Returns why a place is forbidden; empty if it is not."""
         return self._refused.get(place, (0.0, ""))[1]
 
     def over(self, place: str) -> None:
-        """It is refused no more."""
+        """Records that a place is permitted again."""
         self._refused.pop(place, None)

@@ -1,8 +1,8 @@
-"""Which of several replicas leads: a Lease, as client-go's leader election keeps it.
+"""Leader election among replicas by a Lease, as in client-go.
 
-No two machines' clocks are compared. Whoever leads writes something new every two seconds; whoever doesn't, may take
-over when it has seen nothing new for the lease's time *on its own clock*. The leader counts from before its last
-renewal was sent and gives up a third earlier, so that it has stopped before another can begin.
+The clocks of two machines are never compared. The leader renews the lease every two seconds; another replica takes
+over after it has seen no renewal for the lease's duration *on its own clock*. The leader measures from before it sent
+its last renewal, and gives up a third earlier, so that it has stopped before another replica can take over.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LEASE_SECONDS = 15
 RENEW_WITHIN_SECONDS = 10.0
 TURN_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
-"""Half of what a leader has: one turn may fail."""
+"""Half of the leader's renewal period, so that one renewal may fail."""
 
 LONGEST_SECONDS = 300
-"""What another's lease may at most ask us to wait."""
+"""Limit for the duration in another holder's lease."""
 
 RELEASED_SECONDS = 1
 
@@ -38,7 +38,7 @@ class Leadership:
     """One candidate for one lease.
 
     Attributes:
-        holder: who leads, as last seen; empty for nobody.
+        holder: the holder of the lease, as last seen; empty if it has none.
     """
 
     def __init__(
@@ -50,49 +50,49 @@ class Leadership:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take part.
+        """Creates a candidate.
 
         Args:
-            cluster: where the lease is.
-            name: the lease's.
-            identity: this process', like no other's: a pod's name and something random.
-            namespace: where it is; None for our own.
-            clock: tells epoch seconds, for people to read.
-            monotonic: tells seconds; decides.
+            cluster: the cluster with the lease.
+            name: of the lease.
+            identity: unique for this process: a pod's name and a random part.
+            namespace: of the lease; None for our own.
+            clock: epoch seconds, for the times in the lease, which are informative only.
+            monotonic: seconds, for all decisions.
         """
         self._transport, self._namespace, self._name = cluster.transport, namespace or cluster.namespace, name
         self._identity, self._clock, self._monotonic = identity, clock, monotonic
         self._seen: Lease | None = None
         self._seen_at = 0.0
         self._renewed_at: float | None = None
-        self._told = 0.0
+        self._last_written = 0.0
         self.holder = ""
 
     @property
     def is_ours(self) -> bool:
-        """Whether we lead at this moment. To be asked before each act, not remembered."""
+        """True if this process leads now. Check it before each action; do not store it."""
         return self._renewed_at is not None and self._monotonic() - self._renewed_at < RENEW_WITHIN_SECONDS
 
     async def turn(self) -> bool:
-        """Take the lease if it is free, renew it if it is ours, else see whose it is. Once every `TURN_SECONDS`.
+        """Takes the lease if it is free, renews it if we hold it, else reads its holder. Call every `TURN_SECONDS`.
 
         Returns:
-            Whether we lead.
+            True if this process leads.
 
         Raises:
-            ClusterError: no answer; we lead on until our time is over.
+            ClusterError: no answer; a leader continues to lead until its time is over.
         """
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._turn()
         except ConflictError:
-            pass  # somebody was faster; the next turn sees who
+            pass  # another replica wrote first; the next turn reads which
         except TimeoutError:
             raise ClusterUnavailableError(f"lease {self._name}: no answer in time") from None
         return self.is_ours
 
     async def release(self) -> None:
-        """Let another lead at once. What fails here expires by itself."""
+        """Releases the lease, so that another replica can lead at once. If this fails, the lease expires."""
         was_ours, self._renewed_at = self._renewed_at is not None, None
         if not was_ours:
             return
@@ -102,7 +102,7 @@ class Leadership:
 
     @asynccontextmanager
     async def standing(self) -> AsyncIterator[Leadership]:
-        """Take turns while the block runs, and release at its end; `is_ours` says whether we lead."""
+        """Takes turns while the block runs, and releases the lease at its end; check `is_ours` before each action."""
         turns = asyncio.create_task(self._take_turns())
         try:
             yield self
@@ -124,14 +124,14 @@ class Leadership:
                     trouble = str(error)
                     log.warning("lease renewal failed", lease=self._name, why=trouble)
             if leads != led:
-                log.info("leads" if leads else "follows", lease=self._name, holder=self.holder)
+                log.info("leadership gained" if leads else "leadership lost", lease=self._name, holder=self.holder)
             led = leads
             await asyncio.sleep(TURN_SECONDS)
 
     async def _turn(self) -> None:
         body = await self._transport.send(self._call("get"))
         began = self._monotonic()
-        now = self._news()
+        now = self._new_time()
         if body is None:
             ours = Lease(self._identity, LEASE_SECONDS, now, now, 0)
             made = new_lease(self._namespace, self._name, ours)
@@ -155,14 +155,14 @@ class Leadership:
         body = await self._transport.send(self._call("get"))
         if body is None or (found := lease(body)).holder != self._identity:
             return
-        now = self._news()
+        now = self._new_time()
         freed = Lease("", RELEASED_SECONDS, now, now, found.transitions)
         await self._transport.send(self._call("update"), json=changed_lease(body, freed))
 
-    def _news(self) -> str:
-        """The time of day, but never one that we wrote before: others tell by it that we live, and clocks jump."""
-        self._told = max(self._clock(), self._told + 0.001)
-        return micro_time(self._told)
+    def _new_time(self) -> str:
+        """Returns the time, later than any written before even if the clock jumped back: a change is a renewal."""
+        self._last_written = max(self._clock(), self._last_written + 0.001)
+        return micro_time(self._last_written)
 
     def _won(self, ours: Lease, began: float) -> None:
         self._seen, self._seen_at, self._renewed_at, self.holder = ours, began, began, ours.holder

@@ -1,4 +1,4 @@
-"""The last lines of a container's log, in bounded bytes."""
+"""Reads the last lines of a container's log, with a limit of bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ghapp.health.pods.pod import Pod
 
 MOST_BYTES = 256 * 1024
 LONGEST_CHARACTER = 4
-"""In bytes. A log that is shorter than its bound by less may have been cut within one."""
+"""In bytes. A log whose length is within so many bytes of the limit may have been cut inside a character."""
 
 LONGEST_LINE = 4096
 """In characters."""
@@ -19,10 +19,10 @@ LONGEST_LINE = 4096
 async def read_log(
     transport: ClusterTransport, pod: Pod, container: str, lines: int, *, previous: bool
 ) -> tuple[str, ...]:
-    """The last lines, oldest first; empty when there is no log any more, or none yet.
+    """Returns the last lines, oldest first; empty if there is no log.
 
-    The kubelet goes back so many lines and then stops after so many bytes: what is lost is the end, which is what we
-    came for. So for lines that are too long fewer of them are asked for.
+    The kubelet goes back by `tailLines` and then stops after `limitBytes`, so it cuts off the end of the log, which is
+    what matters. If the limit is hit, fewer lines are therefore requested.
     """
     call = ClusterRequest("get", PODS, pod.namespace, pod.name, "log")
     while lines > 0:
@@ -37,7 +37,7 @@ async def read_log(
         except ResourceMissingError:  # the kubelet's own 404
             return ()
         except RefusedError as error:
-            if error.code != BAD_REQUEST:  # 400: the container has not started, or there was none before it
+            if error.code != BAD_REQUEST:  # 400: the container has not started, or there is no previous one
                 raise
             return ()
         if body is None:

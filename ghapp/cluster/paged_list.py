@@ -1,4 +1,4 @@
-"""A whole list, read in parts: complete, or an error."""
+"""Reads a whole list page by page: complete, or an error."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ PER_PAGE = 500
 MOST_PAGES = 1000
 
 Read = Callable[[bytes, float | None], ObjectPage[T]]
-"""Reads a part of a list, and takes note of when it was told."""
+"""Parses a page of a list, with the time of the answer."""
 
 
 async def listed(transport: ClusterTransport, call: ClusterRequest, read: Read[T], selector: str = "") -> Listed[T]:
-    """The whole list. Its later parts are of the same moment as the first, which the server keeps for minutes.
+    """Returns the whole list. All pages show the state of the first one, which the server keeps for minutes.
 
     Raises:
-        ClusterError: some part cannot be had, and so none counts.
+        ClusterError: a page could not be read; there is no partial result.
     """
     try:
-        return await _parts(transport, call, read, selector)
+        return await _all_pages(transport, call, read, selector)
     except VersionGoneError:
-        return await _parts(transport, call, read, selector)
+        return await _all_pages(transport, call, read, selector)
 
 
-async def _parts(transport: ClusterTransport, call: ClusterRequest, read: Read[T], selector: str) -> Listed[T]:
-    asked: dict[str, Any] = {"limit": PER_PAGE, **({"labelSelector": selector} if selector else {})}
+async def _all_pages(transport: ClusterTransport, call: ClusterRequest, read: Read[T], selector: str) -> Listed[T]:
+    params: dict[str, Any] = {"limit": PER_PAGE, **({"labelSelector": selector} if selector else {})}
     items: list[T] = []
     version = ""
     for _ in range(MOST_PAGES):
-        answer = await transport.ask(call, **asked)
+        answer = await transport.request(call, **params)
         if answer is None:
-            raise ClusterUnavailableError(f"{call}: the cluster says that there is no such thing")
+            raise ClusterUnavailableError(f"{call}: the API server answered 404 for a list")
         page = read(*answer)
         items += page.items
-        version = version or page.version  # the first: a watch from it misses nothing that came later
+        version = version or page.version  # of the first page: a watch from it misses no later change
         if not page.next:
             return Listed(items, version, answer.at)
-        asked["continue"] = page.next
-    raise ClusterUnavailableError(f"{call}: the list has no end")
+        params["continue"] = page.next
+    raise ClusterUnavailableError(f"{call}: the list has more than {MOST_PAGES:,} pages, or no end")

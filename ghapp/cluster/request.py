@@ -1,4 +1,4 @@
-"""What is asked of the API server: which verb, of which resource, of which object. Values; no I/O."""
+"""Requests to the API server as values: verb, resource, object. No I/O."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
 class Resource(NamedTuple):
-    """A kind of objects. Written as RBAC does: `pods`, `ephemeralrunners.actions.github.com`.
+    """A resource. As text in RBAC's notation: `pods`, `ephemeralrunners.actions.github.com`.
 
-    Or, beginning with a slash, a path that has no objects: RBAC's `nonResourceURLs`.
+    A plural that begins with a slash is a path without objects, one of RBAC's `nonResourceURLs`.
     """
 
     plural: str
@@ -45,7 +45,7 @@ VERSION = Resource("/version")
 
 
 class ClusterRequest(NamedTuple):
-    """One request. `namespace` is empty for what belongs to the whole cluster."""
+    """One request. `namespace` is empty for cluster-scoped resources."""
 
     verb: Verb
     resource: Resource
@@ -55,12 +55,12 @@ class ClusterRequest(NamedTuple):
 
     @property
     def method(self) -> str:
-        """Of HTTP."""
+        """The HTTP method."""
         return METHODS[self.verb]
 
     @property
     def path(self) -> str:
-        """Below the API server's address. `can_exist` says whether there is one."""
+        """The path below the API server's address; valid only if `can_exist`."""
         if self._has_no_objects:
             return self.resource.plural
         group, version = self.resource.group, self.resource.version
@@ -72,15 +72,15 @@ class ClusterRequest(NamedTuple):
 
     @property
     def rbac_resource(self) -> str:
-        """As a Role names it, with its subresource: `pods/log`."""
+        """The resource as a Role names it, with its subresource: `pods/log`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
 
     @property
     def can_exist(self) -> bool:
-        """Whether an object can be called so.
+        """True if the object's name is valid.
 
-        Runners' names come from outside. A call for one that has none, or is called `..`, would be a call for the
-        whole collection, or for the namespace: a DELETE that nobody wants.
+        Names of runners are untrusted. A request for an empty name, or for `..`, would address the whole collection or
+        the namespace, which is fatal for a DELETE.
         """
         return self.verb not in OF_ONE_OBJECT or self._has_no_objects or _is_name(self.name)
 

@@ -1,4 +1,4 @@
-"""End tasks that talk to the cluster."""
+"""Cancels asyncio tasks that use the cluster's client."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ AGAIN_SECONDS = 0.5
 
 
 async def cancel_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until each has ended; what they raise is theirs.
+    """Cancels tasks until all have ended; ignores their errors.
 
-    Once is not enough: anyio, below the client, swallows a cancellation that comes at the very moment when a
-    connection has been made, and the task would go on for ever.
+    One cancellation may not suffice: anyio, below the client, swallows a cancellation at the very moment at which a
+    connection was made, and the task would run forever.
     """
     left: Collection[asyncio.Task[Any]] = tasks
     while left:

@@ -1,7 +1,7 @@
-"""One request to the API server on lightkube's client, and what went wrong, in our own words.
+"""Sends single requests to the API server through lightkube's client, and translates errors to ours.
 
-Every request has an end: a total time beside the client's time-outs for each phase, which an answer that drips would
-never reach.
+Every request has a total time limit in addition to the client's limit per phase, which a slow, dripping answer would
+never exceed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx2
 from lightkube import ConfigError
 
-from ghapp.cluster.api_errors import error_of, one_line, says_absent
+from ghapp.cluster.api_errors import error_of, one_line, proves_absence
 from ghapp.cluster.request import ClusterRequest
 from ghapp.errors import ClusterUnavailableError, ConfigurationError
 
@@ -24,29 +24,29 @@ TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 """Per phase."""
 
 CALL_SECONDS = 30.0
-"""For a whole call: a page of 500 pods is some megabytes."""
+"""Total time of a request; a page of 500 pods has some megabytes."""
 
 HEAD_SECONDS = 10.0
-"""Until a watch begins to answer: the API server says at once that it listens, and then may be silent for long."""
+"""Until the head of a watch's answer: the API server sends it at once, and may then be silent for long."""
 
 LONGEST_LINE = 16 * 1024 * 1024
-"""Of a watch, in bytes. An object of etcd's is at most 1.5 MB."""
+"""Of a line of a watch, in bytes. An object in etcd has at most 1.5 MB."""
 
 OK = 200
 
 _FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ConfigError, OSError, ValueError, LookupError)
-"""What the client raises, and lightkube's credentials with it: a command that fails, or prints something else."""
+"""Errors of the client and of lightkube's credentials, for example of an exec command that fails."""
 
 
 class ClusterResponse(NamedTuple):
-    """What the API server said. `at`: when, by its own clock, in epoch seconds; None where it does not tell."""
+    """An answer. `at`: its Date by the API server's clock, in epoch seconds; None without one."""
 
     body: bytes
     at: float | None
 
 
 class ClusterTransport:
-    """The API server, as one client sees it. The client is closed by whoever made it."""
+    """Requests through one client, which its creator closes."""
 
     def __init__(self, client: httpx2.AsyncClient, call_seconds: float = CALL_SECONDS) -> None:
         self._client, self._seconds = client, call_seconds
@@ -54,62 +54,62 @@ class ClusterTransport:
     async def send(
         self, call: ClusterRequest, *, json: Any = None, content_type: str = "application/json", **params: str | int
     ) -> bytes | None:
-        """As `ask`, where the time of the answer is of no use: its body alone."""
-        answer = await self.ask(call, json=json, content_type=content_type, **params)
+        """Sends one request as `request`, and returns only the body of the answer."""
+        answer = await self.request(call, json=json, content_type=content_type, **params)
         return None if answer is None else answer.body
 
-    async def ask(
+    async def request(
         self, call: ClusterRequest, *, json: Any = None, content_type: str = "application/json", **params: str | int
     ) -> ClusterResponse | None:
-        """Send one request.
+        """Sends one request.
 
         Args:
-            call: what is asked.
-            json: a body.
-            content_type: the body's.
+            call: the request.
+            json: its body.
+            content_type: of the body.
             params: of the query.
 
         Returns:
-            The answer; None when there is no such object, which only the API server itself can say.
+            The answer; None if the API server itself reports that the object does not exist.
 
         Raises:
-            ClusterError: everything else; see `refusal.understood`.
+            ClusterError: any other answer, or none; see `api_errors.error_of`.
         """
         if not call.can_exist:
             return None
-        with _in_our_words(call):
+        with _translated_errors(call):
             async with asyncio.timeout(self._seconds):
                 response = await self._client.send(self._request(call, params, json=json, content_type=content_type))
         if response.is_success:
-            return ClusterResponse(response.content, _told_at(response))
-        if says_absent(call, response.status_code, response.content):
+            return ClusterResponse(response.content, _date_of(response))
+        if proves_absence(call, response.status_code, response.content):
             return None
         raise error_of(call, response.status_code, response.content)
 
     async def lines(
         self, call: ClusterRequest, within_seconds: float, **params: str | int
     ) -> AsyncGenerator[bytes, None]:
-        """Send one request, and yield the lines of its answer as they come; ends when the server ends it.
+        """Sends one request, and yields the lines of its answer as they arrive, until the server ends it.
 
         Args:
-            call: what is asked.
-            within_seconds: after this long there is nobody at the other end any more.
+            call: the request.
+            within_seconds: total time limit, after which the connection counts as broken.
             params: of the query.
 
         Raises:
             ClusterUnavailableError: the connection broke, or the last line was cut short.
-            ClusterError: see `refusal.understood`.
+            ClusterError: see `api_errors.error_of`.
         """
         ends = asyncio.get_running_loop().time() + within_seconds
         request = self._request(call, params)
-        request.headers["Accept-Encoding"] = "identity"  # a compressor would hold events back
+        request.headers["Accept-Encoding"] = "identity"  # compression would delay events
         request.extensions["timeout"] = {**TIMEOUT.as_dict(), "read": within_seconds}
-        with _in_our_words(call):
+        with _translated_errors(call):
             async with asyncio.timeout(min(HEAD_SECONDS, within_seconds)):
                 response = await self._client.send(request, stream=True)
         try:
             if response.status_code != OK:
-                with _in_our_words(call):
+                with _translated_errors(call):
                     async with asyncio.timeout(self._seconds):
                         body = await response.aread()
                 raise error_of(call, response.status_code, body)
@@ -137,10 +137,10 @@ class ClusterTransport:
 
 
 async def _chunks(call: ClusterRequest, response: httpx2.Response, ends: float) -> AsyncGenerator[bytes, None]:
-    """The bytes as they come. No time-out spans a `yield`: it would cut off whoever reads, wherever that is."""
+    """Yields the bytes as they arrive. No time limit spans a `yield`, because it would cancel the consumer's code."""
     stream = response.aiter_bytes()
     while True:
-        with _in_our_words(call):
+        with _translated_errors(call):
             async with asyncio.timeout_at(ends):
                 chunk = await anext(stream, None)
         if chunk is None:
@@ -149,7 +149,7 @@ async def _chunks(call: ClusterRequest, response: httpx2.Response, ends: float) 
 
 
 async def _lines(call: ClusterRequest, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Whole lines alone. Split at the newline and nothing else: JSON may hold other characters that end lines."""
+    """Yields complete lines. Splits only at LF, because JSON may contain other line separators."""
     rest = bytearray()
     async for chunk in chunks:
         *whole, last = chunk.split(b"\n")
@@ -160,13 +160,13 @@ async def _lines(call: ClusterRequest, chunks: AsyncIterator[bytes]) -> AsyncGen
                 yield line
         rest += last
         if len(rest) > LONGEST_LINE:
-            raise ClusterUnavailableError(f"{call}: a line of more than {LONGEST_LINE} bytes is no event")
+            raise ClusterUnavailableError(f"{call}: a line has more than {LONGEST_LINE} bytes")
     if rest.strip():
         raise ClusterUnavailableError(f"{call}: the answer was cut short")
 
 
-def _told_at(response: httpx2.Response) -> float | None:
-    """The `Date` of an answer; whole seconds, and never later than the answer itself."""
+def _date_of(response: httpx2.Response) -> float | None:
+    """Returns the `Date` of an answer, without fractions of seconds, so never later than the answer itself."""
     try:
         at = parsedate_to_datetime(response.headers["Date"])
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
@@ -175,7 +175,7 @@ def _told_at(response: httpx2.Response) -> float | None:
 
 
 @contextmanager
-def _in_our_words(call: ClusterRequest) -> Iterator[None]:
+def _translated_errors(call: ClusterRequest) -> Iterator[None]:
     try:
         yield
     except TimeoutError:

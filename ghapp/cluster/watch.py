@@ -1,8 +1,8 @@
-"""One namespace's pods, or ARC's objects, seen without a gap: list, then watch from the list's version, for ever.
+"""Follows one namespace's pods or EphemeralRunners without gaps: lists them, then watches from the list's version.
 
-A watch that breaks is resumed after the last event that was whole, so the server sends again whatever came since. When
-it has forgotten that version (410), or can't be asked, everything is listed anew: what happened in between shows in
-the difference to what was known, and in nothing else.
+A broken watch is resumed after its last complete event, so that the server repeats whatever came since. If the server
+no longer has that version (410), or gives no answer, everything is listed again: what happened in between shows only
+in the difference to what was known.
 """
 
 from __future__ import annotations
@@ -22,45 +22,47 @@ from ghapp.health.pods.pod import EphemeralRunner, Pod
 T = TypeVar("T")
 
 FIRST_PAUSE = 0.2
-"""Seconds. Also between two watches that went well: resuming misses nothing, and a server that hangs up is not hurt."""
+"""Seconds. Also between two successful watches: resuming misses nothing, and spares a server that hangs up."""
 
 LONGEST_PAUSE = 30.0
-PATIENCE = 5
-"""Failures in a row after which a version is not resumed from any more: a restored etcd may be behind it for days."""
+RESUME_ATTEMPTS = 5
+"""Failures in a row after which a version is not resumed any more: a restored etcd may be behind it for days."""
 
 WATCHES = 10
-"""About as many minutes. Then everything is listed anew, should a server have kept something from us."""
+"""About as many minutes. Then everything is listed again, in case a server omitted an event."""
+
+Sleep = Callable[[float], Awaitable[None]]
 
 Rest = Callable[[float], Awaitable[None]]
 Lists = Callable[[], Awaitable[Listed[T]]]
 Watches = Callable[[str], AsyncGenerator[WatchChange[T], None]]
 
 
-def follow(cluster: Cluster, namespace: str, rest: Rest = asyncio.sleep) -> AsyncGenerator[Sight[Pod], None]:
-    """See a namespace's pods; never ends. Close it (`aclosing`).
+def follow(cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[Sight[Pod], None]:
+    """Follows a namespace's pods; never ends. Close it (`aclosing`).
 
     Args:
-        cluster: whose.
-        namespace: which.
-        rest: pauses for some seconds.
+        cluster: the cluster.
+        namespace: the namespace.
+        sleep: sleeps for a number of seconds.
 
     Yields:
-        `Listed`: all pods that are there; what was known and is not among them, has vanished.
-        `Change`: what became of one pod; may tell again what a list already told.
-        `Trouble`: nothing can be seen for now; each time that an attempt failed.
+        `Listed`: all existing pods; known pods that are missing from the list have vanished.
+        `WatchChange`: a change of one pod; it may repeat what a list has shown.
+        `WatchFailure`: pods cannot be read now; after each failed attempt.
     """
-    return _follow(partial(cluster.pods, namespace), partial(cluster.watch_pods, namespace), rest)
+    return _follow(partial(cluster.pods, namespace), partial(cluster.watch_pods, namespace), sleep)
 
 
 def follow_objects(
-    cluster: Cluster, namespace: str, rest: Rest = asyncio.sleep
+    cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep
 ) -> AsyncGenerator[Sight[EphemeralRunner], None]:
-    """The same of ARC's runner objects. Who may list them, and not watch them, sees them at each attempt."""
+    """Follows EphemeralRunners, like `follow`. With permission to list but not to watch, each attempt lists them."""
     lists, watches = partial(cluster.ephemeral_runners, namespace), partial(cluster.watch_ephemeral_runners, namespace)
-    return _follow(lists, watches, rest)
+    return _follow(lists, watches, sleep)
 
 
-async def _follow(lists: Lists[T], watches: Watches[T], rest: Rest) -> AsyncGenerator[Sight[T], None]:
+async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGenerator[Sight[T], None]:
     version, failures, watched = "", 0, 0
     while True:
         try:
@@ -75,14 +77,14 @@ async def _follow(lists: Lists[T], watches: Watches[T], rest: Rest) -> AsyncGene
                     yield change
         except ClusterError as error:
             failures += 1
-            if not isinstance(error, ClusterUnavailableError) or failures % PATIENCE == 0:
+            if not isinstance(error, ClusterUnavailableError) or failures % RESUME_ATTEMPTS == 0:
                 version = ""
             if not isinstance(error, VersionGoneError):
                 yield WatchFailure(error)
-        await rest(pause_after(failures))
+        await sleep(pause_after(failures))
 
 
 def pause_after(failures: int, chance: Callable[[], float] = random.random) -> float:
-    """How many seconds to wait after so many failures in a row: twice as long each time, and never all at once."""
+    """Returns the seconds to wait after so many failures in a row: exponential backoff with jitter."""
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
     return longest * (0.5 + chance() / 2)

@@ -1,4 +1,4 @@
-"""What is seen of a namespace: all of it at once, one change, or nothing for now. Values; no I/O."""
+"""What `follow` yields about a namespace: a complete list, a change, or a failure. Values; no I/O."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Kind = Literal["added", "modified", "deleted", "bookmark"]
 
 
 class Listed(NamedTuple, Generic[T]):
-    """Everything that was there at one `resourceVersion`. Complete: what is not in it, is not there.
+    """All objects that existed at one `resourceVersion`. Complete: what is missing from it does not exist.
 
-    `told_at`: when the last of it was told, by the API server's own clock (epoch seconds); None where it does not say.
+    `told_at`: time of the last page by the API server's own clock (epoch seconds); None without a Date.
     """
 
     items: list[T]
@@ -23,7 +23,7 @@ class Listed(NamedTuple, Generic[T]):
 
 
 class WatchChange(NamedTuple, Generic[T]):
-    """One event of a watch. What is `deleted` is as it was last; a `bookmark` has none, and says that all is well."""
+    """One event of a watch. A `deleted` object is in its last state; a `bookmark` has no object, only a version."""
 
     kind: Kind
     found: T | None
@@ -31,7 +31,7 @@ class WatchChange(NamedTuple, Generic[T]):
 
 
 class WatchFailure(NamedTuple):
-    """Nothing can be seen just now, and why. Sight returns by itself: by further changes, or by a new list."""
+    """The namespace cannot be read now, and why. `follow` continues by itself, with changes or with a new list."""
 
     error: ClusterError
 

@@ -1,4 +1,4 @@
-"""Who knows which shard of a blue/green pool is active: whether its command or URL answers, here and to the workers."""
+"""Checks the source of the active shard of blue/green pools: whether it answers, here and on the workers."""
 
 from __future__ import annotations
 
@@ -15,82 +15,80 @@ from ghapp.store.installations import Installations
 from ghapp.store.shards import Shards
 
 GROUP = "controllers"
-BROKE_OFF = "mend Redis, above"
+REDIS_FAILED = "fix Redis, see redis above"
 
-Kept = dict[tuple[str, str], ActiveShardAnswer | None]
-"""Org in lower case and pool → what a worker was told last; None when none was for minutes."""
+Stored = dict[tuple[str, str], ActiveShardAnswer | None]
+"""(Org in lower case, pool) → the last answer that a worker got; None when no worker got one for minutes."""
 
 
-async def look(settings: Settings, url: str | None) -> list[Finding]:
-    """Ask each of them once, as `ghapp gate` does, and hold it against what workers were told.
+async def check(settings: Settings, url: str | None) -> list[Finding]:
+    """Queries each source once, as `ghapp gate` does, and compares the answer with the one that workers got.
 
     Args:
-        settings: names the pools, and what their commands may see of the environment.
-        url: of Redis; None when it does not answer: what workers were told is not known then.
+        settings: names the pools, and the environment variables that their commands may see.
+        url: of Redis; None when Redis does not answer, so that the workers' answers are unknown.
     """
     pools = [pool for pool in settings.pools if pool.active_source]
     if not pools:
         return []
-    kept: Kept = {}
-    broken: list[Finding] = []
+    stored: Stored = {}
+    redis_failure: list[Finding] = []
     if url is not None:
-        broken = await probe(GROUP, "active shards", partial(_read, pools, url, kept), BROKE_OFF)
+        redis_failure = await probe(GROUP, "active shards", partial(_read, pools, url, stored), REDIS_FAILED)
     here = await asyncio.gather(*(query_active_shard(settings, pool, time.time) for pool in pools))
     now = time.time()
     found = [
-        of_answers(pool, answer, known=_key(pool) in kept, told=kept.get(_key(pool)), now=now)
+        of_answers(pool, answer, known=_key(pool) in stored, at_worker=stored.get(_key(pool)), now=now)
         for pool, answer in zip(pools, here, strict=True)
         if answer is not None
     ]
-    return [*found, *broken]
+    return [*found, *redis_failure]
 
 
 def of_answers(
-    pool: PoolSettings, here: ActiveShardAnswer, told: ActiveShardAnswer | None, now: float, *, known: bool
+    pool: PoolSettings, here: ActiveShardAnswer, at_worker: ActiveShardAnswer | None, now: float, *, known: bool
 ) -> Finding:
-    """What is to be said of one source.
+    """Compares the answers of one pool's source.
 
     Args:
-        pool: whose.
-        here: its answer to this machine, just now.
-        told: its last answer to a worker; None when there was none for minutes.
+        pool: the pool.
+        here: the answer on this machine, just now.
+        at_worker: the last answer to a worker; None when there was none for minutes.
         now: epoch seconds.
-        known: whether `told` could be looked up at all.
+        known: True if the worker's answer could be read from Redis.
     """
     name, source, org = f"active shard of {pool.name}", pool.active_source, pool.org
-    heard = "" if told is None else f"to a worker {max(0.0, now - told.at):.0f} s ago"
-    if here.failure and (told is None or told.failure):
-        worker = f"; {heard}: {told.failure}" if told is not None else ""
-        said = f"{source} failed, {here.failure}{worker}"
-        return wrong(GROUP, name, said, f"run it as the worker's user, and mend {source}, or active_env", org)
-    if here.failure and told is not None:
-        said = f"{source} failed here, {here.failure}; it said {told.shard} {heard}"
-        return warning(GROUP, name, said, "nothing, if only workers can ask; `ghapp gate` asks from where it runs", org)
+    when = "" if at_worker is None else f"on a worker {max(0.0, now - at_worker.at):.0f} s ago"
+    if here.failure and (at_worker is None or at_worker.failure):
+        worker = f"; {when}: {at_worker.failure}" if at_worker is not None else ""
+        text = f"{source} failed: {here.failure}{worker}"
+        return wrong(GROUP, name, text, f"run it as the worker's user, then fix {source} or active_env", org)
+    if here.failure and at_worker is not None:
+        text = f"{source} failed here: {here.failure}; it returned {at_worker.shard} {when}"
+        fix = "nothing, if only workers have access; `ghapp gate` queries from the machine where it runs"
+        return warning(GROUP, name, text, fix, org)
     if not known:
-        return ok(GROUP, name, f"{here.shard}, by {source}", org)
-    if told is None:
-        said = f"{source} says {here.shard} here, and no worker has asked it for minutes"
-        return warning(
-            GROUP, name, said, "see that the clock and a worker run; the API knows what workers are told", org
-        )
-    if told.failure:
-        said = f"{source} says {here.shard} here, and failed {heard}: {told.failure}"
-        return warning(GROUP, name, said, "give the workers what it needs: the program, and active_env", org)
-    if told.shard.lower() != here.shard.lower():
-        said = f"{source} says {here.shard} here, and said {told.shard} {heard}"
-        fix = (
-            "if it was switched just now, ask again in a minute; else here and at the workers it asks different things"
-        )
-        return warning(GROUP, name, said, fix, org)
-    return ok(GROUP, name, f"{here.shard}, by {source}, here and at the workers", org)
+        return ok(GROUP, name, f"{here.shard}, from {source}", org)
+    if at_worker is None:
+        text = f"{source} returns {here.shard} here; no worker has queried it for minutes"
+        fix = "check that the clock and a worker run; the API uses only the workers' answers"
+        return warning(GROUP, name, text, fix, org)
+    if at_worker.failure:
+        text = f"{source} returns {here.shard} here, but failed {when}: {at_worker.failure}"
+        return warning(GROUP, name, text, "give the workers what it needs: the program, and active_env", org)
+    if at_worker.shard.lower() != here.shard.lower():
+        text = f"{source} returns {here.shard} here, but returned {at_worker.shard} {when}"
+        fix = "if it was just switched, run doctor again in a minute; else make both ask for the same thing"
+        return warning(GROUP, name, text, fix, org)
+    return ok(GROUP, name, f"{here.shard}, from {source}, here and on the workers", org)
 
 
-async def _read(pools: list[PoolSettings], url: str, kept: Kept) -> list[Finding]:
+async def _read(pools: list[PoolSettings], url: str, stored: Stored) -> list[Finding]:
     async with connected(url) as redis:
         ids = {each.org.lower(): each.id for each in await Installations(redis).all()}
         for pool in pools:
             if (installation := ids.get(pool.org.lower())) is not None:
-                kept[_key(pool)] = await Shards(redis).answer(installation, pool.name)
+                stored[_key(pool)] = await Shards(redis).answer(installation, pool.name)
     return []
 
 

@@ -1,4 +1,4 @@
-"""The file, the credentials, the pools: what needs no asking."""
+"""Checks the configuration file, the credentials and the pools, without any request."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ GROUP = "configuration"
 
 
 def of_configuration(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """What it says, and what it keeps us from."""
+    """Returns what is configured, and what the configuration disables."""
     file = environ.get("GHAPP_CONFIG")
-    found = [ok(GROUP, "file", file or "none: every default holds"), *_of_credentials(settings, environ)]
+    found = [ok(GROUP, "file", file or "none: all settings have their defaults"), *_of_credentials(settings, environ)]
     modes: list[tuple[str | None, str]] = [(None, settings.policy.remediation.mode)]
     modes += [(org, policy.remediation.mode) for org, policy in settings.org_policies.items()]
     for org, mode in modes:
         if mode != "act":
-            said = f"remediation is {mode}: nothing is removed or replaced"
-            found.append(warning(GROUP, "mode", said, 'set [remediation] mode = "act" when you trust it', org))
+            text = f"remediation is {mode}: nothing is removed or replaced"
+            found.append(
+                warning(GROUP, "mode", text, 'set [remediation] mode = "act" when you trust its decisions', org)
+            )
     if not settings.pools:
-        fix = "name them in [[pools]], with a replacer; without one controllers must pull"
+        fix = "add [[pools]] with a replacer; without a replacer, controllers must poll the API"
         found.append(warning(GROUP, "pools", "no pool is configured", fix))
     return found + [_of_pool(pool) for pool in settings.pools]
 
@@ -30,18 +32,18 @@ def _of_credentials(settings: Settings, environ: Mapping[str, str]) -> list[Find
     credentials = settings.credentials
     if credentials is None:
         fix = "run `ghapp up` and open /setup, or set GHAPP_APP_ID, GHAPP_PRIVATE_KEY and GHAPP_WEBHOOK_SECRET"
-        return [wrong(GROUP, "credentials", "there is no App", fix)]
+        return [wrong(GROUP, "credentials", "no App credentials are configured", fix)]
     where = "the environment" if environ.get("GHAPP_APP_ID") else f"/setup, kept in {settings.state_dir}"
     found = [ok(GROUP, "credentials", f"App {credentials.app_id}, from {where}")]
     if not credentials.webhook_secrets:
-        fix = "set a webhook secret in the App's settings on GitHub, and give it as GHAPP_WEBHOOK_SECRET"
-        found.append(wrong(GROUP, "webhook secret", "there is none: every delivery is refused", fix))
+        fix = "set a webhook secret in the App's settings on GitHub, and the same as GHAPP_WEBHOOK_SECRET"
+        found.append(wrong(GROUP, "webhook secret", "no webhook secret is set: every delivery is rejected", fix))
     return found
 
 
 def _of_pool(pool: PoolSettings) -> Finding:
     name = f"pool {pool.name}"
     if pool.replacer == "none":
-        fix = 'give it replacer = "cloudevents", unless its controller asks us by GET /v1/orgs/…/runners'
-        return warning(GROUP, name, "we ask nobody to replace its runners", fix, pool.org)
+        fix = 'set replacer = "cloudevents", unless its controller polls GET /v1/orgs/…/runners'
+        return warning(GROUP, name, "replacer is none: no replacement is requested for its runners", fix, pool.org)
     return ok(GROUP, name, f"replaced by {pool.replacer}", pool.org)

@@ -1,4 +1,4 @@
-"""The pools' controllers: whether one listens where the replacements are asked for."""
+"""Checks that a controller listens at each pool's url, where replacements are requested."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CONNECT_SECONDS = 2.0
 HTTP, HTTPS = 80, 443
 
 
-async def look(settings: Settings) -> list[Finding]:
-    """Connect to each, and say nothing: a request might mean something to a controller."""
+async def check(settings: Settings) -> list[Finding]:
+    """Connects to each controller and sends no data: a request might have an effect there."""
     pools = [(pool, pool.url) for pool in settings.pools if pool.url]
     problems = await asyncio.gather(*(_problem(url) for _, url in pools))
     return [of_url(pool.org, pool.name, url, problem) for (pool, url), problem in zip(pools, problems, strict=True)]
@@ -27,7 +27,7 @@ async def _problem(url: str) -> str | None:
     parts = urlsplit(url)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            # Whom the sender of events trusts, we trust.
+            # The same trust store as the sender of events.
             tls = httpx.create_ssl_context() if parts.scheme == "https" else None
             port = parts.port or (HTTPS if tls else HTTP)
             _, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
@@ -37,18 +37,18 @@ async def _problem(url: str) -> str | None:
     except ssl.SSLCertVerificationError as error:
         return f"its certificate is not trusted: {error.verify_message}"
     except ssl.SSLError as error:
-        return f"it does not speak TLS: {error.reason or error}"
+        return f"its TLS handshake failed: {error.reason or error}"
     except OSError as error:
         return error.strerror or str(error)
     return None
 
 
 def of_url(org: str, pool: str, url: str, problem: str | None) -> Finding:
-    """Whether a pool's controller can be reached."""
+    """Reports whether a pool's controller accepts connections; `problem` is None if it does."""
     name = f"controller of {pool}"
     if problem is None:
         return ok(GROUP, name, url, org)
-    fix = "start it, or mend the pool's url"
+    fix = "start it, or fix the pool's url"
     if url.startswith("https:"):
-        fix = "start it, or mend its certificate (SSL_CERT_FILE names whom else to trust) or the pool's url"
+        fix = "start it, or fix its certificate (SSL_CERT_FILE names further CAs) or the pool's url"
     return wrong(GROUP, name, f"{url}: {problem}", fix, org)

@@ -1,4 +1,4 @@
-"""Deliveries: where GitHub sends them, whether they arrive, and what became of them here."""
+"""Checks deliveries: where GitHub sends them, whether they arrive, and whether they are processed."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from ghapp.store.inbox import MOST_SCANNED
 
 GROUP = "deliveries"
 
-WITHOUT_THEM = (
-    "until they come, a short-lived runner whose whole job falls between two sweeps looks lost, and is replaced once "
-    "too often"
+WITHOUT_DELIVERIES = (
+    "without deliveries, a short-lived runner whose whole job falls between two sweeps looks lost, and is replaced "
+    "once too often"
 )
-NOWHERE = ("", "example.com")
-"""Where the hook of an App leads that was made on a machine which GitHub cannot reach."""
+PLACEHOLDER_HOSTS = ("", "example.com")
+"""Webhook hosts of an App that was created on a machine which GitHub cannot reach."""
 
 
 def of_inbox(lag: int, dead: int, *, has_come: bool) -> list[Finding]:
-    """What was delivered and has no effect yet, what never will, and whether anything ever was."""
-    found = [ok(GROUP, "inbox", f"{lag} wait")]
+    """Judges the inbox: deliveries not yet processed (`lag`), given up (`dead`), and whether any ever came."""
+    found = [ok(GROUP, "inbox", f"{lag} waiting")]
     if lag > MOST_SCANNED:
-        fix = "see that a worker drains them; `job failed` in its log says why not. What waits so long may come twice"
-        found = [warning(GROUP, "inbox", f"{lag} wait", fix)]
+        fix = "check that a worker drains it; `job failed` in its log says why. Deliveries that wait so long may repeat"
+        found = [warning(GROUP, "inbox", f"{lag} waiting", fix)]
     if dead:
-        fix = "see why with `ghapp deliveries dead`; replay them with `ghapp deliveries replay --all`"
-        found.append(warning(GROUP, "given up", f"{dead} had no effect", fix))
+        fix = "list them with `ghapp deliveries dead`; replay them with `ghapp deliveries replay --all`"
+        found.append(warning(GROUP, "given up", f"{dead} failed and were set aside", fix))
     if not has_come and not lag:
-        fix = f"check where the App's webhook leads; {WITHOUT_THEM}"
-        found.append(warning(GROUP, "seen", "none has ever come here", fix))
+        fix = f"check the URL of the App's webhook; {WITHOUT_DELIVERIES}"
+        found.append(warning(GROUP, "seen", "no delivery has ever arrived", fix))
     return found
 
 
 def of_hook(hook: HookConfig, public_url: str | None, page: str) -> list[Finding]:
-    """Where deliveries go, and whether they are signed; `page` is that of the App's settings."""
+    """Checks the webhook's URL and that deliveries are signed; `page` is the App's settings page."""
     ours = f"{public_url}/webhook" if public_url else "the address of /webhook, as GitHub reaches it"
     found = []
-    if (urlsplit(hook.url).hostname or "") in NOWHERE:
+    if (urlsplit(hook.url).hostname or "") in PLACEHOLDER_HOSTS:
         fix = f"at {page} make the webhook active, set its URL to {ours}, and its secret to GHAPP_WEBHOOK_SECRET"
-        found.append(warning(GROUP, "webhook", "GitHub delivers nothing: the webhook leads nowhere", fix))
+        found.append(warning(GROUP, "webhook", "GitHub sends no deliveries: the webhook has no usable URL", fix))
     elif public_url is not None and hook.url.rstrip("/") != ours:
-        fix = f"set its URL to {ours} at {page}, or mend GHAPP_PUBLIC_URL"
-        found.append(wrong(GROUP, "webhook", f"it leads to {hook.url}", fix))
+        fix = f"set its URL to {ours} at {page}, or fix GHAPP_PUBLIC_URL"
+        found.append(wrong(GROUP, "webhook", f"its URL is {hook.url}", fix))
     else:
         found.append(ok(GROUP, "webhook", hook.url))
     if not hook.is_signed:
         fix = f"set a webhook secret at {page}, and the same as GHAPP_WEBHOOK_SECRET"
-        found.append(wrong(GROUP, "secret", "deliveries are not signed, and are refused", fix))
+        found.append(wrong(GROUP, "secret", "deliveries are not signed, and are rejected", fix))
     return found
 
 
 def of_arrivals(latest: Sequence[Delivered], page: str) -> list[Finding]:
-    """Whether they arrive: the latest attempts, newest first; what failed first and came later has come."""
+    """Checks the latest delivery attempts, newest first; a delivery whose retry arrived counts as arrived."""
     attempts: dict[str, list[Delivered]] = {}
     for each in latest:
         attempts.setdefault(each.guid, []).append(each)
     lost = [tries[0] for tries in attempts.values() if not any(each.arrived for each in tries)]
     if not latest:
-        fix = f"check the webhook above; {WITHOUT_THEM}"
+        fix = f"check the webhook above; {WITHOUT_DELIVERIES}"
         return [warning(GROUP, "arrivals", "GitHub has delivered nothing in three days", fix)]
     if not lost:
         return [ok(GROUP, "arrivals", f"the last {len(attempts)} arrived")]
     last = lost[0]
-    said = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.said} at {timestamp(last.at)}"
-    fix = f"see what was answered at {page}/advanced; what failed is asked for again by itself"
-    found = wrong if len(lost) == len(attempts) else warning
-    return [found(GROUP, "arrivals", said, fix)]
+    text = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.said} at {timestamp(last.at)}"
+    fix = f"see the responses at {page}/advanced; failed deliveries are requested again automatically"
+    finding = wrong if len(lost) == len(attempts) else warning
+    return [finding(GROUP, "arrivals", text, fix)]

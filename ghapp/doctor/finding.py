@@ -1,4 +1,4 @@
-"""One thing that was looked at."""
+"""The result of one check of `ghapp doctor`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class FindingStatus(StrEnum):
-    """How bad it is. Only `wrong` fails the command."""
+    """Severity. Only `wrong` fails the command."""
 
     OK = "ok"
     WARNING = "warning"
@@ -16,15 +16,15 @@ class FindingStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found, and, when it is not well, what to do about it.
+    """The result of one check, with a fix if there is a problem.
 
     Attributes:
-        group: what it belongs to: one of `examination.GROUPS`.
-        name: of what was looked at, within its group and org.
-        status: how bad it is.
-        said: what was found.
-        fix: one sentence; None when all is well.
-        org: whom it concerns; None for everybody.
+        group: one of `runner.GROUPS`.
+        name: of the check, unique within its group and org.
+        status: the severity.
+        said: the result, as text.
+        fix: what to do, in one sentence; None when the status is ok.
+        org: the organization concerned; None when the finding concerns all.
     """
 
     group: str
@@ -36,15 +36,15 @@ class Finding:
 
 
 def ok(group: str, name: str, said: str, org: str | None = None) -> Finding:
-    """All is well."""
+    """A passed check."""
     return Finding(group, name, FindingStatus.OK, said, None, org)
 
 
 def warning(group: str, name: str, said: str, fix: str, org: str | None = None) -> Finding:
-    """It works, and will hurt."""
+    """A check that found a risk: it works now."""
     return Finding(group, name, FindingStatus.WARNING, said, fix, org)
 
 
 def wrong(group: str, name: str, said: str, fix: str, org: str | None = None) -> Finding:
-    """It does not work."""
+    """A failed check: it does not work."""
     return Finding(group, name, FindingStatus.WRONG, said, fix, org)

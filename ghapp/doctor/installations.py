@@ -1,4 +1,4 @@
-"""Each organization: what it lets us do, whether it is looked at, and what holds us back."""
+"""Checks each organization: permissions, sweeps, budget, fuses and pauses, and its report repository."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from redis.asyncio import Redis
 
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
-from ghapp.doctor.github import repositories_shown
+from ghapp.doctor.github import visible_repositories
 from ghapp.doctor.probe import connected, probe
 from ghapp.health.installation import Installation, known_as, stale_name
 from ghapp.health.pacing import left
@@ -31,34 +31,34 @@ from ghapp.store.schedule import Schedule
 
 GROUP = "installations"
 STALE_SWEEPS = 3
-"""Intervals without a sweep that are still nothing to worry about."""
+"""Sweep intervals that may pass before the last sweep counts as stale."""
 
 FIXES: Mapping[str, str] = {
-    Reason.PERMISSION_MISSING: "an owner grants the App organization_self_hosted_runners; the sweep follows by itself",
-    Reason.INSTALLATION_SUSPENDED: "an owner unsuspends the App; the sweep follows by itself",
-    Reason.RATE_LIMITED: "wait: GitHub named the time; then see what else uses the App's limit",
+    Reason.PERMISSION_MISSING: "an owner grants the App organization_self_hosted_runners; sweeps resume by themselves",
+    Reason.INSTALLATION_SUSPENDED: "an owner unsuspends the App; sweeps resume by themselves",
+    Reason.RATE_LIMITED: "wait until the time that GitHub gave; then find out what else uses the App's limit",
     Reason.BUDGET_SPENT: "raise [budget] share, or [sweep] interval_seconds; the budget resets within the hour",
-    OVERDUE: "start `ghapp clock`, and see that a worker takes the queue `sweep`; see roles, above",
-    NOT_SCHEDULED: "run `ghapp sweep --org {org}`, which schedules it; see that `ghapp clock` and a worker run",
+    OVERDUE: "start `ghapp clock`, and check that a worker serves the queue `sweep`; see roles above",
+    NOT_SCHEDULED: "run `ghapp sweep --org {org}`, which schedules it; check that `ghapp clock` and a worker run",
 }
-"""What to do about what prevents sweeps, where that is known without trying one."""
+"""Fixes by the reason that prevents sweeps, for reasons whose fix is known without trying a sweep."""
 
 UNKNOWN_ATTEMPT = NextAttempt()
 
-BROKE_OFF = "Redis went away, or its user there may not read our keys; see redis, above"
+REDIS_FAILED = "the connection to Redis was lost, or its user may not read our keys; see redis above"
 
 
-async def look(settings: Settings, url: str | None, told: Sequence[Installation] | None) -> list[Finding]:
-    """What GitHub says of each, and what we know of it.
+async def check(settings: Settings, url: str | None, listed: Sequence[Installation] | None) -> list[Finding]:
+    """Checks each installation, from what GitHub lists and from our records.
 
     Args:
         settings: names orgs, and their pools.
-        url: of Redis; None when it is away.
-        told: where GitHub says that the App is installed; None when it does not say: then what we last heard.
+        url: of Redis; None when Redis is unavailable.
+        listed: the App's installations as GitHub lists them; None when GitHub gave no list: our records count then.
     """
-    known = list(told) if told is not None else None
+    known = list(listed) if listed is not None else None
 
-    async def recall() -> list[Finding]:
+    async def check_records() -> list[Finding]:
         nonlocal known
         if url is None:
             return []
@@ -66,29 +66,35 @@ async def look(settings: Settings, url: str | None, told: Sequence[Installation]
             records = await Installations(redis, settings.named).all()
             known = records if known is None else [known_as(each, records, settings.named) for each in known]
             reader = PipeliningRedis(redis)
-            found = await asyncio.gather(*(_recall(settings, reader, each) for each in known))
+            found = await asyncio.gather(*(_of_records(settings, reader, each) for each in known))
             return [each for several in found for each in several]
 
-    recalled = await probe(GROUP, "records", recall, BROKE_OFF)
-    repositories = await probe(GROUP, "report", lambda: _look_at_repositories(settings, url, known or []), BROKE_OFF)
+    recorded = await probe(GROUP, "records", check_records, REDIS_FAILED)
+    repositories = await probe(GROUP, "report", lambda: _of_repositories(settings, url, known or []), REDIS_FAILED)
     if known is None:
-        return recalled
-    found = [] if known else [warning(GROUP, "installed", "nowhere yet", "install the App on an organization")]
+        return recorded
+    found = (
+        []
+        if known
+        else [warning(GROUP, "installed", "the App is not installed anywhere", "install it on an organization")]
+    )
     for installation in known:
         has_pool = bool(settings.pools_of(installation.org))
         found += of_name(installation, settings.named)
         found += of_installation(installation, settings.web_url, has_pool=has_pool)
     names = [name for each in known for name in each.own]
-    told_before = {(each.org, each.name) for each in recalled if each.status is not FindingStatus.OK}
+    # One finding per org and name: a recorded problem replaces an unverified repository, and any other result of the
+    # repository check replaces the recorded one.
+    with_problem = {(each.org, each.name) for each in recorded if each.status is not FindingStatus.OK}
     repositories = [
-        each for each in repositories if each.status is FindingStatus.WRONG or (each.org, each.name) not in told_before
+        each for each in repositories if each.status is FindingStatus.WRONG or (each.org, each.name) not in with_problem
     ]
-    told_now = {(each.org, each.name) for each in repositories}
-    recalled = [each for each in recalled if (each.org, each.name) not in told_now]
-    return [*found, *recalled, *repositories, *of_unknown_orgs(settings, names), *of_report_owners(settings, names)]
+    replaced = {(each.org, each.name) for each in repositories}
+    recorded = [each for each in recorded if (each.org, each.name) not in replaced]
+    return [*found, *recorded, *repositories, *of_unknown_orgs(settings, names), *of_report_owners(settings, names)]
 
 
-async def _recall(settings: Settings, redis: Redis, installation: Installation) -> list[Finding]:
+async def _of_records(settings: Settings, redis: Redis, installation: Installation) -> list[Finding]:
     now, policy, org = time.time(), settings.of(installation.org), installation.org
     survey, allowance, sweep_at, discovery_at = await asyncio.gather(
         Runners(redis).survey(installation.id),
@@ -111,10 +117,8 @@ async def _recall(settings: Settings, redis: Redis, installation: Installation) 
     ]
 
 
-async def _look_at_repositories(
-    settings: Settings, url: str | None, installations: Iterable[Installation]
-) -> list[Finding]:
-    """The report repositories that GitHub does not show to their installation, or says nothing of."""
+async def _of_repositories(settings: Settings, url: str | None, installations: Iterable[Installation]) -> list[Finding]:
+    """Returns findings for report repositories that their installation cannot see, or that could not be verified."""
     named = []
     for each in installations:
         repository = repository_of(settings.of(each.org).report.repository, each.org)
@@ -122,127 +126,126 @@ async def _look_at_repositories(
             named.append((each, each.at_github(repository)))
     if url is None or settings.credentials is None or not named:
         return []
-    shown = await repositories_shown(settings, settings.credentials, url, named)
+    visible = await visible_repositories(settings, settings.credentials, url, named)
     return [
-        of_repository(each.org, repository, is_shown=shown.get(each.id))
+        of_repository(each.org, repository, is_visible=visible.get(each.id))
         for each, repository in named
-        if not shown.get(each.id)
+        if not visible.get(each.id)
     ]
 
 
 def of_name(installation: Installation, named: Collection[str]) -> list[Finding]:
-    """Whether it was renamed, and the configuration has not followed."""
+    """Warns of an organization that was renamed on GitHub but not in the configuration."""
     found = stale_name(installation, named)
     return [] if found is None else [warning(GROUP, "name", found.said, found.fix, installation.org)]
 
 
 def of_installation(installation: Installation, web_url: str, *, has_pool: bool) -> list[Finding]:
-    """What an organization lets the App do."""
+    """Checks what the organization permits the App to do."""
     org = installation.org
     page = f"{web_url}/organizations/{installation.called}/settings/installations/{installation.id}"
     if installation.suspended:
-        return [wrong(GROUP, "suspended", "the organization suspended the App", f"unsuspend it at {page}", org)]
+        return [wrong(GROUP, "suspended", "the organization suspended the App", f"unsuspend the App at {page}", org)]
     if missing := installation.missing():
         found = [
             wrong(GROUP, "permissions", f"not granted: {', '.join(missing)}", f"an owner accepts them at {page}", org)
         ]
     else:
-        found = [ok(GROUP, "permissions", "all are granted", org)]
+        found = [ok(GROUP, "permissions", "all permissions are granted", org)]
     if not has_pool:
-        fix = f'add [[pools]] with org = "{org}", if lost runners are to be replaced'
-        found.append(warning(GROUP, "pools", "no pool is configured for it", fix, org))
+        fix = f'add [[pools]] with org = "{org}", if lost runners should be replaced'
+        found.append(warning(GROUP, "pools", "no pool is configured for this organization", fix, org))
     return found
 
 
 def of_sweeps(
     org: str, survey: Survey, interval: float, now: float, attempt: NextAttempt = UNKNOWN_ATTEMPT
 ) -> list[Finding]:
-    """Whether it is being looked at; if not, what prevents that, and when the next attempt is due."""
+    """Checks that the installation is swept; if not, reports what prevents it and when the next attempt is due."""
     due = (
         "no next attempt is planned" if attempt.at is None else f"next attempt due {timestamp(float(int(attempt.at)))}"
     )
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
         fix = FIXES.get(reason, "run `ghapp sweep --org {org} --dry-run` to see why").format(org=org)
-        said = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
-        return [wrong(GROUP, "sweeps", said, fix, org)]
+        text = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
+        return [wrong(GROUP, "sweeps", text, fix, org)]
     if reason in FIXES:
         return [wrong(GROUP, "sweeps", f"{reason}; {due}", FIXES[reason].format(org=org), org)]
     if survey.swept_at is None:
-        return [warning(GROUP, "sweeps", f"never swept; {due}", "wait a minute; then see roles, above", org)]
+        return [warning(GROUP, "sweeps", f"never swept; {due}", "wait a minute; then see roles above", org)]
     age = now - survey.swept_at
     if age > STALE_SWEEPS * interval:
-        fix = "see the budget, below, which paces sweeps, and the workers and their queues, above"
+        fix = "check the budget below, which paces sweeps, and the workers and their queues above"
         return [warning(GROUP, "sweeps", f"last swept {age:.0f} s ago; {due}", fix, org)]
     return [ok(GROUP, "sweeps", f"{survey.total} runners, {age:.0f} s ago", org)]
 
 
 def of_budget(org: str, left: int) -> list[Finding]:
-    """How many calls are left to sweeps in this hour."""
+    """Reports how many calls the sweeps have left in this hour."""
     if left:
         return [ok(GROUP, "budget", f"{left} calls left for sweeps", org)]
-    fix = "raise [budget] share, or [sweep] interval_seconds; it begins anew within the hour"
-    return [warning(GROUP, "budget", "the share of sweeps is spent", fix, org)]
+    fix = "raise [budget] share, or [sweep] interval_seconds; the budget resets within the hour"
+    return [warning(GROUP, "budget", "the sweeps' share of the budget is spent", fix, org)]
 
 
 def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]) -> list[Finding]:
-    """What holds it back."""
+    """Reports fuses that are not closed, and pauses."""
     found = []
     for pool, fuse in fuses.items():
         whole = pool == WHOLE_INSTALLATION
         name = "fuse of the whole installation" if whole else f"fuse {pool}"
         resume = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
         if fuse.position is Position.STOPPED:
-            fix = f"find out why, then {resume}"
+            fix = f"find the cause, then run {resume}"
             found.append(wrong(GROUP, name, f"stopped: {fuse_history(fuse, str)}", fix, org))
         elif fuse.position is Position.PROVING:
-            fix = "watch it: it goes on by itself when replacements come online"
+            fix = "wait: remediation continues by itself when replacements come online"
             found.append(warning(GROUP, name, f"proving: {fuse_history(fuse, str)}", fix, org))
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
         fix = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
-        said = f"paused by {pause.who} since {timestamp(pause.at)}: {pause.why}"
-        found.append(warning(GROUP, "pause of the whole organization" if whole else f"pause {pool}", said, fix, org))
+        text = f"paused by {pause.who} since {timestamp(pause.at)}: {pause.why}"
+        found.append(warning(GROUP, "pause of the whole organization" if whole else f"pause {pool}", text, fix, org))
     return found
 
 
 def of_report(org: str, repository: str | None, setback: PostFailure | None) -> list[Finding]:
-    """Whether admins see the check run."""
+    """Checks that the check run is posted; `setback` is the last failure to post it."""
     if repository is None:
         return []
     if setback is None:
         return [ok(GROUP, "report", repository, org)]
-    fix = "the App needs checks: write there, the repository must be among those it may see, and have a commit"
+    fix = "the App needs checks: write and access to the repository, and the repository needs a commit"
     return [warning(GROUP, "report", f"not posted to {repository}: {setback.reason}", fix, org)]
 
 
-def of_repository(org: str, repository: str, *, is_shown: bool | None) -> Finding:
-    """A report repository that GitHub does not show to the installation; or of which it says nothing (None)."""
-    if is_shown is None:
-        return ok(GROUP, "report", f"{repository}, not verified: GitHub gave no answer about it; ask again", org)
-    fix = "name one that is there in [report] repository, and give the App access to it"
-    return wrong(
-        GROUP, "report", f"GitHub shows no repository {repository} to the App: there is no check run", fix, org
-    )
+def of_repository(org: str, repository: str, *, is_visible: bool | None) -> Finding:
+    """Reports a repository that the installation cannot see; `is_visible` is None when GitHub gave no answer."""
+    if is_visible is None:
+        return ok(GROUP, "report", f"{repository}, not verified: GitHub gave no answer about it; run doctor again", org)
+    fix = "name an existing repository in [report] repository, and give the App access to it"
+    text = f"the App cannot see the repository {repository}: no check run is posted"
+    return wrong(GROUP, "report", text, fix, org)
 
 
 def of_report_owners(settings: Settings, installed: Iterable[str]) -> list[Finding]:
-    """Report repositories whose owner is no organization where the App is installed: no check run is posted there."""
-    there = {org.lower() for org in installed}
+    """Reports repositories whose owner is not an organization with the App: no check run can be posted there."""
+    logins = {org.lower() for org in installed}
     policies = [(None, settings.policy), *settings.org_policies.items()]
     named = {policy.report.repository: org for org, policy in reversed(policies) if policy.report.repository}
     fix = 'write [report] repository = "owner/name" with an organization where the App is installed'
     return [
         wrong(GROUP, "report", f"[report] repository is {repository}: the App is not installed there", fix, org)
         for repository, org in sorted(named.items())
-        if repository.partition("/")[0].lower() not in there
+        if repository.partition("/")[0].lower() not in logins
     ]
 
 
 def of_unknown_orgs(settings: Settings, installed: Iterable[str]) -> list[Finding]:
-    """Orgs that the configuration names and where the App is not installed."""
+    """Reports orgs that the configuration names but where the App is not installed."""
     named = {pool.org.lower(): pool.org for pool in settings.pools} | {org: org for org in settings.org_policies}
-    there = {org.lower() for org in installed}
-    said = "the configuration names it, and the App is not installed there"
-    fix = "install the App there, or mend the name: it may have been renamed before the App was installed there"
-    return [wrong(GROUP, "installed", said, fix, org) for login, org in sorted(named.items()) if login not in there]
+    logins = {org.lower() for org in installed}
+    text = "the configuration names it, but the App is not installed there"
+    fix = "install the App there, or fix the name: the organization may have been renamed before the App was installed"
+    return [wrong(GROUP, "installed", text, fix, org) for login, org in sorted(named.items()) if login not in logins]

@@ -1,4 +1,4 @@
-"""The log store that is asked for a death's surroundings: whether it answers, and holds what is asked for."""
+"""Checks the log store, which supplies the log lines of a post-mortem: whether it answers and has the needed logs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ghapp.settings import Settings
 
 GROUP = "cluster"
 SECONDS = 3.0
-"""For all questions."""
+"""Time limit of all queries together."""
 
 PATH = "/loki/api/v1/labels"
-"""Answered by every store that speaks Loki's language; hosted ones have no /ready."""
+"""Answered by every store with Loki's API; hosted ones have no /ready."""
 
 LOOK_BACK_SECONDS = 86_400.0
-"""A store that holds nothing so recent for some labels is told, even where no runner lived in that time."""
+"""A store without a line of this age or younger for some labels is reported, even if no runner ran in that time."""
 
 RUNNERS, JOURNALS = "logs of runners", "journals of nodes"
 SHIP = {
@@ -30,8 +30,8 @@ SHIP = {
 }
 
 
-async def look(settings: Settings) -> list[Finding]:
-    """Ask for the names of its labels, where one is configured; then for a line of each source that deaths need."""
+async def check(settings: Settings) -> list[Finding]:
+    """Queries the label names, if a log store is configured; then a line of each source that post-mortems need."""
     if settings.loki_url is None:
         return []
     url = httpx.URL(settings.loki_url.rstrip("/") + PATH)
@@ -50,9 +50,9 @@ async def look(settings: Settings) -> list[Finding]:
 
 
 async def _problem(url: httpx.URL) -> str | None:
-    """Why the store cannot be asked; None when it answers."""
+    """Returns why the store cannot be queried; None when it answers."""
     try:
-        # A user and a password in the address are sent as basic auth. No more is read of the answer than its head.
+        # A user and a password in the URL are sent as basic auth. Only the head of the answer is read.
         async with httpx.AsyncClient(timeout=SECONDS) as client, client.stream("GET", url) as answer:
             return None if answer.is_success else f"it answered {answer.status_code}"
     except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, ValueError) as error:
@@ -65,36 +65,36 @@ async def _contents(url: str, namespaces: Sequence[str]) -> list[Finding]:
     now = time.time()
     async with LogStore.open(url) as logs:
 
-        async def holds(selectors: Sequence[str]) -> bool:
-            answers = (logs.holds(each, now - LOOK_BACK_SECONDS, now) for each in selectors)
+        async def has_lines(selectors: Sequence[str]) -> bool:
+            answers = (logs.has_lines(each, now - LOOK_BACK_SECONDS, now) for each in selectors)
             return any(await asyncio.gather(*answers))
 
-        held = await asyncio.gather(*(holds(selectors) for *_, selectors in asked))
+        results = await asyncio.gather(*(has_lines(selectors) for *_, selectors in asked))
     return [
-        of_contents(name, kind, selectors, holds=each)
-        for (name, kind, selectors), each in zip(asked, held, strict=True)
+        of_contents(name, kind, selectors, has_lines=each)
+        for (name, kind, selectors), each in zip(asked, results, strict=True)
     ]
 
 
 def of_store(name: str, problem: str | None) -> Finding:
-    """Whether it can be asked; deaths are told without it, too."""
+    """Reports whether the log store answers; without it, post-mortems still work but lack its lines."""
     if problem is None:
         return ok(GROUP, "log store", name)
-    fix = "check GHAPP_LOKI_URL, and its user, password or tenant; deaths are told without what surrounded them"
+    fix = "check GHAPP_LOKI_URL, and its user, password or tenant; post-mortems lack runner and host logs until then"
     return warning(GROUP, "log store", f"{name}: {problem}", fix)
 
 
-def of_contents(name: str, kind: str, selectors: Sequence[str], *, holds: bool) -> Finding:
-    """Whether the store holds anything of a source.
+def of_contents(name: str, kind: str, selectors: Sequence[str], *, has_lines: bool) -> Finding:
+    """Reports whether the store has recent lines of a source.
 
     Args:
-        name: of the finding.
+        name: name of the finding.
         kind: `RUNNERS` or `JOURNALS`.
-        selectors: what was asked for, in LogQL.
-        holds: whether any of them found a line.
+        selectors: the LogQL selectors that were queried.
+        has_lines: True if any of them matched a line.
     """
-    if holds:
+    if has_lines:
         return ok(GROUP, name, "the log store has lines of the last day")
-    said = f"the log store holds nothing of the last day for {' or '.join(selectors)}"
+    text = f"the log store has no lines of the last day for {' or '.join(selectors)}"
     fix = f"{SHIP[kind]}, as manifests/observability/alloy-values.yaml does; post-mortems lack them until then"
-    return warning(GROUP, name, said, fix)
+    return warning(GROUP, name, text, fix)

@@ -1,4 +1,4 @@
-"""Whether pools have their pods where the configuration says: a namespace that is wrong may exist all the same."""
+"""Checks that each pool's pods are in its configured namespace; a wrong namespace may exist as well."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ghapp.store.runners import Runners
 
 GROUP = "cluster"
 IN_CLUSTER = ("arc", "pods")
-"""Replacers that act on what is, or is not, in the namespace."""
+"""Replacers that act on objects in the namespace."""
 
-BROKE_OFF = "mend Redis, above"
+REDIS_FAILED = "fix Redis, see redis above"
 
 
-async def look(settings: Settings, url: str | None) -> list[Finding]:
-    """What the watch and earlier looks have seen of each pool that is replaced in the cluster."""
+async def check(settings: Settings, url: str | None) -> list[Finding]:
+    """Checks each pool that is replaced in the cluster, from what the watch and earlier snapshots recorded."""
     pools = [pool for pool in settings.pools if pool.namespace and pool.replacer in IN_CLUSTER]
     if url is None or not pools:
         return []
-    return await probe(GROUP, "places", partial(_look, settings, pools, url), BROKE_OFF)
+    return await probe(GROUP, "places", partial(_check, settings, pools, url), REDIS_FAILED)
 
 
-async def _look(settings: Settings, pools: Sequence[PoolSettings], url: str) -> list[Finding]:
+async def _check(settings: Settings, pools: Sequence[PoolSettings], url: str) -> list[Finding]:
     found: list[Finding] = []
     async with connected(url) as redis:
         installations = Installations(redis)
@@ -36,19 +36,19 @@ async def _look(settings: Settings, pools: Sequence[PoolSettings], url: str) -> 
             installation = await installations.of(org)
             if installation is None:
                 continue
-            rules, everyone = settings.pools_of(org), (await Runners(redis).all(installation.id)).values()
-            peopled = {pool_of(each.labels, each.custom_labels, rules) for each in everyone if each.registered}
+            rules, runners = settings.pools_of(org), (await Runners(redis).all(installation.id)).values()
+            with_runners = {pool_of(each.labels, each.custom_labels, rules) for each in runners if each.registered}
             seen = await PodLocations(redis).all(installation.id)
-            found += of_places([pool for pool in pools if pool.org == org and pool.name in peopled], seen)
+            found += of_places([pool for pool in pools if pool.org == org and pool.name in with_runners], seen)
     return found
 
 
 def of_places(pools: Sequence[PoolSettings], seen: set[tuple[str, str]]) -> list[Finding]:
-    """Whether anything of these pools, each of which has runners, was ever seen in its namespace.
+    """Reports whether a pod of each pool was ever seen in the pool's namespace.
 
     Args:
-        pools: of one org.
-        seen: what was: (pool, namespace).
+        pools: pools of one org, each with registered runners.
+        seen: pairs of pool and namespace where a pod was seen.
     """
     found = []
     for pool in pools:
@@ -56,7 +56,7 @@ def of_places(pools: Sequence[PoolSettings], seen: set[tuple[str, str]]) -> list
         if (pool.name, namespace) in seen:
             found.append(ok(GROUP, name, f"its pods are in {namespace}", pool.org))
             continue
-        said = f"nothing in {namespace} is called as one of its runners: of lost ones, none is replaced there"
-        fix = "give [[pools]] the namespace of its pods, have pods called as their runners, and let `ghapp watch` run"
-        found.append(warning(GROUP, name, said, fix, pool.org))
+        text = f"no pod in {namespace} has the name of one of its runners, so its lost runners are not replaced there"
+        fix = "set the namespace in [[pools]], name pods as their runners, and run `ghapp watch`"
+        found.append(warning(GROUP, name, text, fix, pool.org))
     return found

@@ -1,4 +1,4 @@
-"""Looking without failing: whatever goes wrong on the way is a finding, and so is an answer that takes too long."""
+"""Runs a check so that an error or a time-out becomes a finding."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from ghapp.errors import GhappError
 from ghapp.log import redact
 from ghapp.store.connect import connect
 
-PATIENCE_SECONDS = 4.0
-"""For one look. No more than three come one after the other."""
+TIMEOUT_SECONDS = 4.0
+"""For one check. At most three checks run one after the other."""
 
-Look = Callable[[], Awaitable[list[Finding]]]
+Check = Callable[[], Awaitable[list[Finding]]]
 
 
-async def probe(group: str, name: str, look: Look, fix: str) -> list[Finding]:
-    """What a look finds; or that it failed, and `fix` is what to do then."""
+async def probe(group: str, name: str, check: Check, fix: str) -> list[Finding]:
+    """Returns the findings of the check; if it fails or times out, one finding with `fix`."""
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await look()
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            return await check()
     except TimeoutError:
-        return [wrong(group, name, f"no answer within {PATIENCE_SECONDS:.0f} s", fix)]
+        return [wrong(group, name, f"no answer within {TIMEOUT_SECONDS:.0f} s", fix)]
     except (GhappError, RedisError, OSError) as error:
         return [wrong(group, name, redact(str(error)), fix)]
 
 
 class DetachedThreads(ThreadPoolExecutor):
-    """A thread a call, and nobody waits for them at the end.
+    """Runs each call in a daemon thread of its own, which does not delay shutdown.
 
-    A name server that is away keeps whoever looks up a name for half a minute, and asyncio would wait for that thread
-    long after it gave up the look.
+    An unreachable name server blocks `getaddrinfo` for half a minute, and asyncio would wait for that thread long
+    after the check timed out.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Call it in a thread of its own."""
+        """Calls `fn` in a new thread."""
         future: Future[Any] = Future()
 
         def call() -> None:
             try:
                 answer = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the future is awaited
+            except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
                 future.set_exception(error)
             else:
                 future.set_result(answer)
@@ -60,7 +60,7 @@ class DetachedThreads(ThreadPoolExecutor):
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Redis]:
-    """Redis, while the block runs."""
+    """Yields a Redis client, closed at the end of the block."""
     redis = connect(url)
     try:
         yield redis

@@ -1,4 +1,4 @@
-"""Whether RBAC lets each role do its work, by asking the API server for each verb."""
+"""Checks that RBAC permits each role its work, by an access review for each verb."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ghapp.errors import ClusterForbiddenError
 from ghapp.settings import PoolSettings
 
 GROUP = "cluster"
-AT_ONCE = 20
-WAITS_SECONDS = (1.0, 1.0)
-"""Until rights that are missing are asked for again. In sum they leave room within `looking.PATIENCE_SECONDS`."""
+MAX_CONCURRENT = 20
+RETRY_SECONDS = (1.0, 1.0)
+"""Waits before missing permissions are reviewed again; together well below `probe.TIMEOUT_SECONDS`."""
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
 SERVICE_ACCOUNT_PARTS = 4
-"""`system:serviceaccount:NAMESPACE:NAME`."""
+"""Of `system:serviceaccount:NAMESPACE:NAME`."""
 
 ROLES = ("watch", "worker", "clock", "web")
 
 
 class RbacPlace(NamedTuple):
-    """A role, and a namespace where it has work to do."""
+    """A role, and a namespace in which it needs permissions."""
 
     role: str
     namespace: str
@@ -35,17 +35,17 @@ class RbacPlace(NamedTuple):
 Needed = Mapping[RbacPlace, Sequence[Access]]
 
 
-async def look(cluster: Cluster, pools: Iterable[PoolSettings]) -> list[Finding]:
-    """Ask for everything that is needed near the runners of these pools, and at home.
+async def check(cluster: Cluster, pools: Iterable[PoolSettings]) -> list[Finding]:
+    """Reviews all permissions that are needed in the runners' namespaces and in our own.
 
-    An API server that has just started refuses what RBAC allows until its caches are filled. What would be reported as
-    missing is therefore asked for again after each of `WAITS_SECONDS`.
+    An API server that has just started denies what RBAC permits until its caches are filled. Permissions that look
+    missing are therefore reviewed again after each of `RETRY_SECONDS`.
 
     Raises:
-        ClusterError: no answer, or the reviews themselves are refused each time.
+        ClusterError: no answer, or the reviews themselves were forbidden each time.
     """
     needed = needs(pools, cluster.namespace)
-    for wait in WAITS_SECONDS:
+    for wait in RETRY_SECONDS:
         with suppress(ClusterForbiddenError):
             account, lacking = await cluster.username(), await _lacking(cluster, needed)
             if not any(access for place, access in lacking.items() if role_of(account) in ("", place.role)):
@@ -57,12 +57,12 @@ async def look(cluster: Cluster, pools: Iterable[PoolSettings]) -> list[Finding]
 
 
 async def _lacking(cluster: Cluster, needed: Needed) -> dict[RbacPlace, list[Access]]:
-    """What RBAC does not allow of this."""
+    """Returns the needed permissions that RBAC denies, by place."""
     order = sorted({(place.namespace, each._replace(role="")) for place, access in needed.items() for each in access})
-    room = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def allowed(namespace: str, each: Access) -> bool:
-        async with room:
+        async with slots:
             return await cluster.may(each.verb, each.resource, namespace, each.group, each.subresource, each.name)
 
     answers = dict(zip(order, await asyncio.gather(*(allowed(*each) for each in order)), strict=True))
@@ -73,7 +73,7 @@ async def _lacking(cluster: Cluster, needed: Needed) -> dict[RbacPlace, list[Acc
 
 
 def needs(pools: Iterable[PoolSettings], home: str) -> dict[RbacPlace, list[Access]]:
-    """What each role needs in each namespace; `home` is that of the roles themselves."""
+    """Returns the permissions that each role needs in each namespace; `home` is the namespace of the roles."""
     replacers: dict[str, set[str]] = {}
     for pool in pools:
         if pool.namespace:
@@ -88,7 +88,7 @@ def needs(pools: Iterable[PoolSettings], home: str) -> dict[RbacPlace, list[Acce
 
 
 def role_of(account: str) -> str:
-    """Whose account it is, by the name of its ServiceAccount, as the manifests give them; empty for another's."""
+    """Returns the role of a ServiceAccount with a name as in our manifests; empty for any other account."""
     parts = account.split(":")
     name = parts[-1] if len(parts) == SERVICE_ACCOUNT_PARTS and account.startswith(SERVICE_ACCOUNT) else ""
     words = name.split("-")
@@ -96,19 +96,19 @@ def role_of(account: str) -> str:
 
 
 def of_account(account: str) -> Finding:
-    """As whom the API server was asked: every other finding of rights is about this account."""
+    """Names the account that was reviewed: all other findings about permissions concern this account."""
     if not account:
-        return ok(GROUP, "account", "the API server does not tell whose account this is")
+        return ok(GROUP, "account", "the API server does not name this account")
     role = role_of(account)
-    return ok(GROUP, "account", f"{account}, " + (f"that of `ghapp {role}`" if role else "not one of a role's alone"))
+    return ok(GROUP, "account", f"{account}, " + (f"the account of `ghapp {role}`" if role else "not a role's account"))
 
 
 def of_rights(needed: Needed, lacking: Needed, role_here: str = "") -> list[Finding]:
-    """What each role lacks in each namespace.
+    """Reports the permissions that each role lacks in each namespace.
 
-    In a cluster each role has an account of its own, and only one of them runs this. What another role needs is not
-    missing from this account. Where it is not known whose account it is (`role_here` empty), and it may do all the
-    work of one role, what others lack may be well.
+    In a cluster each role has its own account, and `doctor` runs with one of them, so permissions of other roles are
+    not reported as missing. If the account is unknown (`role_here` empty) but has all permissions of one role, what
+    other roles lack is only a warning.
     """
     whole = {place.role for place in needed} - {place.role for place, access in lacking.items() if access}
     found = []
@@ -119,18 +119,18 @@ def of_rights(needed: Needed, lacking: Needed, role_here: str = "") -> list[Find
             found.append(ok(GROUP, name, f"all {len(access)}"))
             continue
         if role_here and role != role_here:
-            said = f"not known: this is the account of {role_here}, which does not need them"
-            found.append(warning(GROUP, name, said, f"ask again as the account of {role}: `ghapp doctor` in its pod"))
+            text = f"unknown: this is the account of {role_here}, which does not need them"
+            found.append(warning(GROUP, name, text, f"run `ghapp doctor` in a pod of {role}, with its account"))
             continue
-        said = "RBAC lacks " + ", ".join(f"{each.verb} on {_written(each)}" for each in lacking[place])
-        fix = f"have a Role in namespace {namespace} allow it to the account of `ghapp {role}`; manifests/ has them all"
+        text = "RBAC lacks " + ", ".join(f"{each.verb} on {_named(each)}" for each in lacking[place])
+        fix = f"grant it to the account of `ghapp {role}` by a Role in namespace {namespace}; see manifests/"
         if whole:
-            fix = f"if this is the account of {' and '.join(sorted(whole))}, ask again as that of {role}; else {fix}"
-        found.append((warning if whole else wrong)(GROUP, name, said, fix))
+            fix = f"if this is the account of {' and '.join(sorted(whole))}, run doctor as that of {role}; else {fix}"
+        found.append((warning if whole else wrong)(GROUP, name, text, fix))
     return found
 
 
-def _written(access: Access) -> str:
+def _named(access: Access) -> str:
     group = f".{access.group}" if access.group else ""
     name = f" {access.name}" if access.name else ""
     return f"{access.resource}{group}{'/' if access.subresource else ''}{access.subresource}{name}"

@@ -1,4 +1,4 @@
-"""The reaper of stamped pods: whether it looks each minute, what is in its way, and what it left half done."""
+"""Checks the reaper of labelled pods: whether it runs each minute, what blocks it, and its unfinished deletions."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
 
 GROUP = "cluster"
-BROKE_OFF = "mend Redis, above"
+REDIS_FAILED = "fix Redis, see redis above"
 FUSE_GUARDS = (Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
 
 
-async def look(settings: Settings, url: str | None) -> list[Finding]:
-    """What the reapers have stored, of each org that has one."""
+async def check(settings: Settings, url: str | None) -> list[Finding]:
+    """Checks the stored state of the reaper of each org that has one."""
     if url is None or not settings.namespaces:
         return []
 
-    async def recall() -> list[Finding]:
+    async def check_records() -> list[Finding]:
         async with connected(url) as redis:
-            return [each for found in await _recalled(settings, redis) for each in found]
+            return [each for found in await _of_records(settings, redis) for each in found]
 
-    return await probe(GROUP, "reapers", recall, BROKE_OFF)
+    return await probe(GROUP, "reapers", check_records, REDIS_FAILED)
 
 
-async def _recalled(settings: Settings, redis: Redis) -> list[list[Finding]]:
+async def _of_records(settings: Settings, redis: Redis) -> list[list[Finding]]:
     store, found = Leaks(redis), []
     for each in await Installations(redis).all():
         has_pods = any(pool.namespace for pool in settings.pools_of(each.org))
@@ -47,35 +47,35 @@ async def _recalled(settings: Settings, redis: Redis) -> list[list[Finding]]:
 
 
 def of_tick(org: str, last: Tick, now: float) -> Finding:
-    """How the last tick went, and whether it was lately."""
+    """Judges the last tick, and how long ago it was."""
     if is_overdue(last.at, now):
-        said = "it has not looked in the last day" if last.at is None else f"it last looked at {_time_of(last.at)}"
-        fix = "start `ghapp clock` and `ghapp worker`; until then no leak is reaped"
-        return warning(GROUP, "reaper", said, fix, org)
+        text = "it did not run in the last day" if last.at is None else f"it last ran at {_time_of(last.at)}"
+        fix = "start `ghapp clock` and `ghapp worker`; no leak is reaped until then"
+        return warning(GROUP, "reaper", text, fix, org)
     if last.trouble:
         since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
-        fix = "it goes on by itself once that is mended; nothing is reaped on half a look"
-        return warning(GROUP, "reaper", f"held up{since}: {redact(last.trouble)}", fix, org)
+        fix = "fix that; the reaper then continues by itself. It reaps nothing without a complete snapshot"
+        return warning(GROUP, "reaper", f"blocked{since}: {redact(last.trouble)}", fix, org)
     if last.strangers:
-        said = f"{last.strangers} of {last.stamped} pods that bear the owner label were never a runner's, and are kept"
-        fix = "name a label by [leaks] owner_label that runners' pods bear, and nothing else in their namespaces"
-        return warning(GROUP, "reaper", said, fix, org)
+        text = f"{last.strangers} of {last.stamped} pods with the owner label never ran a runner, and are kept"
+        fix = "name a label in [leaks] owner_label that the runners' pods have, and no other pods in their namespaces"
+        return warning(GROUP, "reaper", text, fix, org)
     if last.held:
-        said = f"{last.held} leaked pods are held back by the fuse{_examples(last, FUSE_GUARDS)}{_kept(last)}"
-        fix = "see whether their runners are alive; `ghapp resume` restarts a stopped fuse"
-        return warning(GROUP, "reaper", said, fix, org)
+        text = f"{last.held} leaked pods are held back by the fuse{_examples(last, FUSE_GUARDS)}{_kept(last)}"
+        fix = "check whether their runners work; `ghapp resume` restarts a stopped fuse"
+        return warning(GROUP, "reaper", text, fix, org)
     if unnamed := last.kept.get(Guard.UNNAMED):
-        said = f"{unnamed} running pods are unclaimed, and their runners' names are not known"
+        text = f"{unnamed} running pods are unclaimed, and the names of their runners are unknown"
         fix = "claim them with their `runner_name`, or delete those that do no work; they are never reaped"
-        return warning(GROUP, "reaper", f"{said}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
-    said = f"{last.stamped} stamped pods; in the last minute {last.reaped} were reaped"
-    waiting = {"deferred": last.deferred, "only told": last.told, "nobody knows whose": last.nobodys}
-    parts = ", ".join([said, *(f"{count} {what}" for what, count in waiting.items() if count)])
+        return warning(GROUP, "reaper", f"{text}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
+    text = f"{last.stamped} pods with the owner label; {last.reaped} reaped in the last minute"
+    waiting = {"deferred": last.deferred, "reported only": last.told, "without a known owner": last.nobodys}
+    parts = ", ".join([text, *(f"{count} {what}" for what, count in waiting.items() if count)])
     return ok(GROUP, "reaper", f"{parts}{_kept(last)}{_examples(last, (Guard.NEVER_STARTED,))}", org)
 
 
 def _kept(last: Tick) -> str:
-    """How many pods each guard keeps."""
+    """Returns how many pods each guard keeps, as text."""
     counts = ", ".join(f"{count} {guard}" for guard, count in sorted(last.kept.items()))
     return f"; kept: {counts}" if counts else ""
 
@@ -87,14 +87,14 @@ def _examples(last: Tick, guards: Sequence[Guard]) -> str:
 
 
 def of_unfinished(org: str, begun: Sequence[Orphan], now: float) -> list[Finding]:
-    """Deletions that should have been finished by now: each tick finishes those that the one before it left."""
+    """Warns of deletions that should have been finished: each tick finishes those that the previous tick left."""
     late = [each for each in begun if is_overdue(each.found_at, now)]
     if not late:
         return []
     first = late[0]
-    said = f"{len(late)} begun and not finished, the first at {_time_of(first.found_at)}: {first.namespace}/{first.pod}"
-    fix = "each tick tries again: see the rights of worker, and that `[leaks]` is not in dry-run"
-    return [warning(GROUP, "unfinished deletions", said, fix, org)]
+    text = f"{len(late)} begun and not finished, the first at {_time_of(first.found_at)}: {first.namespace}/{first.pod}"
+    fix = "each tick tries again: check the permissions of worker, and that `[leaks]` is not in dry-run"
+    return [warning(GROUP, "unfinished deletions", text, fix, org)]
 
 
 def _time_of(at: float) -> str:

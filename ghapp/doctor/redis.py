@@ -1,4 +1,4 @@
-"""Redis: how it answers, and whether it takes and keeps what it is given."""
+"""Checks Redis: its latency, whether it accepts writes, and whether it persists them."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ PINGS = 3
 PROBE_MILLISECONDS = 1000
 
 MOST_NAMED = 5
-"""Unreadable records that are named."""
+"""The maximum of unreadable records that are named."""
 
 
-async def look(url: str) -> list[Finding]:
-    """Ask it about itself."""
+async def check(url: str) -> list[Finding]:
+    """Reads its INFO and configuration, and writes a probe key."""
     async with connected(url) as redis:
         milliseconds = min([await _ping(redis) for _ in range(PINGS)])
         info: Any = {}
-        with suppress(ResponseError):  # our user there need not be permitted to ask
+        with suppress(ResponseError):  # its ACL user may lack INFO
             info = await redis.info()
         refusal = await _refusal(redis)
         policy = str(info.get("maxmemory_policy", ""))
-        with suppress(ResponseError):  # nor need a managed Redis tell
-            told: Any = await redis.config_get("maxmemory-policy")
-            policy = str(told.get("maxmemory-policy", policy))
+        with suppress(ResponseError):  # a managed Redis may refuse CONFIG
+            config: Any = await redis.config_get("maxmemory-policy")
+            policy = str(config.get("maxmemory-policy", policy))
         fsync = ""
         with suppress(ResponseError):
-            settings: Any = await redis.config_get("appendfsync")
-            fsync = str(settings.get("appendfsync", ""))
+            config = await redis.config_get("appendfsync")
+            fsync = str(config.get("appendfsync", ""))
         unreadable: list[UnreadableRecord] = []
         with suppress(ResponseError):
-            unreadable = await Quarantine(redis).standing()
+            unreadable = await Quarantine(redis).unresolved()
     return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
 
 
 def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
-    """Whether all records can be read.
+    """Reports records that a role could not read and that were not rewritten since.
 
     Args:
-        unreadable: those that a role could not read, and that were not written again since, the oldest first.
+        unreadable: those records, the oldest first.
     """
     if not unreadable:
         return [ok(GROUP, "records", "no unreadable record is known")]
@@ -61,70 +61,68 @@ def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
         for each in unreadable[:MOST_NAMED]
     ]
     more = f" and {len(unreadable) - MOST_NAMED} more" if len(unreadable) > MOST_NAMED else ""
-    said = f"{len(unreadable)} unreadable since {timestamp(unreadable[0].found_at)}: {', '.join(named)}{more}"
+    text = f"{len(unreadable)} unreadable since {timestamp(unreadable[0].found_at)}: {', '.join(named)}{more}"
     fix = (
-        "run versions that are at most one release apart. The next sweep writes runners again, other records are "
-        "written when they change, and `ghapp resume` ends an unreadable pause or fuse; the bytes are kept in "
+        "run versions that are at most one release apart. The next sweep rewrites runners, other records are rewritten "
+        "when they change, and `ghapp resume` clears an unreadable pause or fuse; the original bytes are kept in "
         f"{keys.QUARANTINE}"
     )
-    return [warning(GROUP, "records", said, fix)]
+    return [warning(GROUP, "records", text, fix)]
 
 
 def of_writing(refusal: ResponseError | None) -> list[Finding]:
-    """Whether it takes what it is given: reading works on many a Redis that keeps nothing."""
+    """Judges the result of a probe write; reads also work on a Redis that accepts no writes."""
     if refusal is None:
-        return [ok(GROUP, "writing", "it takes what it is given")]
-    said, fix = f"it keeps nothing: {refusal}", "mend that: without it nothing is remembered"
+        return [ok(GROUP, "writing", "writes are accepted")]
+    text, fix = f"writes fail: {refusal}", "fix that: without writes no state is kept"
     match refusal:
         case ReadOnlyError():
-            said, fix = "it is a replica, and takes nothing", "name the primary, or Sentinel by redis+sentinel://"
+            text, fix = "it is a replica and rejects writes", "name the primary, or Sentinel by redis+sentinel://"
         case OutOfMemoryError():
-            said, fix = "its memory is full, and it takes nothing", "raise its maxmemory"
+            text, fix = "its memory is full and it rejects writes", "raise its maxmemory"
         case NoPermissionError():
-            said, fix = "our user may not write our keys", "permit it ~ghapp:* and ~rq:*; SECURITY.md has the whole"
-    return [wrong(GROUP, "writing", said, fix)]
+            text, fix = "its ACL user may not write our keys", "permit ~ghapp:* and ~rq:*; SECURITY.md has the full ACL"
+    return [wrong(GROUP, "writing", text, fix)]
 
 
 def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str, fsync: str = "") -> list[Finding]:
-    """What its answers mean.
+    """Judges the latency and the configuration of Redis.
 
     Args:
-        url: where it is.
-        milliseconds: a round trip.
-        info: its INFO; empty where it does not tell.
-        policy: its maxmemory-policy; empty where it does not tell.
-        fsync: its appendfsync; empty where it does not tell.
+        url: its URL.
+        milliseconds: of one round trip.
+        info: its INFO; empty when it is not permitted.
+        policy: its maxmemory-policy; empty when unknown.
+        fsync: its appendfsync; empty when unknown.
     """
     used = int(str(info.get("used_memory", 0))) / 2**20
     found = [ok(GROUP, "answers", f"{info.get('redis_version', '?')} in {milliseconds:.1f} ms, {used:.0f} MiB used")]
     if str(info.get("aof_enabled")) == "1":
         found.append(_of_fsync(fsync))
     else:
-        said = "appendonly is off" if "aof_enabled" in info else "appendonly is not told"
-        fix = "set `appendonly yes`: a restart forgets who is lost, and deliveries that wait"
-        found.append(warning(GROUP, "persistence", said, fix))
+        text = "appendonly is off" if "aof_enabled" in info else "appendonly is unknown"
+        fix = "set `appendonly yes`: without it, a restart loses the state of runners, and waiting deliveries"
+        found.append(warning(GROUP, "persistence", text, fix))
     if policy == "noeviction":
         found.append(ok(GROUP, "eviction", policy))
     else:
-        fix = "set `maxmemory-policy noeviction`: an evicted record is a runner forgotten"
-        found.append(warning(GROUP, "eviction", f"maxmemory-policy is {policy or 'not told'}", fix))
-    if far := [host for host in _in_clear(url) if not _is_here(host)]:
-        fix = "use rediss:// and an ACL user: whoever writes there gives work to the workers"
-        found.append(warning(GROUP, "transport", f"no TLS to {', '.join(far)}", fix))
+        fix = "set `maxmemory-policy noeviction`: an evicted record is a forgotten runner"
+        found.append(warning(GROUP, "eviction", f"maxmemory-policy is {policy or 'unknown'}", fix))
+    if remote := [host for host in _without_tls(url) if not _is_loopback(host)]:
+        fix = "use rediss:// and an ACL user: anyone who can write to this Redis can give jobs to the workers"
+        found.append(warning(GROUP, "transport", f"no TLS to {', '.join(remote)}", fix))
     return found
 
 
 def _of_fsync(fsync: str) -> Finding:
-    """When a write is on the disk. The usual `everysec` is a choice, and its price is named."""
+    """Judges when a write reaches the disk. The default, `everysec`, is accepted, and its cost is named."""
     match fsync:
         case "no":
-            fix = (
-                "set `appendfsync always` or `everysec`: half a minute of answered deliveries is lost with the machine"
-            )
+            fix = "set `appendfsync always` or `everysec`: a machine failure loses half a minute of accepted deliveries"
             return warning(GROUP, "persistence", "appendonly, and appendfsync is no", fix)
         case "everysec":
-            said = "appendonly, appendfsync everysec: with the machine, up to 2 s of answered deliveries are lost"
-            return ok(GROUP, "persistence", said)
+            text = "appendonly, appendfsync everysec: a machine failure loses up to 2 s of accepted deliveries"
+            return ok(GROUP, "persistence", text)
     return ok(GROUP, "persistence", f"appendonly, appendfsync {fsync}" if fsync else "appendonly")
 
 
@@ -142,16 +140,16 @@ async def _ping(redis: Redis) -> float:
     return 1000 * (time.monotonic() - began)
 
 
-def _in_clear(url: str) -> list[str]:
-    """The hosts that are spoken to without TLS; of Sentinel all."""
+def _without_tls(url: str) -> list[str]:
+    """Returns the hosts that are contacted without TLS; all hosts of a Sentinel URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("redis", "redis+sentinel"):
         return []
-    places = parts.netloc.rpartition("@")[2].split(",")
-    return [urlsplit(f"//{place}").hostname or "localhost" for place in places]
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    return [urlsplit(f"//{host}").hostname or "localhost" for host in hosts]
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who works, and what waits for them."""
+"""Checks the roles: live workers and clocks, waiting and failed jobs, and the inbox of deliveries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GROUP = "roles"
 DELIVERED = "ghapp_deliveries_total"
 
 
-async def look(url: str) -> list[Finding]:
-    """Ask Redis who was heard of lately, and count."""
+async def check(url: str) -> list[Finding]:
+    """Reads heartbeats, queue lengths and the inbox from Redis."""
     async with connected(url) as redis:
         inbox, counted = Inbox(redis), await MetricCounters(redis).all()
         has_come = any(series.startswith(DELIVERED) for series in counted)
@@ -33,15 +33,15 @@ async def look(url: str) -> list[Finding]:
 
 
 def of_roles(workers: int, clocks: Sequence[str], queues: Mapping[str, int], failed: int) -> list[Finding]:
-    """Whether there is a worker and a clock, the jobs that wait by queue, and those that failed in the last hour."""
+    """Judges the number of live workers and clocks, jobs waiting by queue, and jobs failed in the last hour."""
     waiting = ", ".join(f"{name} {count}" for name, count in queues.items() if count) or "nothing"
     found = [
         ok(GROUP, "workers", f"{workers} alive")
         if workers
-        else wrong(GROUP, "workers", "none is alive", "start `ghapp worker`"),
+        else wrong(GROUP, "workers", "no worker is alive", "start `ghapp worker`"),
         ok(GROUP, "clocks", f"{len(clocks)} alive")
         if clocks
-        else wrong(GROUP, "clocks", "none is alive: nothing is swept", "start `ghapp clock`; two, for availability"),
+        else wrong(GROUP, "clocks", "no clock is alive: no sweep starts", "start `ghapp clock`; two for availability"),
         ok(GROUP, "queues", f"waiting: {waiting}"),
     ]
     if failed:

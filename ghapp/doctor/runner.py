@@ -1,4 +1,4 @@
-"""Look everywhere, go on after each failure, and never hang."""
+"""Runs all checks; continues after each failure, and always ends within seconds."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from ghapp.doctor.probe import DetachedThreads, probe
 from ghapp.settings import Settings
 
 GROUPS = ("configuration", "redis", "roles", "github", "deliveries", "installations", "controllers", "cluster")
-"""In the order in which to mend them."""
+"""In the order in which problems should be fixed."""
 
 
 async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Everything there is to find, by group and org. Ends within seconds, and is not stopped by what it finds."""
+    """Returns all findings, sorted by group and org. Ends within seconds; a failed check does not stop the others."""
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
-    (ours, url), seen, reached, watched, shards = await asyncio.gather(
-        _ours(settings),
-        _theirs(settings),
-        controllers.look(settings),
-        cluster.look(settings, settings.redis_url),
-        active_shard.look(settings, settings.redis_url),
+    (of_redis, url), at_github, of_controllers, of_cluster, of_shards = await asyncio.gather(
+        _redis_and_roles(settings),
+        _github(settings),
+        controllers.check(settings),
+        cluster.check(settings, settings.redis_url),
+        active_shard.check(settings, settings.redis_url),
     )
-    found = [*of_configuration(settings, environ), *ours, *seen.findings]
-    found += await installations.look(settings, url, seen.installed)
+    found = [*of_configuration(settings, environ), *of_redis, *at_github.findings]
+    found += await installations.check(settings, url, at_github.installed)
     return sorted(
-        [*found, *reached, *shards, *watched], key=lambda each: (GROUPS.index(each.group), (each.org or "").lower())
+        [*found, *of_controllers, *of_shards, *of_cluster],
+        key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()),
     )
 
 
-async def _ours(settings: Settings) -> tuple[list[Finding], str | None]:
-    """Of Redis and of those who work; and Redis' URL, when it answers."""
+async def _redis_and_roles(settings: Settings) -> tuple[list[Finding], str | None]:
+    """Returns the findings about Redis and the roles, and the URL of Redis if it answers."""
     url = settings.redis_url
     if url is None:
-        fix = "start `ghapp up` here, which embeds one, or set GHAPP_REDIS_URL"
+        fix = "run `ghapp up` here, which starts a local Redis, or set GHAPP_REDIS_URL"
         return [warning("redis", "url", "GHAPP_REDIS_URL is not set", fix)], None
-    found = await probe("redis", "answers", lambda: redis.look(url), "check GHAPP_REDIS_URL, and start Redis")
-    if found[0].status is FindingStatus.WRONG:  # it does not even answer
+    found = await probe("redis", "answers", lambda: redis.check(url), "check GHAPP_REDIS_URL, and start Redis")
+    if found[0].status is FindingStatus.WRONG:  # no connection at all
         return found, None
-    return [*found, *await probe("roles", "roles", lambda: roles.look(url), installations.BROKE_OFF)], url
+    return [*found, *await probe("roles", "roles", lambda: roles.check(url), installations.REDIS_FAILED)], url
 
 
-async def _theirs(settings: Settings) -> github.GitHubProbe:
-    """Of GitHub, where there is an App to ask as."""
+async def _github(settings: Settings) -> github.GitHubProbe:
+    """Returns the findings about GitHub; none without App credentials."""
     if settings.credentials is None:
         return github.GitHubProbe([])
-    return await github.look(settings, settings.credentials)
+    return await github.check(settings, settings.credentials)

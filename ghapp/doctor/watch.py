@@ -1,4 +1,4 @@
-"""The watch: how old its view of each namespace is, and who of its replicas leads."""
+"""Checks the watch: the age of its snapshot of each namespace, and which replica is the leader."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.pods import Pods
 
 GROUP = "cluster"
-START = "start `ghapp watch`; two, for availability. Until then deaths and phantoms are not seen"
-BROKE_OFF = "mend Redis, above"
+START = "start `ghapp watch`; two for availability. Until then deaths and phantoms are not detected"
+REDIS_FAILED = "fix Redis, see redis above"
 
 
 async def of_views(settings: Settings, url: str | None) -> list[Finding]:
-    """What the watch has stored of each namespace."""
+    """Checks the snapshot that the watch stored of each namespace."""
     if url is None or not settings.namespaces:
         return []
-    return await probe(GROUP, "views", partial(_views, settings.namespaces, url), BROKE_OFF)
+    return await probe(GROUP, "views", partial(_views, settings.namespaces, url), REDIS_FAILED)
 
 
 async def of_leader(cluster: Cluster, url: str | None) -> list[Finding]:
-    """Who leads, by the lease, and whether it is alive, by its heartbeat."""
+    """Checks that the holder of the lease is alive, by its heartbeat."""
     if url is None:
         return []
-    return await probe(GROUP, "leader", partial(_leader, cluster, url), "see the rights of watch")
+    return await probe(GROUP, "leader", partial(_leader, cluster, url), "check the permissions of watch")
 
 
 async def _views(namespaces: Sequence[str], url: str) -> list[Finding]:
@@ -50,36 +50,38 @@ async def _leader(cluster: Cluster, url: str) -> list[Finding]:
     try:
         body = await cluster.transport.send(ClusterRequest("get", LEASES, cluster.namespace, WATCH_LEASE))
     except ClusterForbiddenError:
-        return []  # the rights say so; a worker's account need not read it
+        return []  # reported by the RBAC check; a worker's account need not read the lease
     return [of_holder("" if body is None else lease(body).holder, alive)]
 
 
 def of_ages(seen_at: Mapping[str, float | None], now: float) -> list[Finding]:
-    """How old each view is."""
+    """Judges the age of each snapshot."""
     found = []
     for namespace, at in sorted(seen_at.items()):
         name = f"view of {namespace}"
         if at is None:
-            found.append(warning(GROUP, name, "it was never seen", START))
+            found.append(warning(GROUP, name, "never stored", START))
         elif is_fresh(at, now):
             found.append(ok(GROUP, name, f"{max(0.0, now - at):.0f} s old"))
         else:
-            fix = f"{START}. Where it runs, `watch sees nothing` in its log says why"
-            found.append(warning(GROUP, name, f"last seen at {timestamp(float(int(at)))}", fix))
+            fix = f"{START}. If it runs, `watch failed` in its log has the reason"
+            found.append(warning(GROUP, name, f"last stored at {timestamp(float(int(at)))}", fix))
     return found
 
 
 def of_holder(holder: str, alive: Sequence[str]) -> Finding:
-    """Whether somebody leads.
+    """Checks that a live watch is the leader.
 
     Args:
-        holder: whom the lease names; empty for nobody.
-        alive: the watches that were heard of lately.
+        holder: the holder that the lease names; empty for no holder.
+        alive: the watches with a recent heartbeat.
     """
     if holder in alive:
         return ok(GROUP, "leader", f"{holder}, of {len(alive)} alive")
     if not alive:
         return warning(GROUP, "leader", "no watch is alive", START)
-    said = f"{len(alive)} watches are alive, and " + (f"{holder} leads, which is not" if holder else "none leads")
-    fix = "wait 20 s; if it stays so, `lease renewal failed` in their log says why"
-    return warning(GROUP, "leader", said, fix)
+    text = f"{len(alive)} watches are alive, but " + (
+        f"the leader is {holder}, which is not" if holder else "none leads"
+    )
+    fix = "wait 20 s; if it persists, `lease renewal failed` in their log has the reason"
+    return warning(GROUP, "leader", text, fix)

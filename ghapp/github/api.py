@@ -1,4 +1,4 @@
-"""GitHub as the App itself sees it; `tenant` opens it as one installation."""
+"""GitHub's API, authenticated as the App; `installation_client` returns a client for one installation."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ from ghapp.github.transport import NOT_FOUND, PER_PAGE, GitHubResponse, GitHubTr
 from ghapp.health.installation import Installation
 
 THE_APP = 0
-"""In place of an installation: the App's own limits. GitHub counts those apart, and no installation has this id."""
+"""The App's own rate limit, in place of an installation id. GitHub counts it apart; no installation has id 0."""
 
 
 class GitHub:
-    """The API, as the App. Use it within `GitHub.open`."""
+    """The API, authenticated as the App. Use it within `GitHub.open`."""
 
     def __init__(
         self,
         api_url: str,
         credentials: AppCredentials,
         token_cache: TokenCache,
-        meter: RateLimiter,
+        rate_limiter: RateLimiter,
         client: httpx.AsyncClient,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._api_url, self._vault, self._meter, self._client, self._clock = api_url, token_cache, meter, client, clock
+        self._api_url, self._token_cache, self._rate_limiter = api_url, token_cache, rate_limiter
+        self._client, self._clock = client, clock
         self._as_app = GitHubTransport(AppAuthStrategy(credentials.app_id, credentials.private_key), api_url, client)
 
     @classmethod
@@ -50,15 +51,15 @@ class GitHub:
         api_url: str,
         credentials: AppCredentials,
         token_cache: TokenCache,
-        meter: RateLimiter,
+        rate_limiter: RateLimiter,
         clock: Callable[[], float] = time.time,
     ) -> AsyncIterator[GitHub]:
-        """Open the connections, and close them at the end. `clock` tells epoch seconds."""
+        """Opens the connections, and closes them at the end. `clock` returns epoch seconds."""
         async with open_client(api_url) as client:
-            yield cls(api_url, credentials, token_cache, meter, client, clock)
+            yield cls(api_url, credentials, token_cache, rate_limiter, client, clock)
 
     async def installations(self) -> list[Installation]:
-        """Every installation of the App; complete or an error."""
+        """Returns all installations of the App; complete, or an error."""
         found: list[Installation] = []
         for page in range(1, 1000):
             answer = await self.send("GET", "/app/installations", per_page=PER_PAGE, page=page)
@@ -69,10 +70,10 @@ class GitHub:
         raise GitHubUnavailableError("GET /app/installations: the list has no end")
 
     async def installation(self, installation: int) -> Installation:
-        """One installation as it is now.
+        """Returns the present state of one installation.
 
         Raises:
-            InstallationGoneError: the App is not installed there any more.
+            InstallationGoneError: the App was uninstalled there.
         """
         path = f"/app/installations/{installation}"
         answer = await self.send("GET", path)
@@ -81,39 +82,39 @@ class GitHub:
         return wire.installation(expect(answer, path))
 
     async def installation_client(self, installation: Installation, ceiling: float = 1.0) -> InstallationClient:
-        """The API as one installation sees it; mints a token when there is none.
+        """Returns a client for one installation; mints a token if none is cached.
 
         Args:
-            installation: whose token.
-            ceiling: the share of the hourly limit up to which its calls may go.
+            installation: the installation.
+            ceiling: the share of its hourly rate limit that the client's calls may use up.
         """
 
         async def mint() -> wire.InstallationToken:
             return await self._mint(installation.id)
 
-        token = await self._vault.token(installation.id, mint, self._clock())
+        token = await self._token_cache.token(installation.id, mint, self._clock())
         transport = GitHubTransport(TokenAuthStrategy(token.secret), self._api_url, self._client)
-        toll = RateLimitedCall(self._meter, installation.id, ceiling)
-        return InstallationClient(installation, transport, token, self._vault, toll, self._clock)
+        limited = RateLimitedCall(self._rate_limiter, installation.id, ceiling)
+        return InstallationClient(installation, transport, token, self._token_cache, limited, self._clock)
 
     async def forget_token(self, installation: int) -> None:
-        """Have the next `tenant` mint a token: this one keeps the permissions that it was minted with."""
-        await self._vault.forget(installation)
+        """Discards the token: a token keeps the permissions with which it was minted. The next client mints another."""
+        await self._token_cache.forget(installation)
 
     async def send(
         self, method: str, path: str, *, json: Any = None, ceiling: float = 1.0, **params: str | int
     ) -> GitHubResponse:
-        """One request as the App itself, within its own limits, up to that share of the hour; see `Transport.send`."""
+        """Sends one request as the App, within that share of its own hourly limit; see `GitHubTransport.send`."""
 
         async def once() -> GitHubResponse:
             return await self._as_app.send(method, path, headers=None, json=json, **params)
 
         try:
-            return await RateLimitedCall(self._meter, THE_APP, ceiling).pay(method, once)
+            return await RateLimitedCall(self._rate_limiter, THE_APP, ceiling).send(method, once)
         except UnauthorizedError:
             raise UnauthorizedError(
-                f"{method} {path}: GitHub does not accept the App's id and key: GHAPP_APP_ID and the private key must "
-                "be of one App, and this machine's clock must be right"
+                f"{method} {path}: GitHub does not accept the App's id and key; check that GHAPP_APP_ID and the "
+                "private key are of one App, and that this machine's clock is right"
             ) from None
 
     async def _mint(self, installation: int) -> wire.InstallationToken:

@@ -1,4 +1,4 @@
-"""What the App is at GitHub: its registration, and where its deliveries go. Asked as the App itself."""
+"""The App's registration, its webhook and its latest deliveries. Requests are authenticated as the App."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class _Delivery(msgspec.Struct):
 
 
 class AppRegistration(NamedTuple):
-    """The App as it is registered.
+    """The App's registration.
 
     Attributes:
-        name: for people.
-        slug: in addresses.
-        owner: a login; empty where an enterprise owns it.
-        is_of_organization: whether its owner is one, and no user.
-        permissions: what it asks of every organization, name → level.
-        events: what it is told of besides what every App is.
+        name: its display name.
+        slug: its name in URLs.
+        owner: a login; empty if an enterprise owns the App.
+        is_of_organization: True if the owner is an organization, not a user.
+        permissions: the requested permissions, name → level.
+        events: the subscribed events, without those that every App gets.
     """
 
     name: str
@@ -61,14 +61,14 @@ class AppRegistration(NamedTuple):
 
 
 class HookConfig(NamedTuple):
-    """Where deliveries go; empty for nowhere. Whether they are signed."""
+    """The webhook's URL, empty if there is none, and whether deliveries are signed."""
 
     url: str
     is_signed: bool
 
 
 class Delivered(NamedTuple):
-    """One of the latest attempts to deliver: of what, when (epoch seconds), and the status that it was answered."""
+    """One of the latest delivery attempts: its GUID, time (epoch seconds), and the status and its text."""
 
     guid: str
     at: float
@@ -77,7 +77,7 @@ class Delivered(NamedTuple):
 
     @property
     def arrived(self) -> bool:
-        """Whether it was taken."""
+        """True if it was answered with 2xx."""
         return 200 <= self.status < 300  # noqa: PLR2004
 
 
@@ -89,7 +89,7 @@ _deliveries = msgspec.json.Decoder(list[_Delivery])
 
 
 async def registration(github: GitHub) -> tuple[AppRegistration, str]:
-    """The App, and the `Date` of GitHub's answer."""
+    """Returns the App's registration, and the `Date` of GitHub's answer."""
     answer = await github.send("GET", "/app")
     app = read(_app, expect(answer, "/app"))
     owner = app.owner
@@ -99,8 +99,8 @@ async def registration(github: GitHub) -> tuple[AppRegistration, str]:
     return found, answer.headers.get("date", "")
 
 
-async def date_told(api_url: str) -> str:
-    """The `Date` of an answer that anybody is given, if only a refusal: what GitHub's clock says.
+async def server_date(api_url: str) -> str:
+    """Returns the `Date` of an unauthenticated answer, which may be an error: the time by GitHub's clock.
 
     Raises:
         GitHubUnavailableError: no answer.
@@ -114,13 +114,13 @@ async def date_told(api_url: str) -> str:
 
 
 async def hook(github: GitHub) -> HookConfig:
-    """Where deliveries go."""
+    """Returns the webhook's configuration."""
     found = read(_hook, expect(await github.send("GET", "/app/hook/config"), "/app/hook/config"))
     return HookConfig(found.url, bool(found.secret))
 
 
 async def latest_deliveries(github: GitHub) -> list[Delivered]:
-    """The latest attempts, newest first."""
+    """Returns the latest delivery attempts, newest first."""
     answer = await github.send("GET", "/app/hook/deliveries", per_page=LATEST)
     rows = read(_deliveries, expect(answer, "/app/hook/deliveries"))
     return [Delivered(row.guid, row.delivered_at.timestamp(), row.status_code, row.status) for row in rows]

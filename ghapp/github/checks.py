@@ -1,7 +1,7 @@
-"""Check runs of ours in one repository: where its branch is, and posting to it.
+"""Our check runs in one repository, and the head of its branch.
 
-Without the permission to read contents a branch's head is not to be asked for; the newest run of a workflow on the
-branch tells it, and `check_suite` deliveries do.
+A branch's head cannot be read without the permission to read contents; it is known from the branch's newest workflow
+run, and from `check_suite` deliveries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ghapp.report.check_run_state import Head
 
 REFUSED = (NOT_FOUND, UNPROCESSABLE)
 RUNS_LOOKED_AT = 10
-"""The newest may be a fork's: a pull request from its branch of the same name."""
+"""The newest run may be of a fork: of a pull request from a branch of the same name."""
 
 
 class _Repository(msgspec.Struct):
@@ -58,7 +58,7 @@ _check_runs = msgspec.json.Decoder(_CheckRuns)
 
 
 class Checks:
-    """Checks of one repository, `owner/name`, as one installation may post them. Each call may raise `GitHubError`."""
+    """Our check runs in one repository, `owner/name`, as one installation. Each call may raise `GitHubError`."""
 
     def __init__(
         self,
@@ -69,34 +69,34 @@ class Checks:
         name: str = NAME,
         subject: str | None = None,
     ) -> None:
-        """The fleet's check run, unless another is named.
+        """By default for the fleet's check run.
 
         Args:
-            installation_client: who posts.
+            installation_client: the client to use.
             repository: `owner/name`.
-            details_url: where the check run's "Details" lead; None: to GitHub's own page of it.
+            details_url: target of the check run's "Details" link; None: GitHub's own page.
             name: of the check run.
-            subject: what tells it from others of its name on one commit; None where there is but one.
+            subject: distinguishes it from check runs of the same name on one commit; None if there is only one.
         """
         self.client, self.installation = installation_client, installation_client.installation
         self._repository, self._details_url, self._name = repository, details_url, name
         self._path = f"/repos/{quote(repository)}"
         self._external_id = external_id(self.installation.id, subject)
-        # GitHub takes the newest of a name for the latest, whatever it is about.
+        # The filter `latest` returns only the newest check run of a name, whatever its subject.
         self._filter = "latest" if subject is None else "all"
 
     async def default_branch(self) -> str | None:
-        """Its name; None when the repository is not there, or not for this installation to see."""
+        """Returns the default branch; None if the repository does not exist, or the installation cannot see it."""
         answer = await self.client.send("GET", self._path)
         return None if answer.status in REFUSED else read(_repository, answer.body).default_branch
 
     async def is_private(self) -> bool:
-        """Whether none but invited people can read what is posted there; False, too, when it is not to be seen."""
+        """True if only members can read what is posted there; False also if the installation cannot see it."""
         answer = await self.client.send("GET", self._path)
         return answer.status not in REFUSED and read(_repository, answer.body).private
 
     async def head(self, branch: str, now: float) -> Head | None:
-        """The branch's head as its newest workflow run tells it; None when there is no run."""
+        """Returns the branch's head by its newest workflow run; None if there is no run."""
         path = f"{self._path}/actions/runs"
         answer = await self.client.send("GET", path, branch=branch, per_page=RUNS_LOOKED_AT)
         if answer.status in REFUSED:
@@ -108,7 +108,7 @@ class Checks:
         return None
 
     async def find(self, sha: str) -> int | None:
-        """The id of our check run on that commit; None when there is none."""
+        """Returns the id of our check run on that commit; None if there is none."""
         path = f"{self._path}/commits/{quote(sha)}/check-runs"
         answer = await self.client.send("GET", path, check_name=self._name, filter=self._filter, per_page=100)
         if answer.status in REFUSED:
@@ -117,13 +117,13 @@ class Checks:
         return max(ours, default=None)
 
     async def create(self, sha: str, report: Report) -> int | None:
-        """Post a new check run to a commit; its id, or None when the repository or the commit is not there."""
+        """Posts a new check run to a commit; returns its id, or None if the repository or the commit is missing."""
         body = self._body(report) | {"head_sha": sha, "external_id": self._external_id}
         answer = await self.client.send("POST", f"{self._path}/check-runs", json=body)
         return None if answer.status in REFUSED else read(_check_run, answer.body).id
 
     async def update(self, check_run: int, report: Report) -> bool:
-        """Have a check run say this; False when it is not there any more."""
+        """Updates a check run; returns False if it no longer exists."""
         answer = await self.client.send("PATCH", f"{self._path}/check-runs/{check_run}", json=self._body(report))
         return answer.status not in REFUSED
 
@@ -140,5 +140,5 @@ class Checks:
 
 
 def external_id(installation: int, subject: str | None = None) -> str:
-    """What tells our check runs from others of the same name: an installation belongs to one App."""
+    """Returns the external id of our check runs; unique, because an installation belongs to one App."""
     return f"ghapp-{installation}" if subject is None else f"ghapp-{installation}-{subject}"

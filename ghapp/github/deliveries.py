@@ -1,6 +1,6 @@
-"""GitHub's webhooks as values: who signed them, and the few facts in them that this App uses. No I/O.
+"""Webhook deliveries as values: signature check, and the few fields that this App uses. No I/O.
 
-A payload of some ten kilobytes becomes a `Delivery` of a few hundred bytes; the payload itself is never kept.
+A payload of some ten kilobytes becomes a `Delivery` of a few hundred bytes; the payload itself is never stored.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ghapp.errors import MalformedDeliveryError
 FORM = "application/x-www-form-urlencoded"
 SIGNATURE_PREFIX = "sha256="
 HOSTED_GROUP = "GitHub Actions"
-"""The runner group of GitHub's own machines: none of our business."""
+"""The runner group of GitHub-hosted runners, which this App ignores."""
 
 
 class Account(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whoever owns an installation."""
+    """An organization or a user."""
 
     login: str
     id: int = 0
 
 
 class DeliveredInstallation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The installation that a delivery is for; all but `id` only in `installation` events."""
+    """The installation of a delivery; fields other than `id` are only in `installation` events."""
 
     id: int
     account: Account | None = None
@@ -38,14 +38,14 @@ class DeliveredInstallation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where it happened."""
+    """The repository of an event."""
 
     full_name: str
     default_branch: str = ""
 
 
 class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job; the runner's fields are None until one has taken it."""
+    """A job; the runner's fields are None until a runner has taken it."""
 
     id: int
     status: str
@@ -60,7 +60,7 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A check run of this App's."""
+    """A check run of this App."""
 
     id: int
     name: str = ""
@@ -68,7 +68,7 @@ class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CheckSuite(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What this App is to check: a commit that became a branch's head, when the suite was created."""
+    """A check suite for this App: a commit that became a branch's head when the suite was created."""
 
     head_branch: str | None = None
     head_sha: str = ""
@@ -76,13 +76,13 @@ class CheckSuite(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RequestedAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A button that somebody pressed."""
+    """A button of a check run that a user pressed."""
 
     identifier: str
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One webhook. Whatever an event does not have is None."""
+    """One delivery. Fields that its event lacks are None."""
 
     action: str | None = None
     installation: DeliveredInstallation | None = None
@@ -96,7 +96,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """An event that this App does not use: any JSON object."""
+    """Any JSON object, for events that this App does not use."""
 
 
 KNOWN = {"workflow_job", "installation", "installation_repositories", "check_run", "check_suite", "ping"}
@@ -107,7 +107,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def verify(body: bytes, signature: str | None, secrets: Sequence[str]) -> bool:
-    """Whether the raw body was signed (`X-Hub-Signature-256`) with one of the secrets, in constant time."""
+    """True if the raw body was signed (`X-Hub-Signature-256`) with one of the secrets; takes constant time."""
     if signature is None or not signature.startswith(SIGNATURE_PREFIX):
         return False
     given = signature.removeprefix(SIGNATURE_PREFIX).encode("latin-1", "replace")
@@ -118,15 +118,15 @@ def verify(body: bytes, signature: str | None, secrets: Sequence[str]) -> bool:
 
 
 def parse(event: str, body: bytes, content_type: str) -> Delivery:
-    """The facts of a delivery.
+    """Parses a delivery.
 
     Args:
         event: `X-GitHub-Event`.
-        body: as it was signed.
+        body: the raw body.
         content_type: JSON, or a form with a field `payload`.
 
     Raises:
-        MalformedDeliveryError: no JSON object, or a known event without what it always has.
+        MalformedDeliveryError: not a JSON object, or a known event without its mandatory fields.
     """
     text = _form_payload(body) if content_type.lower().startswith(FORM) else body
     try:
@@ -139,23 +139,22 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
     except RecursionError:
         raise MalformedDeliveryError(f"the {event} payload is nested too deeply") from None
     if event == "workflow_job" and (delivery.workflow_job is None or delivery.installation is None):
-        raise MalformedDeliveryError("a workflow_job payload has workflow_job and installation")
+        raise MalformedDeliveryError("the workflow_job payload lacks workflow_job or installation")
     return delivery
 
 
 def encode(delivery: Delivery) -> bytes:
-    """A delivery, to be kept."""
+    """Encodes a delivery for storage."""
     return _encoder.encode(delivery)
 
 
 def decode(facts: bytes) -> Delivery:
-    """A kept delivery, written by this version, the one before or the one after.
+    """Decodes a stored delivery that this version, the previous or the next one encoded.
 
-    Unknown fields are ignored. A field that is there in a form that this version does not know counts as absent, if a
-    delivery may lack it.
+    Unknown fields are ignored. An optional field whose form this version does not know counts as absent.
 
     Raises:
-        msgspec.DecodeError: it is no delivery, or an object in it lacks what such an object always has.
+        msgspec.DecodeError: not a delivery, or an object in it lacks a mandatory field.
     """
     try:
         return _delivery.decode(facts)
@@ -164,7 +163,7 @@ def decode(facts: bytes) -> Delivery:
 
 
 def _known(shape: type[msgspec.Struct], value: Any) -> Any:
-    """Those fields of an untyped value that have a form that `shape` knows, and those that it requires."""
+    """Returns an untyped value without the optional fields that do not match `shape`."""
     if not isinstance(value, dict):
         return value
     kept = {}
@@ -173,7 +172,7 @@ def _known(shape: type[msgspec.Struct], value: Any) -> Any:
             continue
         found = value[field.encode_name]
         nested = [each for each in get_args(field.type) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
-        if nested and isinstance(found, dict):  # whatever it lacks: it must not vanish without a word
+        if nested and isinstance(found, dict):  # kept even if incomplete, so that decoding fails visibly
             kept[field.encode_name] = _known(nested[0], found)
         elif field.required or _is_of(field.type, found):
             kept[field.encode_name] = found

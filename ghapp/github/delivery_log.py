@@ -1,4 +1,4 @@
-"""GitHub's record of what it tried to deliver, and asking it to try again. Read as the App itself."""
+"""GitHub's log of delivery attempts, and requests for redelivery. Authenticated as the App."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ghapp.github.transport import PER_PAGE, expect
 from ghapp.health.redelivery import Attempt
 
 MOST_PAGES = 10
-"""A thousand failures a look; the next look goes on where this one ended. So a look is a job of a few seconds."""
+"""A thousand failures per search, a job of a few seconds; the next search continues where this one stopped."""
 
 
 class _Item(msgspec.Struct):
@@ -30,18 +30,18 @@ _items = msgspec.json.Decoder(list[_Item])
 
 
 SHARE = 0.5
-"""Of the App's own hourly limit: what redelivery leaves is for tokens and for confirmations, which cannot wait."""
+"""Of the App's own hourly limit; the rest is reserved for tokens and confirmations, which cannot wait."""
 
 
 class Failures(NamedTuple):
-    """Failed attempts, newest first; and the cursor of those before them, empty where there are none."""
+    """Failed attempts, newest first, and the cursor of earlier attempts; empty if there are none."""
 
     attempts: list[Attempt]
     before: str
 
 
 async def failed_attempts(github: GitHub, since: float, cursor: str = "") -> Failures:
-    """Attempts since then (epoch seconds) that failed, from the cursor back. A success shows in what we keep."""
+    """Returns attempts since then (epoch seconds) that failed, from the cursor back; successes are not listed."""
     found: list[Attempt] = []
     params: dict[str, str | int] = {"per_page": PER_PAGE, "status": "failure"}
     for _ in range(MOST_PAGES):
@@ -57,7 +57,7 @@ async def failed_attempts(github: GitHub, since: float, cursor: str = "") -> Fai
 
 
 async def deliver_again(github: GitHub, attempt_id: int) -> bool:
-    """Have GitHub try once more; False when it has forgotten that delivery."""
+    """Requests a redelivery; returns False if GitHub no longer has that delivery."""
     path = f"/app/hook/deliveries/{attempt_id}/attempts"
     try:
         expect(await github.send("POST", path, ceiling=SHARE), path)

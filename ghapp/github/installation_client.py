@@ -1,4 +1,4 @@
-"""GitHub as one installation of the App sees it, within its budget."""
+"""GitHub's API as one installation of the App, within its budget."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ghapp.health.runner.evidence import Registration
 NO_CONTENT = 204
 
 SETTLING_SECONDS = 10.0
-"""A token that is younger may be answered 401, or 404 in its guise: not every server of GitHub's knows it yet."""
+"""A token younger than this may be answered 401, or 404 instead: not all of GitHub's servers know it yet."""
 
 RENEWAL_SECONDS = 60.0
-"""How old a token must be to be replaced because a permission is missing."""
+"""Minimum age of a token to be replaced because a permission is missing."""
 
 
 class Removal(StrEnum):
-    """What became of a removal. The first two are success."""
+    """The result of a removal. The first two are success."""
 
     REMOVED = "removed"
     ALREADY_GONE = "already-gone"
@@ -35,7 +35,7 @@ class Removal(StrEnum):
 
 
 class Listing(NamedTuple):
-    """A page of the runner list: its bytes and ETag; None where it has not changed since the given ETag."""
+    """A page of the runner list: its bytes (None if it is unchanged since the given ETag), and its ETag."""
 
     body: bytes | None
     etag: str
@@ -43,30 +43,30 @@ class Listing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateLimitedCall:
-    """What each call of a tenant passes on its way out and back."""
+    """Sends requests within the limits of one installation."""
 
-    meter: RateLimiter
+    rate_limiter: RateLimiter
     installation: int
     ceiling: float
 
-    async def pay(self, method: str, send: Callable[[], Awaitable[GitHubResponse]]) -> GitHubResponse:
-        """Be admitted, send, and take note of the answer."""
+    async def send(self, method: str, send: Callable[[], Awaitable[GitHubResponse]]) -> GitHubResponse:
+        """Waits for admission, sends, and records the rate limit of the answer."""
         points = READ_POINTS if method == "GET" else WRITE_POINTS
-        flight = await self.meter.enter(self.installation, self.ceiling, points)
+        flight = await self.rate_limiter.enter(self.installation, self.ceiling, points)
         headers: Mapping[str, str] = {}
         try:
             answer = await send()
             headers = answer.headers
         except RateLimitedError as error:
-            await self.meter.hold(self.installation, error.after_seconds)
+            await self.rate_limiter.hold(self.installation, error.after_seconds)
             raise
         finally:
-            await self.meter.leave(self.installation, flight, headers)
+            await self.rate_limiter.leave(self.installation, flight, headers)
         return answer
 
 
 class InstallationClient:
-    """The API as one installation sees it."""
+    """The API as one installation."""
 
     def __init__(
         self,
@@ -74,33 +74,34 @@ class InstallationClient:
         transport: GitHubTransport,
         token: CachedToken,
         token_cache: TokenCache,
-        toll: RateLimitedCall,
+        limited: RateLimitedCall,
         clock: Callable[[], float],
     ) -> None:
         self.installation = installation
         self.token = fingerprint(token.secret)
-        """The token's fingerprint: ETags hold for one token alone."""
-        self._transport, self._token, self._vault, self._toll, self._clock = transport, token, token_cache, toll, clock
+        """The token's fingerprint: an ETag is valid for one token only."""
+        self._transport, self._token, self._token_cache = transport, token, token_cache
+        self._limited, self._clock = limited, clock
 
     async def settle(self) -> None:
-        """Wait until the token is old enough for a 404 to be believed: ten seconds at most, once an hour."""
+        """Waits until the token is old enough for its 404s to count: at most ten seconds, once an hour."""
         left = SETTLING_SECONDS - (self._clock() - self._token.minted_at)
         if left > 0:
             await asyncio.sleep(min(left, SETTLING_SECONDS))
 
     async def forget_token(self) -> bool:
-        """Have the next call mint a token, because this one may lack a permission that was granted since.
+        """Discards the token, because it may lack a permission that was granted since; the next client mints another.
 
-        A token never gains a permission after it was minted. One that is younger than `RENEWAL_SECONDS` stays, so that
-        an installation without the permission costs one token a minute. Returns whether it was forgotten.
+        A token never gains permissions after it was minted. Tokens younger than `RENEWAL_SECONDS` are kept, so that an
+        installation without the permission costs one token a minute. Returns True if the token was discarded.
         """
         if self._clock() - self._token.minted_at < RENEWAL_SECONDS:
             return False
-        await self._vault.forget(self.installation.id)
+        await self._token_cache.forget(self.installation.id)
         return True
 
     async def list_runners(self, page: int, etag: str | None) -> Listing:
-        """One page of up to a hundred runners, `page` from 1."""
+        """Returns one page of up to a hundred runners; `page` counts from 1."""
         path = f"/orgs/{self.installation.org}/actions/runners"
         headers = {"If-None-Match": etag} if etag else {}
         answer = await self.send("GET", path, headers=headers, per_page=PER_PAGE, page=page)
@@ -109,34 +110,34 @@ class InstallationClient:
         return Listing(expect(answer, path), answer.headers.get("etag", ""))
 
     async def runner(self, runner_id: int) -> Registration | None:
-        """One runner; None for a 404, which proves nothing by itself."""
+        """Returns one runner; None for a 404, which by itself proves nothing."""
         path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"
         answer = await self.send("GET", path)
         return None if answer.status == NOT_FOUND else wire.runner(expect(answer, path))
 
     async def runners_named(self, name: str) -> list[Registration]:
-        """The runners of exactly that name: a list too short to slip."""
+        """Returns the runners of exactly that name; the list is too short for entries to move between pages."""
         path = f"/orgs/{self.installation.org}/actions/runners"
         answer = await self.send("GET", path, name=name, per_page=PER_PAGE)
         return [each for each in wire.runner_page(expect(answer, path)).runners if each.name == name]
 
     async def remove_runner(self, runner_id: int) -> Removal:
-        """Take a registration away. A 404 is success; a busy runner stays."""
+        """Removes a registration. A 404 is success; a busy runner is not removed."""
         path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"
         answer = await self.send("DELETE", path)
         if answer.status == UNPROCESSABLE:
             return Removal.BUSY
         if answer.status == NOT_FOUND:
             return Removal.ALREADY_GONE
-        if answer.status != NO_CONTENT:  # a page that a redirect led to removes nothing
-            raise GitHubUnavailableError(f"DELETE {path}: GitHub answered {answer.status}, which says nothing")
+        if answer.status != NO_CONTENT:  # for example, 200 from the target of a redirect
+            raise GitHubUnavailableError(f"DELETE {path}: GitHub answered {answer.status} instead of 204")
         return Removal.REMOVED
 
     async def job_is_over(self, repository: str, job_id: int) -> bool:
-        """Whether a workflow job of a repository (`owner/name`) has ended.
+        """True if a workflow job of a repository (`owner/name`) has ended.
 
         Raises:
-            GitHubError: GitHub does not know it, or does not say.
+            GitHubError: GitHub does not know the job, or gave no answer.
         """
         path = f"/repos/{repository}/actions/jobs/{job_id}"
         return wire.job_is_over(expect(await self.send("GET", path), path))
@@ -150,45 +151,43 @@ class InstallationClient:
         json: Any = None,
         **params: str | int,
     ) -> GitHubResponse:
-        """One request as the installation, within its budget. See `Transport.send`.
+        """Sends one request as the installation, within its budget. See `GitHubTransport.send`.
 
-        A GET that a young token is refused is sent again when the token is old enough.
+        A GET that is rejected because the token is too young is sent again when the token is old enough.
 
         Raises:
-            UnauthorizedError: 401; or 404 by a token that is too young to be believed.
-            BudgetSpentError: nothing was sent.
+            UnauthorizedError: 401; or 404 with a token that is too young.
+            BudgetSpentError: no request was sent.
         """
 
         async def once() -> GitHubResponse:
             return await self._transport.send(method, path, headers=headers, json=json, **params)
 
         try:
-            return await self._believable(method, path, once)
+            return await self._send_once(method, path, once)
         except UnauthorizedError:
             if method != "GET" or not self._is_settling:
                 raise
         await self.settle()
-        return await self._believable(method, path, once)
+        return await self._send_once(method, path, once)
 
     @property
     def _is_settling(self) -> bool:
         return self._clock() - self._token.minted_at < SETTLING_SECONDS
 
-    async def _believable(
-        self, method: str, path: str, once: Callable[[], Awaitable[GitHubResponse]]
-    ) -> GitHubResponse:
+    async def _send_once(self, method: str, path: str, once: Callable[[], Awaitable[GitHubResponse]]) -> GitHubResponse:
         is_settling = self._is_settling
         try:
-            answer = await self._toll.pay(method, once)
+            answer = await self._limited.send(method, once)
         except UnauthorizedError:
             if not is_settling:
-                await self._vault.forget(self.installation.id)
+                await self._token_cache.forget(self.installation.id)
             raise
         if answer.status == NOT_FOUND and is_settling:
-            raise UnauthorizedError(f"{method} {path}: 404, by a token too young to be believed")
+            raise UnauthorizedError(f"{method} {path}: 404, but the token is too young for that to count")
         return answer
 
 
 def fingerprint(secret: str) -> str:
-    """Tells one token from another without giving it away."""
+    """Returns a short hash that identifies a token without revealing it."""
     return hashlib.sha256(secret.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Workflow jobs of one repository: what became of each, and what GitHub noted beside it."""
+"""Workflow jobs of one repository, and GitHub's annotations on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_RUN_PAGES = 20
 """2,000 jobs: a run has at most 256 for each attempt."""
 
 NOTES_READ = 50
-"""GitHub itself notes a handful; the rest are the workflow's own."""
+"""GitHub itself adds a handful of annotations; the others are from the workflow."""
 
 
 class _Step(msgspec.Struct):
@@ -65,23 +65,23 @@ _annotations = msgspec.json.Decoder(list[_Annotation])
 
 
 _STATUS: Mapping[str, Literal["queued", "running", "over"]] = {"in_progress": "running", "completed": "over"}
-"""Every other status of GitHub's is one of waiting for a runner."""
+"""All other statuses of GitHub mean waiting for a runner."""
 
 
 class Jobs:
-    """Jobs of one repository, `owner/name`, as one installation sees them. Each call may raise `GitHubError`."""
+    """Jobs of one repository, `owner/name`, as one installation. Each call may raise `GitHubError`."""
 
     def __init__(self, installation_client: InstallationClient, repository: str) -> None:
-        self._tenant, self._repository, self._path = installation_client, repository, f"/repos/{quote(repository)}"
+        self._client, self._repository, self._path = installation_client, repository, f"/repos/{quote(repository)}"
 
     async def facts(self, job_id: int) -> JobFacts:
-        """One job as it stands; needs `actions: read`.
+        """Returns the present state of one job; needs `actions: read`.
 
         Raises:
-            NotFoundError: there is no such job, or none that this installation may see.
+            NotFoundError: the job does not exist, or the installation cannot see it.
         """
         path = f"{self._path}/actions/jobs/{job_id}"
-        job = read(_job, expect(await self._tenant.send("GET", path), path))
+        job = read(_job, expect(await self._client.send("GET", path), path))
         return JobFacts(
             id=job.id,
             name=job.name,
@@ -94,23 +94,23 @@ class Jobs:
         )
 
     async def of_run(self, run_id: int) -> list[JobOfRun]:
-        """All jobs of a workflow run, of every attempt; needs `actions: read`.
+        """Returns all jobs of a workflow run, of all attempts; needs `actions: read`.
 
         Raises:
-            NotFoundError: there is no such run, or none that this installation may see.
-            GitHubUnavailableError: the pages do not make a complete list.
+            NotFoundError: the run does not exist, or the installation cannot see it.
+            GitHubUnavailableError: the pages are not a complete list.
         """
         path = f"{self._path}/actions/runs/{run_id}/jobs"
         found: dict[int, JobOfRun] = {}
         for page in range(1, MOST_RUN_PAGES + 1):
-            answer = await self._tenant.send("GET", path, filter="all", per_page=PER_PAGE, page=page)
+            answer = await self._client.send("GET", path, filter="all", per_page=PER_PAGE, page=page)
             listed = read(_run_jobs, expect(answer, path))
             found |= {each.id: self._of_run(each) for each in listed.jobs}
             if len(found) >= listed.total_count:
                 return list(found.values())
             if not listed.jobs:
                 break
-        raise GitHubUnavailableError(f"GET {path}: {len(found)} jobs arrived, and GitHub counts more")
+        raise GitHubUnavailableError(f"GET {path}: the list is incomplete, with only {len(found)} jobs")
 
     def _of_run(self, job: _RunJob) -> JobOfRun:
         queued_at = _epoch(job.created_at) or _epoch(job.started_at) or 0.0
@@ -127,12 +127,12 @@ class Jobs:
         return JobOfRun(known, _epoch(job.completed_at))
 
     async def notes(self, job_id: int) -> tuple[str, ...]:
-        """What was noted beside a job: GitHub's own words on how it ended are among them; needs `checks: read`.
+        """Returns the annotations of a job, which include GitHub's message on how it ended; needs `checks: read`.
 
-        A job's id is its check run's.
+        A job's id is also that of its check run.
         """
         path = f"{self._path}/check-runs/{job_id}/annotations"
-        body = expect(await self._tenant.send("GET", path, per_page=NOTES_READ), path)
+        body = expect(await self._client.send("GET", path, per_page=NOTES_READ), path)
         return tuple(each.message or "" for each in read(_annotations, body))
 
 

@@ -16,14 +16,14 @@ from ghapp.credentials import CreatedApp
 from ghapp.errors import CodeRefusedError
 from ghapp.github import wire
 
-NOWHERE = "https://example.com/webhook"
-"""Stands in a hook that is not active: GitHub wants an address on the public Internet even there."""
+PLACEHOLDER_URL = "https://example.com/webhook"
+"""The URL of an inactive webhook: GitHub requires a public address even there."""
 
 _created = msgspec.json.Decoder(CreatedApp)
 
 
 def app_yml() -> dict[str, Any]:
-    """What the distribution's `app.yml` says."""
+    """Returns the content of the distribution's `app.yml`."""
     import yaml
 
     content: dict[str, Any] = yaml.safe_load(files("ghapp").joinpath("app.yml").read_text("utf-8"))
@@ -31,14 +31,14 @@ def app_yml() -> dict[str, Any]:
 
 
 def manifest(app: Mapping[str, Any], here: str, public_url: str | None) -> dict[str, Any]:
-    """What GitHub is asked to create.
+    """Returns the manifest of the App to create.
 
     Args:
-        app: `app.yml`'s content.
-        here: our address as the browser reaches it, to which it is sent back with a code.
-        public_url: our address as GitHub reaches it; None when it cannot, and the hook is to be inactive.
+        app: the content of `app.yml`.
+        here: our URL for the browser, to which GitHub redirects it with a code.
+        public_url: our URL for GitHub; None if GitHub cannot reach us, which makes the webhook inactive.
     """
-    hook = f"{public_url}/webhook" if public_url is not None else NOWHERE
+    hook = f"{public_url}/webhook" if public_url is not None else PLACEHOLDER_URL
     return {
         **app,
         "hook_attributes": {"url": hook, "active": public_url is not None},
@@ -48,11 +48,11 @@ def manifest(app: Mapping[str, Any], here: str, public_url: str | None) -> dict[
 
 
 async def convert(api_url: str, code: str) -> CreatedApp:
-    """Exchange the code with which GitHub sent the browser back. It can be done once.
+    """Exchanges the code of GitHub's redirect for the App's credentials. This works once.
 
     Raises:
-        CodeRefusedError: it was done already, more than an hour ago, or GitHub never gave this code.
-        GitHubError: no usable answer; the code may still be good.
+        CodeRefusedError: the code was used, is older than an hour, or is not from GitHub.
+        GitHubError: no usable answer; the code may still be valid.
     """
     from githubkit import UnauthAuthStrategy
 
@@ -62,5 +62,5 @@ async def convert(api_url: str, code: str) -> CreatedApp:
         transport = GitHubTransport(UnauthAuthStrategy(), api_url, client)
         answer = await transport.send("POST", f"/app-manifests/{quote(code, safe='')}/conversions")
     if answer.status in (NOT_FOUND, UNPROCESSABLE):
-        raise CodeRefusedError("GitHub does not know this code; it is good once, and for an hour")
+        raise CodeRefusedError("GitHub rejected the code; a code is valid once, and for an hour")
     return wire.read(_created, answer.body)

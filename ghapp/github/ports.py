@@ -1,4 +1,4 @@
-"""What GitHub's rooms need of a store, in their own words: `ghapp.store` gives it to them."""
+"""The interfaces that GitHub's clients need from the store; `ghapp.store` implements them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CachedToken(Protocol):
 
     @property
     def secret(self) -> str:
-        """What to send."""
+        """The token to send."""
 
     @property
     def minted_at(self) -> float:
@@ -23,23 +23,23 @@ class CachedToken(Protocol):
 
 
 class TokenCache(Protocol):
-    """Keeps installation tokens for all processes, sealed."""
+    """Caches installation tokens for all processes, encrypted."""
 
     async def token(self, installation: int, mint: Mint, now: float) -> CachedToken:
-        """A token that still holds for some minutes; minted by one process for all when there is none."""
+        """Returns a token that is valid for some minutes; if there is none, one process mints a token for all."""
 
     async def forget(self, installation: int) -> None:
-        """GitHub does not accept it any more."""
+        """Deletes a token that GitHub no longer accepts."""
 
 
 class RateLimiter(Protocol):
-    """Keeps an installation's calls under its limits, for all processes."""
+    """Keeps the calls of all processes within each installation's limits."""
 
     async def enter(self, installation: int, ceiling: float, points: int) -> str:
-        """Be admitted to send one call, up to that share of the hourly limit; the flight."""
+        """Waits for admission of one call within that share of the hourly limit; returns its flight id."""
 
     async def leave(self, installation: int, flight: str, headers: Mapping[str, str]) -> None:
-        """The call is over, with these headers."""
+        """Ends a call that was answered with these headers."""
 
     async def hold(self, installation: int, seconds: float) -> None:
-        """GitHub told us to stay away for so long."""
+        """Stops all calls for a time, as GitHub asked."""

@@ -1,7 +1,7 @@
-"""One request to GitHub through githubkit, and what went wrong, in our own words.
+"""Sends single requests to GitHub through githubkit, and translates errors to ours.
 
-githubkit's own retries, cache and per-call clients are off: the judgement wants each answer as it was given, and
-one shared client saves 17 ms a call.
+githubkit's own retries, cache and per-call clients are off: each answer is needed as GitHub gave it, and one shared
+client saves 17 ms per call.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from ghapp.errors import (
 from ghapp.tls import trusted
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
-"""Per phase; a sweep's page that takes longer is no answer."""
+"""Per phase."""
 
 IN_FLIGHT = 100
-"""GitHub's own ceiling; the keep-alive count must match it, or every call beyond twenty reconnects."""
+"""GitHub's own limit; the keep-alive count must match it, or every call beyond twenty reconnects."""
 
 API_VERSION = "2022-11-28"
 FORBIDDEN = 403
 PER_PAGE = 100
 NOT_FOUND = 404
 TOO_MANY = 429
-UNSAID_SECONDS = 60.0
+DEFAULT_WAIT_SECONDS = 60.0
 UNPROCESSABLE = 422
 
 
 class GitHubResponse(NamedTuple):
-    """An answer that GitHub gave: 2xx, 304, 404 or 422. `headers` in lower case."""
+    """An answer with status 2xx, 304, 404 or 422. `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -53,7 +53,7 @@ class GitHubTransport(githubkit.GitHub[Any]):
     """githubkit with one shared client, no retries and no cache."""
 
     def __init__(self, auth: BaseAuthStrategy, api_url: str, client: httpx.AsyncClient) -> None:
-        """`client` is shared and closed by whoever made it; see `open_client`."""
+        """`client` is shared, and closed by its creator; see `open_client`."""
         super().__init__(
             auth,
             base_url=api_url,
@@ -67,26 +67,26 @@ class GitHubTransport(githubkit.GitHub[Any]):
 
     @asynccontextmanager
     async def get_async_client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
-        """The shared client, whichever task asks."""
+        """Yields the shared client."""
         yield self._client
 
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, json: Any = None, **params: str | int
     ) -> GitHubResponse:
-        """Send one request.
+        """Sends one request.
 
         Args:
             method: in capitals.
-            path: below the API's base, beginning with a slash.
-            headers: besides githubkit's own.
-            json: a body.
+            path: below the API's base URL, beginning with a slash.
+            headers: in addition to githubkit's own.
+            json: the body.
             params: of the query.
 
         Raises:
             UnauthorizedError: 401.
             PermissionMissingError: 403.
-            RateLimitedError: 403 or 429 over a limit; `after_seconds` is how long to stay away.
-            GitHubUnavailableError: 5xx, a time-out, no or half an answer.
+            RateLimitedError: 403 or 429 over a limit; `after_seconds` is the time to wait.
+            GitHubUnavailableError: 5xx, a time-out, or an incomplete answer.
         """
         request = self._client.build_request(
             method,
@@ -102,14 +102,14 @@ class GitHubTransport(githubkit.GitHub[Any]):
             wait = error.retry_after.total_seconds()
             raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=wait) from None
         except RequestFailed as error:
-            return _understand(method, path, error.response.raw_response)
+            return _answer_or_error(method, path, error.response.raw_response)
         except (RequestTimeout, RequestError, httpx.HTTPError) as error:
             raise GitHubUnavailableError(f"{method} {path}: no answer ({type(error).__name__})") from None
         return _answer(answer)
 
 
 def open_client(api_url: str) -> httpx.AsyncClient:
-    """A client to be shared by all transports to one API; close it when all work is done."""
+    """Returns a client to be shared by all transports to one API; the caller closes it."""
     limits = httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=IN_FLIGHT)
     return httpx.AsyncClient(
         base_url=api_url,
@@ -125,19 +125,19 @@ def _answer(response: httpx.Response) -> GitHubResponse:
     return GitHubResponse(response.status_code, response.headers, response.content)
 
 
-def _understand(method: str, path: str, response: httpx.Response) -> GitHubResponse:
-    """An answer that may mean something, or the error that it is."""
+def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHubResponse:
+    """Returns an answer that callers interpret, or raises the error that it stands for."""
     match response.status_code:
         case 404 | 422:
             return _answer(response)
         case 401:
             raise UnauthorizedError(f"{method} {path}: GitHub does not accept our credentials")
         case status if status == TOO_MANY or (status == FORBIDDEN and b"rate limit" in response.content):
-            # Over a secondary limit GitHub need not say for how long: at least a minute, by its documentation.
-            raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=UNSAID_SECONDS)
+            # For a secondary limit GitHub may give no time; its documentation asks for at least a minute.
+            raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=DEFAULT_WAIT_SECONDS)
         case 403:
             accepted = response.headers.get("x-accepted-github-permissions", "")
-            needs = f"; needs {accepted}" if accepted else ""  # a proxy, or an IP allow list, names none
+            needs = f"; needs {accepted}" if accepted else ""  # a 403 of a proxy or an IP allow list names none
             raise PermissionMissingError(f"{method} {path}: not permitted (403){needs}", accepted=accepted)
         case status if status >= 500:  # noqa: PLR2004
             raise GitHubUnavailableError(f"{method} {path}: GitHub answered {status}")
@@ -146,7 +146,7 @@ def _understand(method: str, path: str, response: httpx.Response) -> GitHubRespo
 
 
 def expect(answer: GitHubResponse, path: str) -> bytes:
-    """The body of an answer that is neither 404 nor 422.
+    """Returns the body of an answer that is neither 404 nor 422.
 
     Raises:
         NotFoundError: 404.

@@ -1,4 +1,4 @@
-"""GitHub's JSON, as far as this App reads it, and our own types made of it. No I/O, and no githubkit."""
+"""Parses GitHub's JSON into our own types. No I/O, and no githubkit."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class _Job(msgspec.Struct):
 
 
 class RunnerPage(NamedTuple):
-    """A page of the runner list: how many GitHub says there are in all, and those on this page."""
+    """A page of the runner list: GitHub's total count, and the runners of this page."""
 
     total: int
     runners: list[Registration]
 
 
 class InstallationToken(NamedTuple):
-    """A token and when it ends (epoch seconds)."""
+    """A token and when it expires (epoch seconds)."""
 
     secret: str
     expires_at: float
@@ -92,12 +92,12 @@ def runner(body: bytes) -> Registration:
 
 def installation(body: bytes) -> Installation:
     """`GET /app/installations/{installation_id}`."""
-    return _tenant(read(_installation, body))
+    return _to_installation(read(_installation, body))
 
 
 def installations(body: bytes) -> list[Installation]:
     """`GET /app/installations`, one page."""
-    return [_tenant(each) for each in read(_installations, body)]
+    return [_to_installation(each) for each in read(_installations, body)]
 
 
 def installation_token(body: bytes) -> InstallationToken:
@@ -126,7 +126,7 @@ def _registration(runner: _Runner) -> Registration:
     )
 
 
-def _tenant(each: _Installation) -> Installation:
+def _to_installation(each: _Installation) -> Installation:
     return Installation(
         id=each.id,
         org=each.account.login,
@@ -137,10 +137,10 @@ def _tenant(each: _Installation) -> Installation:
 
 
 def read(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """A body that should be what the API describes.
+    """Decodes a body.
 
     Raises:
-        GitHubUnavailableError: it is not.
+        GitHubUnavailableError: the body is not what the API describes.
     """
     try:
         return decoder.decode(body)

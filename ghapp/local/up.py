@@ -1,8 +1,8 @@
-"""Everything on one machine: an embedded Redis, the roles as processes, and, with `--sandbox`, a GitHub to try it on.
+"""Runs everything on one machine: a local Redis, the roles as processes, and, with `--sandbox`, a simulated GitHub.
 
-Each role is a process of its own, as in a deployment; one that dies is started again. They end in the reverse
-order of their start. Without the App's credentials only the web role starts; the others follow when /setup has
-obtained them.
+Each role is a process of its own, as in a deployment, and is restarted if it exits. Processes are stopped in the
+reverse order of their start. Without App credentials only the web role starts; the others start after /setup has
+stored the credentials.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.settings import Settings
 
-BEHIND = ("worker", "worker", "clock")
-"""The roles behind the web role; `watch` is one more where there is a cluster to be watched."""
+BACKGROUND_ROLES = ("worker", "worker", "clock")
+"""The roles besides the web role; also `watch` if a cluster is configured."""
 
 STOP_SECONDS = 10.0
 SANDBOX_START_SECONDS = 20.0
@@ -53,7 +53,7 @@ active_url = "{active_url}"
 min_online = 3
 deploy_repository = "acme/infra"
 """
-"""The last pool is the blue/green one."""
+"""The last pool is the blue/green pool."""
 
 SANDBOX_POOL = """
 [[pools]]
@@ -67,14 +67,14 @@ secret_env = "CONTROLLER_SECRET"
 
 
 class Sandbox:
-    """The simulated GitHub, as a process, and its levers."""
+    """The simulated GitHub, as a process, and its controls."""
 
     def __init__(self, description: Mapping[str, Any]) -> None:
         """`description` is the line that the process printed when it was ready."""
         self.description = description
 
     def lose(self, org: str, pool: str, count: int) -> list[int]:
-        """Registrations vanish; the ids."""
+        """Deletes registrations; returns their ids."""
         import httpx
 
         url = f"{self.description['url']}/_sandbox/orgs/{org}/lose"
@@ -85,12 +85,12 @@ class Sandbox:
 
 
 class Site:
-    """What runs on this machine.
+    """The processes on this machine.
 
     Attributes:
-        settings: what the roles run with; without credentials until /setup has obtained them.
-        sandbox: the simulated GitHub, if it was brought.
-        setup_key: what /setup asks of other machines; None when there was nothing to set up.
+        settings: the roles' settings; without credentials until /setup has stored them.
+        sandbox: the simulated GitHub, if there is one.
+        setup_key: the key of /setup for other machines; None if the App existed at the start.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Site:
         start: Callable[[str, Mapping[str, str]], _Role],
         own_redis: EmbeddedRedis | None = None,
     ) -> None:
-        """`start` starts a role and answers for its end."""
+        """`start` starts a role, and stops it at the end."""
         self._environ, self._start, self._own_redis = environ, start, own_redis
         self.settings, self.sandbox = Settings.read(environ), sandbox
         self.setup_key: str | None = None
@@ -108,76 +108,80 @@ class Site:
             self.setup_key = secrets.token_urlsafe(24)
             self._roles = [start("web", {**environ, "GHAPP_SETUP_KEY": self.setup_key})]
         else:
-            self._roles = [start(role, environ) for role in ("web", *_behind(self.settings))]
+            self._roles = [start(role, environ) for role in ("web", *_background_roles(self.settings))]
 
-    def tend(self) -> None:
-        """Start again what died, and the roles that waited for the App; to be called again and again."""
-        _heed_interruption()
+    def supervise(self) -> None:
+        """Restarts processes that exited, and starts the roles that waited for the App; call it repeatedly."""
+        _raise_missed_cancellation()
         if self._own_redis is not None:
-            self._own_redis.revive()
+            self._own_redis.restart_if_exited()
         for role in self._roles:
-            role.revive()
+            role.restart_if_exited()
         if self.settings.credentials is None and kept(self.settings.state_dir) is not None:
             self.settings = Settings.read(self._environ)
-            self._roles += [self._start(role, self._environ) for role in _behind(self.settings)]
+            self._roles += [self._start(role, self._environ) for role in _background_roles(self.settings)]
 
 
-def _heed_interruption() -> None:
-    """End the task that tends, if it was asked to and has missed that.
+def _raise_missed_cancellation() -> None:
+    """Ends the current task if it was cancelled but missed that.
 
-    Ctrl-C cancels it once. Until Python 3.12, `asyncio.wait_for` drops a cancellation that comes while what it waits
-    for is done, and Redis' client waits so with each command: we would go on for ever.
+    Ctrl-C cancels the task once. Until Python 3.12, `asyncio.wait_for` drops a cancellation that comes when the
+    awaited task is already done, and Redis' client uses it for each command: the loop would continue forever.
     """
-    with suppress(RuntimeError):  # nobody's task: there is nothing to miss
+    with suppress(RuntimeError):  # not in a task
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise asyncio.CancelledError
 
 
-def _behind(settings: Settings) -> tuple[str, ...]:
-    return (*BEHIND, "watch") if settings.cluster and settings.namespaces else BEHIND
+def _background_roles(settings: Settings) -> tuple[str, ...]:
+    return (*BACKGROUND_ROLES, "watch") if settings.cluster and settings.namespaces else BACKGROUND_ROLES
 
 
 Show = Callable[[Site], None]
 
 
 def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
-    """Run until `show` returns or is interrupted, and leave nothing running.
+    """Runs until `show` returns or is interrupted, and leaves no process behind.
 
     Args:
-        environ: the environment; the roles get it too, with what is added here.
-        sandbox: bring a simulated GitHub; nothing outside this machine is asked, and nothing is kept.
-        show: given what runs here; has to tend it.
+        environ: the environment; the roles get it with a few additions.
+        sandbox: True: with a simulated GitHub; no request leaves this machine, and no data is kept.
+        show: called with the running site; must call its `supervise` repeatedly.
 
     Raises:
-        ConfigurationError: the configuration is wrong, or the address is taken.
+        ConfigurationError: the configuration is invalid, or the port is taken.
     """
-    # Containers and service managers end us by SIGTERM: as by Ctrl-C, nothing is to be left behind.
+    # Containers and service managers send SIGTERM, which must stop all processes, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as stack:
         environ = dict(environ)
         settings = Settings.read(environ)
         require_free(*settings.listen)
-        bench = None
+        simulated = None
         home = settings.state_dir
         if sandbox:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghapp-")))
             host, port = settings.listen
-            bench = stack.enter_context(_sandbox(home, f"http://{host}:{port}/webhook"))
-            environ |= _sandbox_environment(bench.description, home)
+            simulated = stack.enter_context(_sandbox(home, f"http://{host}:{port}/webhook"))
+            environ |= _sandbox_environment(simulated.description, home)
         _make(home)
-        own = None
+        own_redis = None
         if settings.redis_url is None:
-            own = stack.enter_context(supervised_redis(home / "redis", durable=not sandbox))
-            environ["GHAPP_REDIS_URL"] = own.url
+            own_redis = stack.enter_context(supervised_redis(home / "redis", durable=not sandbox))
+            environ["GHAPP_REDIS_URL"] = own_redis.url
         if sandbox:
-            _leave_word(home, environ)
+            _write_environment(home, environ)
         log_file = stack.enter_context(home.joinpath("ghapp.log").open("ab"))
-        show(Site(environ, bench, lambda name, environ: stack.enter_context(_role(name, environ, log_file)), own))
+
+        def start(name: str, environ: Mapping[str, str]) -> _Role:
+            return stack.enter_context(_role(name, environ, log_file))
+
+        show(Site(environ, simulated, start, own_redis))
 
 
-def _leave_word(home: Path, environ: Mapping[str, str]) -> None:
-    """For commands in another terminal: what they need of the environment, to be read by a shell."""
+def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
+    """Writes the variables that commands in another terminal need, as a shell script."""
     ours = {name: value for name, value in environ.items() if name.startswith("GHAPP_") or name == "CONTROLLER_SECRET"}
     ours["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"
     file = home / "env"
@@ -189,7 +193,7 @@ def _make(state_dir: Path) -> None:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"GHAPP_STATE_DIR: cannot make {state_dir}: {error.strerror}") from None
+        raise ConfigurationError(f"GHAPP_STATE_DIR: cannot create {state_dir}: {error.strerror}") from None
 
 
 class _Role:
@@ -199,13 +203,13 @@ class _Role:
         self._name, self._environ, self._log = name, environ, log_file
         self.process = self._start()
 
-    def revive(self) -> None:
-        """Start it again if it has ended."""
+    def restart_if_exited(self) -> None:
+        """Starts it again if it has exited."""
         if self.process.poll() is not None:
             self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C is for `up`, which ends its roles one after the other.
+        # In its own session, because Ctrl-C is for `up`, which stops its roles one after the other.
         return subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
             [sys.executable, "-m", "ghapp", self._name],
             env=dict(self._environ),
@@ -225,7 +229,7 @@ def _role(name: str, environ: Mapping[str, str], log_file: Any) -> Iterator[_Rol
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and end it if it does not."""
+    """Terminates a process, and kills it if it does not exit."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -237,7 +241,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
     ready = folder / "sandbox.json"
-    # Nothing but what is drawn there may come to the terminal.
+    # Only the dashboard may write to the terminal.
     with ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
             [sys.executable, "-m", "ghapp.sandbox", "--rollout", "--port", "0", "--webhook-url", webhook_url],
@@ -257,7 +261,7 @@ def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
 
 
 def _sandbox_environment(sandbox: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """What a deployment would be given, for the sandbox's App and its stand-in for a controller."""
+    """Returns the environment of a deployment, for the sandbox's App and its simulated controller."""
     names = ("linux-4vcpu", "linux-8vcpu", "gpu", "rollout")
     pools = "".join(SANDBOX_POOL.format(name=name, url=sandbox["controller_url"]) for name in names)
     active_url = f"{sandbox['url']}/_sandbox/orgs/acme/active-shard"

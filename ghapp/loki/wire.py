@@ -1,4 +1,4 @@
-"""What a store that answers as Loki does says: lines, in streams. No I/O."""
+"""Parses the streams and lines of Loki's API. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ghapp.log import redact
 BILLION = 1_000_000_000
 LONGEST_LINE = 1000
 LONGEST_READ = 8 * LONGEST_LINE
-"""Of a line, when it is searched for secrets: they are found at its end, and a line of megabytes costs nothing."""
+"""Characters of a line that are searched for secrets; limits the cost of a line of megabytes."""
 
 
 class _Entry(msgspec.Struct, array_like=True):
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct):
 
 
 class LogLine(NamedTuple):
-    """A line of a stream: when (nanoseconds since the epoch), whose (a unit of the journal; else empty), and what."""
+    """A line of a stream: its time (nanoseconds since the epoch), its journal unit (else empty), and its text."""
 
     at: int
     unit: str
@@ -51,10 +51,10 @@ _decode_stream = msgspec.json.Decoder(_Stream).decode
 
 
 def read(body: bytes) -> list[LogLine]:
-    """The lines of an answer, in no order.
+    """Returns the lines of an answer, unordered.
 
     Raises:
-        ValueError: it is not what Loki's API describes (`msgspec.DecodeError` is one).
+        ValueError: the answer does not follow Loki's API (`msgspec.DecodeError` is a `ValueError`).
     """
     answer = _decode(body)
     if answer.status != "success" or answer.data.resultType != "streams":
@@ -63,28 +63,28 @@ def read(body: bytes) -> list[LogLine]:
     for row in answer.data.result:
         stream = _decode_stream(row)
         unit = stream.stream.get("unit", "")
-        lines += [LogLine(int(entry.at), unit, _shown(entry.line)) for entry in stream.values]
+        lines += [LogLine(int(entry.at), unit, _sanitized(entry.line)) for entry in stream.values]
     return lines
 
 
-def _shown(line: str) -> str:
-    """Without what looks like a secret, and not longer than a record has room for."""
+def _sanitized(line: str) -> str:
+    """Redacts what looks like a secret, and cuts the line to `LONGEST_LINE`."""
     line = redact(line[:LONGEST_READ].rstrip())
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
 
 
-def told(line: LogLine) -> str:
-    """A line as it is kept: with its time and its unit."""
+def formatted(line: LogLine) -> str:
+    """Returns the line as it is stored: with its time and its unit."""
     at = datetime.fromtimestamp(line.at / BILLION, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return " ".join(each for each in (at, line.unit and f"{line.unit}:", line.text) if each)
 
 
-def within(lines: Iterable[str], room: int) -> list[str]:
-    """As many of the first lines as have room."""
+def within(lines: Iterable[str], most_characters: int) -> list[str]:
+    """Returns the first lines whose total length is within the limit."""
     kept: list[str] = []
     for line in lines:
-        room -= len(line)
-        if room < 0:
+        most_characters -= len(line)
+        if most_characters < 0:
             break
         kept.append(line)
     return kept

@@ -1,1 +1,1 @@
-"""The job queue: how jobs move between RQ's keys."""
+"""The job queue on RQ: names of jobs, enqueueing, transitions, recovery of lost jobs, and the worker class."""

@@ -1,6 +1,6 @@
-"""Work, asked for by name: `ghapp` never imports `jobs`, and whoever asks need not know where it is done.
+"""Enqueues jobs by name, because `ghapp` never imports `jobs`.
 
-Everything travels as JSON: pickle would be code execution for whoever can write to Redis.
+Arguments are JSON: pickle would give code execution to anyone who can write to Redis.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 URGENT = "urgent"
 QUEUES = (URGENT, "inbox", "sweep", "report")
-"""What heals, deliveries, sweeps, and what is published of them; `next_order` says how they take turns."""
+"""Confirmations and remediations; deliveries; sweeps; reports. `next_order` defines the order of service."""
 
 FAILURE_TTL_SECONDS = 3600
 MOST_PROMOTED = 1000
-"""For each queue and tick."""
+"""Per queue and tick."""
 
 
 class JobName(StrEnum):
-    """The jobs, by the names under which they stand in Redis; `jobs.worker` registers a function for each.
+    """The jobs, by their names in Redis; `jobs.worker` registers a function for each.
 
-    These are the paths that the functions had in the first version. They never change, so that workers of two versions
+    The names are the paths of the functions in the first version. They never change, so that workers of two versions
     can serve the same queues.
     """
 
@@ -67,29 +67,29 @@ QUEUE_OF = {
 }
 
 TIMEOUT_SECONDS = 100
-"""Under `seen.OVERTAKING_SECONDS`: no observation outlives the job that made it."""
+"""Less than `observations.OVERTAKING_SECONDS`: no observation outlives the job that made it."""
 
 BACKOFF_SECONDS = (1, 5, 15, 60, 300, 900, 3600)
 AT_ONCE = (0, 0)
 
 ASKED_AGAIN = frozenset({JobName.REMEDIATE, JobName.CONFIRM, JobName.INBOX})
-"""Sweeps and the clock enqueue these again. One that waited out a long backoff would keep its key, and block them."""
+"""Enqueued again by sweeps and the clock. In a long backoff such a job would keep its key, and block these."""
 
 BRIEF_BACKOFF_SECONDS = (1, 5)
 
 DEFAULT_KEYS = {JobName.INBOX: "inbox"}
-"""Work of which one at a time is enough: the keys under which it is enqueued when no key is given."""
+"""Default keys of jobs of which only one may wait or run at a time."""
 
 
 def next_order(queues: Sequence[str], served: str) -> list[str]:
-    """In which order a worker looks at its queues after it has served one of them.
+    """Returns the order in which a worker polls its queues after it has served one of them.
 
-    `urgent` has every second turn; the other queues share the rest, the one that was served longest ago first. So no
-    queue waits for more than five jobs of other queues, whatever comes, and an idle queue takes no turn.
+    `urgent` gets every second turn; the other queues share the rest, least recently served first. So no queue waits
+    for more than five jobs of other queues, and an idle queue takes no turn.
 
     Args:
-        queues: the names in the order of the last look.
-        served: the one that was served.
+        queues: the names in the previous order.
+        served: the queue that was served.
     """
     urgent = [name for name in queues if name == URGENT]
     others = [name for name in queues if name not in (URGENT, served)]
@@ -104,20 +104,20 @@ def enqueue(
     after_seconds: float = 0.0,
     retry: bool = True,
 ) -> bool:
-    """Enqueue a job, now or later.
+    """Enqueues a job, now or later.
 
     Args:
         redis: a synchronous client; a call takes about half a millisecond.
-        work: what is to be done.
-        args: primitives, all that travels.
-        key: at most one such job waits or runs under this key ([A-Za-z0-9_-]); None for any number, but for the work
-            in `DEFAULT_KEYS`.
-        after_seconds: not before then; the clock puts it in its queue.
-        retry: whether it is retried with backoff until it succeeds. Without it it is retried twice at once, because its
-            worker may have been killed, and then it fails; whoever enqueued it does so again.
+        work: the job's name.
+        args: its arguments, primitives only.
+        key: at most one job with this key ([A-Za-z0-9_-]) waits or runs; None: any number, except for the jobs in
+            `DEFAULT_KEYS`.
+        after_seconds: delay; the clock then moves the job to its queue.
+        retry: True: retried with backoff until it succeeds. False: retried twice at once, in case its worker was
+            killed; then it fails, and must be enqueued again.
 
     Returns:
-        False when a job waits, is scheduled or runs under that key.
+        False if a job with that key waits, is scheduled or runs.
     """
     from rq import Retry
 
@@ -137,27 +137,27 @@ def enqueue(
 
 
 def enqueue_sweep(redis: Redis, installation: int) -> bool:
-    """Have some worker sweep an installation; False when one waits or is at it. The clock asks again, so no retry."""
+    """Enqueues a sweep; returns False if one waits or runs. Not retried, because the clock enqueues it again."""
     return enqueue(redis, JobName.SWEEP, installation, key=f"sweep-{installation}", retry=False)
 
 
 def enqueue_report(redis: Redis, installation: int) -> bool:
-    """Have some worker look whether there is something to report; as with a sweep."""
+    """Enqueues a check whether the report has changed; like a sweep."""
     return enqueue(redis, JobName.REPORT, installation, key=f"report-{installation}", retry=False)
 
 
 def enqueue_gates(redis: Redis, installation: int) -> bool:
-    """Have some worker look at the deploys whose commits wait for the gate's answer; as with a sweep."""
+    """Enqueues an update of the gate's check runs on deployed commits; like a sweep."""
     return enqueue(redis, JobName.GATE, installation, key=gates_key(installation), retry=False)
 
 
 def gates_key(installation: int) -> str:
-    """Under which that work is asked for."""
+    """Returns the key of that job."""
     return f"gate-{installation}"
 
 
 class Load(NamedTuple):
-    """Who works and what waits: workers alive, jobs waiting by queue, and jobs that failed in the last hour."""
+    """The numbers of live workers, of waiting jobs by queue, and of jobs that failed in the last hour."""
 
     workers: int
     waiting: dict[str, int]
@@ -165,7 +165,7 @@ class Load(NamedTuple):
 
 
 def load(redis: Redis) -> Load:
-    """How it stands just now."""
+    """Returns the present load."""
     from rq import Worker
 
     queues = {name: _queue(redis, name) for name in QUEUES}
@@ -177,9 +177,9 @@ def load(redis: Redis) -> Load:
 
 
 def promote_due(redis: Redis, now: float) -> int:
-    """Put the jobs whose time has come into their queues; how many.
+    """Moves due jobs into their queues; returns how many.
 
-    For the clock: RQ's own scheduler takes a minute to notice that another one was killed.
+    Called by the clock, because RQ's own scheduler takes a minute to notice that another scheduler was killed.
     """
     promoted = 0
     for name in QUEUES:

@@ -14,14 +14,14 @@ from ghapp.queue.transitions import Enqueued
 
 
 def find(redis: Redis) -> set[Enqueued]:
-    """Jobs that are in no queue, not scheduled, and not being executed.
+    """Returns jobs that are in no queue, not scheduled, and not being executed.
 
-    A worker that lives registers a popped job within milliseconds: one that is found twice, seconds apart and enqueued
-    at the same moment, is lost. Costs one read of the known jobs and of the queues, not of all keys in Redis.
+    A live worker registers a popped job within milliseconds: a job found twice, seconds apart and with the same time
+    of enqueueing, is lost. Reads the known jobs and the queues only, not all keys in Redis.
     """
-    return transitions.in_no_place(redis, QUEUES)
+    return transitions.unplaced(redis, QUEUES)
 
 
 def requeue(redis: Redis, lost: Enqueued) -> bool:
-    """Put a lost job back into its queue; False when it was started, finished or requeued meanwhile."""
+    """Moves a lost job back into its queue; returns False if it was started, finished or requeued meanwhile."""
     return transitions.requeue(redis, lost)

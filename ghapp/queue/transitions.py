@@ -1,16 +1,16 @@
 """Every transition of a job between RQ's keys, each as one Lua script.
 
-RQ 2.12 moves a job in several steps and names it by its id alone, which costs twice when a process is killed between
-two steps. A job popped and not yet registered as started is lost. And an id that is requeued by two parties (the
-cleanup of abandoned executions, the recovery of lost jobs) is run twice at a time; the first run to end deletes the job
-that the second still executes, so that the id is enqueued again meanwhile: from then on two copies of it circulate.
-Hence two invariants, kept by each script here:
+RQ 2.12 moves a job in several steps and identifies it by its id alone, which has two flaws when a process is killed
+between two steps. First, a job that was popped but not yet registered as started is lost. Second, an id that two
+parties requeue (the cleanup of abandoned executions, and the recovery of lost jobs) runs twice at a time; the first run
+that ends deletes the job that the second one still executes, so that the id can be enqueued again meanwhile, and from
+then on two copies of it circulate. Each script here keeps two invariants:
 
-- A queue never holds an id twice, whoever enqueues it.
-- An execution may change its job only while it is registered in `rq:wip:*`. One that was given up as abandoned and runs
-  on (a frozen process, Redis out of reach) ends without an effect on the job, which belongs to another by then.
+- A queue never contains an id twice, whichever process enqueues it.
+- An execution may change its job only while it is registered in `rq:wip:*`. An execution that was abandoned but
+  continues (a frozen process, Redis unreachable) ends without an effect on the job, which another worker has by then.
 
-The keys stay RQ's, so that workers of the previous version can serve the same queues.
+The keys remain RQ's, so that workers of the previous version can serve the same queues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rq.job import Job
 
 KNOWN_JOBS = "ghapp:queue:jobs"
-"""set: ids of jobs that wait, are scheduled or run. An entry goes with its job; lost jobs are looked for among them."""
+"""set: ids of jobs that wait, are scheduled or run. Deleted with the job; the recovery searches it for lost jobs."""
 
 RQ_QUEUES = "rq:queues"
 
@@ -158,7 +158,7 @@ class Execution(NamedTuple):
 
 
 class Enqueued(NamedTuple):
-    """A job as it was enqueued: its queue, its id, and when (RQ's text, microseconds): no two are alike."""
+    """A job as it was enqueued: its queue, its id, and when (RQ's text, with microseconds), which makes it unique."""
 
     queue: str
     job_id: str
@@ -166,22 +166,22 @@ class Enqueued(NamedTuple):
 
 
 def queue_key(name: str) -> str:
-    """list: ids of jobs that wait."""
+    """list: ids of waiting jobs."""
     return f"rq:queue:{name}"
 
 
 def scheduled_key(name: str) -> str:
-    """Sorted set: id of a job that waits for its time → when (epoch seconds)."""
+    """Sorted set: id of a scheduled job → when it is due (epoch seconds)."""
     return f"rq:scheduled:{name}"
 
 
 def started_key(name: str) -> str:
-    """Sorted set: job id:execution id → until when it is believed to run without another heartbeat."""
+    """Sorted set: job id:execution id → when the execution counts as abandoned without a further heartbeat."""
     return f"rq:wip:{name}"
 
 
 def failed_key(name: str) -> str:
-    """Sorted set: id of a job that failed for good → when it is forgotten."""
+    """Sorted set: id of a job that failed finally → when its record expires."""
     return f"rq:failed:{name}"
 
 
@@ -191,9 +191,9 @@ def job_key(job_id: str) -> str:
 
 
 def enqueue(redis: Redis, job: Job, queue: str, due: int | None = None) -> bool:
-    """Enqueue a job, or schedule it for `due` (epoch seconds); False when its id waits, is scheduled or runs.
+    """Enqueues a job, or schedules it for `due` (epoch seconds); returns False if its id waits, is scheduled or runs.
 
-    A job of that id that failed for good makes room.
+    Replaces a job of that id that failed finally.
     """
     fields: list[Any] = ["status", "queued" if due is None else "scheduled"]
     for name, value in {**job.to_dict(), "origin": queue, "enqueued_at": _now()}.items():
@@ -204,15 +204,15 @@ def enqueue(redis: Redis, job: Job, queue: str, due: int | None = None) -> bool:
 
 
 def promote(redis: Redis, queue: str, job_id: str, now: float) -> bool:
-    """Move a scheduled job into its queue; False when it is not due, or another process was faster."""
+    """Moves a scheduled job into its queue; returns False if it is not due, or another process moved it first."""
     keys = [job_key(job_id), queue_key(queue), scheduled_key(queue)]
     return bool(_run(redis, _PROMOTE, keys, [job_id, now, _now()]))
 
 
 def begin(redis: Redis, execution: Execution, ttl_seconds: int, worker: str) -> bool:
-    """Register the execution of a job that was popped from its queue.
+    """Registers the execution of a job that was popped from its queue.
 
-    False when the job is another's by now: it was requeued as lost meanwhile, or has ended.
+    Returns False if the job was requeued as lost meanwhile, or has ended.
     """
     queue, job_id, execution_id = execution
     now = time.time()
@@ -222,40 +222,40 @@ def begin(redis: Redis, execution: Execution, ttl_seconds: int, worker: str) -> 
 
 
 def finish(redis: Redis, execution: Execution) -> bool:
-    """The job is done: it leaves nothing, and its id is free. False when the execution was given up before."""
+    """Deletes a job that has succeeded, which frees its id; returns False if the execution was abandoned before."""
     keys = [job_key(execution.job_id), started_key(execution.queue), *_execution_keys(execution), KNOWN_JOBS]
     return bool(_run(redis, _FINISH, keys, [execution.job_id, execution.id]))
 
 
 def fail(redis: Redis, execution: Execution, failure_ttl_seconds: int) -> str:
-    """The execution failed: retry the job after its next interval, or record it as failed.
+    """Ends a failed execution: retries the job after its next interval, or records it as failed.
 
     Returns:
-        The job's status: `queued`, `scheduled` or `failed`; empty when the execution was given up before.
+        The job's status: `queued`, `scheduled` or `failed`; empty if the execution was abandoned before.
     """
     return _fail(redis, execution, failure_ttl_seconds, None)
 
 
 def abandon(redis: Redis, execution: Execution, now: float, failure_ttl_seconds: int) -> str:
-    """The worker of an execution gave no heartbeat: retry the job at once, or record it as failed.
+    """Ends an execution without a heartbeat: retries the job at once, or records it as failed.
 
     Returns:
-        As `fail`; empty, too, when a heartbeat came after all.
+        As `fail`; also empty if a heartbeat came after all.
     """
     return _fail(redis, execution, failure_ttl_seconds, now)
 
 
 def abandoned(redis: Redis, queue: str, now: float) -> list[Execution]:
-    """The executions of a queue whose heartbeat is overdue."""
+    """Returns the executions of a queue whose heartbeat is overdue."""
     members: Any = redis.zrangebyscore(started_key(queue), "-inf", now)
     parts = [member.decode().rpartition(":") for member in members]
     return [Execution(queue, job_id, execution_id) for job_id, _, execution_id in parts]
 
 
-def in_no_place(redis: Redis, queues: tuple[str, ...]) -> set[Enqueued]:
-    """Jobs that are in no queue, not scheduled, and not being executed.
+def unplaced(redis: Redis, queues: tuple[str, ...]) -> set[Enqueued]:
+    """Returns jobs that are in no queue, not scheduled, and not being executed.
 
-    Not one atomic look: a job on its way from a queue to its execution is among them for milliseconds.
+    Not atomic: a job that moves from a queue to its execution is included for milliseconds.
     """
     rows: Any = redis.smembers(KNOWN_JOBS)
     ids = sorted(row.decode() for row in rows)
@@ -278,7 +278,7 @@ def in_no_place(redis: Redis, queues: tuple[str, ...]) -> set[Enqueued]:
 
 
 def requeue(redis: Redis, lost: Enqueued) -> bool:
-    """Put a lost job back into its queue; False when it is not lost any more, or nothing of it is left."""
+    """Moves a lost job back into its queue; returns False if it is no longer lost, or its record is missing."""
     queue, job_id, at = lost
     keys = [job_key(job_id), queue_key(queue), scheduled_key(queue), started_key(queue), KNOWN_JOBS]
     return bool(_run(redis, _REQUEUE, keys, [job_id, at, _now()]))
@@ -288,8 +288,8 @@ def _fail(redis: Redis, execution: Execution, failure_ttl_seconds: int, expired_
     queue, job_id, execution_id = execution
     keys = [job_key(job_id), queue_key(queue), scheduled_key(queue), failed_key(queue), started_key(queue)]
     keys += (*_execution_keys(execution), KNOWN_JOBS)
-    patient = expired_by is None
-    args = [job_id, execution_id, "" if patient else expired_by, "0" if patient else "1", ceil(time.time())]
+    is_waiting = expired_by is None
+    args = [job_id, execution_id, "" if is_waiting else expired_by, "0" if is_waiting else "1", ceil(time.time())]
     status: Any = _run(redis, _FAIL, keys, [*args, _now(), failure_ttl_seconds])
     return str(status.decode())
 

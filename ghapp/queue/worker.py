@@ -1,4 +1,4 @@
-"""RQ's worker, fair to its queues, and quick to recover the jobs of workers that were killed."""
+"""RQ's worker with fair queues, and fast recovery of jobs whose worker was killed."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ FailureHandler = Callable[[Job, type[BaseException], BaseException, object], boo
 
 
 class FastRecoveryWorker(Worker):
-    """RQ's worker with other transitions of a job, and other turns of its queues.
+    """RQ's worker with other job transitions and another queue order.
 
-    - Jobs of a worker that was killed with its work-horse are retried within seconds; RQ's defaults take a quarter of
-      an hour.
-    - Each transition is one script of `transitions`, so that a kill at any step loses no job and runs none twice.
+    - Jobs of a worker that was killed with its work-horse are retried within seconds; with RQ's defaults, after a
+      quarter of an hour.
+    - Each transition is one script of `transitions`, so that a kill at any step neither loses a job nor runs one twice.
     - No queue starves another; see `next_order`.
 
-    Our jobs have no dependents, results, repetitions or callbacks: what RQ does for these is left out.
+    Our jobs have no dependents, results, repetitions or callbacks: RQ's code for these is left out.
     """
 
     max_connection_wait_time = LONGEST_REDIS_WAIT_SECONDS
@@ -59,12 +59,12 @@ class FastRecoveryWorker(Worker):
         return HEARTBEAT_SECONDS
 
     def reorder_queues(self, reference_queue: Queue) -> None:
-        """Called with the queue that was just served."""
+        """Sets the next order of queues; called with the queue that was just served."""
         by_name = {queue.name: queue for queue in self._ordered_queues}
         self._ordered_queues = [by_name[name] for name in next_order(list(by_name), reference_queue.name)]
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """Run a popped job in a work-horse, unless it was requeued since it was popped."""
+        """Runs a popped job in a work-horse, unless it was requeued since it was popped."""
         execution_id, ttl = uuid4().hex, self.get_heartbeat_ttl(job)
         if not transitions.begin(self.connection, Execution(queue.name, job.id, execution_id), ttl, self.name):
             return
@@ -75,35 +75,35 @@ class FastRecoveryWorker(Worker):
         self.set_state(WorkerStatus.IDLE)
 
     def perform_job(self, job: Job, queue: Queue) -> bool:
-        """Every log line of the job has its id."""
+        """Runs the job, with its id in every log line."""
         with bound(job=job.id):
             return bool(super().perform_job(job, queue))
 
     def handle_execution_ended(self, job: Job, queue: Queue, heartbeat_ttl: int) -> None:  # noqa: ARG002
-        """No last heartbeat: it would recreate the hash of a job that another execution has finished."""
+        """Sends no last heartbeat: it would recreate the hash of a job that another execution has finished."""
         job.ended_at = now()
 
     def handle_job_success(self, job: Job, queue: Queue, started_job_registry: Any) -> None:  # noqa: ARG002
-        """The job leaves nothing, and its id is free."""
+        """Deletes the job, which frees its id."""
         execution = self._take_execution(job)
         if execution is not None and not transitions.finish(self.connection, execution):
-            log.info("job abandoned before it ended", work=job.func_name)
+            log.info("job result discarded: execution was abandoned", work=job.func_name)
 
     def handle_job_failure(
         self,
         job: Job,
         queue: Queue,  # noqa: ARG002
         started_job_registry: Any = None,  # noqa: ARG002
-        exc_string: str = "",  # noqa: ARG002 - it may hold secrets; `_log_failure` has logged what may be said
+        exc_string: str = "",  # noqa: ARG002 - it may contain secrets; `_log_failure` has logged a safe form
     ) -> None:
-        """Retry it, or record it as failed. Without Redis neither: its heartbeat runs out, and it is retried."""
+        """Retries the job, or records it as failed. Without Redis, its heartbeat expires, and it is retried then."""
         execution = self._take_execution(job)
         if execution is not None:
             with suppress(RedisError):
                 transitions.fail(self.connection, execution, FAILURE_TTL_SECONDS)
 
     def clean_registries(self) -> None:
-        """Retry the jobs whose worker and work-horse were killed. Any number of workers may do so at once."""
+        """Retries the jobs whose worker and work-horse were killed. Several workers may do so concurrently."""
         for queue in self.queues:
             for execution in transitions.abandoned(self.connection, queue.name, time.time()):
                 self._abandon(execution)
@@ -112,7 +112,7 @@ class FastRecoveryWorker(Worker):
         self.last_cleaned_at = now()  # type: ignore[assignment]
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
-        """Finish the running job; or, when that takes too long, end it: another worker retries it."""
+        """Finishes the running job, or kills it after `FINISH_SECONDS`: another worker then retries it."""
         self.asked_to_stop = True
         if self.horse_pid:
             ending = threading.Timer(FINISH_SECONDS, self.kill_horse)
@@ -129,7 +129,7 @@ class FastRecoveryWorker(Worker):
             self.handle_exception(job, AbandonedJobError, AbandonedJobError(), None)
 
     def _take_execution(self, job: Job) -> Execution | None:
-        """The execution in hand, which is over."""
+        """Returns the execution that has just ended, and clears it."""
         running, self.execution = self.execution, None
         return None if running is None else Execution(job.origin, job.id, running.id)
 
@@ -137,11 +137,11 @@ class FastRecoveryWorker(Worker):
 def worker(
     connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler
 ) -> FastRecoveryWorker:
-    """A worker of all queues.
+    """Returns a worker of all queues.
 
     Args:
         connection: a synchronous client.
-        functions: what runs for each `JobName`.
+        functions: the function of each `JobName`.
         on_failure: called after each failed attempt with the job, the error's class, the error and its traceback.
     """
     return FastRecoveryWorker(
@@ -158,7 +158,7 @@ def worker(
 
 def _job_class(functions: Mapping[str, Callable[..., Any]]) -> type[Job]:
     class RegisteredJob(Job):
-        """Runs registered functions only: RQ itself imports any dotted path that it reads from Redis."""
+        """Runs registered functions only; RQ itself imports any dotted path that it reads from Redis."""
 
         @property
         def func(self) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
-"""ARC's runners: the object is deleted, and ARC makes another. Never its pod, never its status, never more than that.
+"""Replaces ARC's runners by deleting their EphemeralRunner; ARC creates another. Leaves pod and status alone.
 
-What ARC (`actions.github.com/v1alpha1`) makes of each of these was paid for by others: deleting the pod makes it start
-a spent runner again (its issue 4588), a `Failed` status counts as capacity, and a registration that is gone before
-its object leaves the object Terminating for ever (4484, 4585), up to ARC 0.14.2.
+ARC's behaviour (`actions.github.com/v1alpha1`, up to 0.14.2) rules out alternatives: after a deletion of the pod it
+starts a used runner again (its issue 4588), a `Failed` status counts as capacity, and if the registration is deleted
+before the object, the object stays Terminating forever (4484, 4585).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ghapp.health.runner.evidence import Evidence
 
 
 async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
-    """Read the runner's object and its pod, and rule on them. Nothing is changed.
+    """Reads the runner's object and pod, and decides about the deletion. Changes nothing.
 
     Raises:
-        ClusterError: no answer; it says nothing of the object.
+        ClusterError: no answer, which says nothing about the object.
     """
     candidates = await _objects(cluster, namespace, evidence.name, circumstances.borne_by)
     if len(candidates) > 1:
         return DeletionDecision(namespace, evidence.name, DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
     pod_name = candidates[0].name if candidates else evidence.name
     pod = await cluster.pod(namespace, pod_name)
-    # The object is read last: it is what is deleted, as of that version.
+    # The object is read last, because it is deleted as of this version.
     found = await cluster.ephemeral_runner(namespace, candidates[0].name) if candidates else None
     ruling, doubt = may_delete_object(evidence, found, pod, circumstances)
     return DeletionDecision(
@@ -39,22 +39,22 @@ async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
         because=doubt.because if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=found.uid if found else "",
-        said=_said(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
+        said=_description(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
         object=found,
         pod=pod,
     )
 
 
 async def require_leave(cluster: Cluster, namespace: str) -> None:
-    """Nothing: the registration is never removed before the object is gone."""
+    """Does nothing: with ARC the registration is never removed before the object."""
 
 
 async def act(cluster: Cluster, finding: DeletionDecision) -> None:
-    """Do what was ruled: have the object deleted, or its stuck finalizer taken away. One that is gone is success.
+    """Executes the decision: deletes the object, or removes its stuck finalizer. A missing object is success.
 
     Raises:
-        ConflictError: it is not what it was when it was read: look again.
-        ClusterError: no answer; it may have been done or not.
+        ConflictError: the object changed since it was read; read it again.
+        ClusterError: no answer; the request may or may not have had an effect.
     """
     found = finding.object
     if found is None:
@@ -68,9 +68,9 @@ async def act(cluster: Cluster, finding: DeletionDecision) -> None:
 async def _objects(
     cluster: Cluster, namespace: str, name: str, borne_by: Collection[str] | None
 ) -> list[EphemeralRunner]:
-    """The object of that name, unless it says that its runner is called otherwise; else those whose runner is.
+    """Returns the object of that name, unless its status names another runner; else the objects of that runner.
 
-    What those are called the watch has seen, and each is read here; only where it sees nothing all are listed.
+    Their names are known from the watch, and each object is read again here; without a watch all objects are listed.
     """
     namesake = await cluster.ephemeral_runner(namespace, name)
     if namesake is not None and namesake.runner_name in ("", name):
@@ -83,19 +83,19 @@ async def _objects(
     return [each for each in found if each.runner_name == name]
 
 
-def _said(found: EphemeralRunner, pod: Pod | None) -> str:
-    """Its fingerprint: by what one could tell later that this one, and in this state, was deleted."""
-    words = [
+def _description(found: EphemeralRunner, pod: Pod | None) -> str:
+    """Describes the object exactly enough to tell later which object was deleted, and in which state."""
+    parts = [
         f"EphemeralRunner {found.namespace}/{found.name} ({found.uid}, version {found.version})",
         found.phase or "no phase",
         f"runner id {found.runner_id}" if found.runner_id is not None else "no runner id",
         f"job {found.job_id or found.workflow_run_id}" if found.job_id or found.workflow_run_id else "no job",
     ]
-    return ", ".join([*words, said_of(pod)])
+    return ", ".join([*parts, said_of(pod)])
 
 
 def said_of(pod: Pod | None) -> str:
-    """What its pod is like, for people."""
+    """Describes a pod for people."""
     if pod is None:
         return "no pod"
     since = None if pod.runner is None else pod.runner.running_since

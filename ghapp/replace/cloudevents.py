@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 to a pool's controller: structured JSON, signed by Standard Webhooks."""
+"""Sends CloudEvents 1.0 to a pool's controller: structured JSON, signed as in Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from ghapp.errors import ReplacerUnavailableError
 from ghapp.tls import trusted
 
 TIMEOUT_SECONDS = 10.0
-"""For a whole request, however slowly the controller answers."""
+"""For a whole request, including a slow answer."""
 
 
 def open_client() -> httpx.AsyncClient:
-    """A client for any number of controllers: it opens as many connections as requests are sent at once."""
+    """Returns a client for any number of controllers, without a limit of connections."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     return httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=trusted(), limits=limits)
 
 
 async def post(client: httpx.AsyncClient, url: str, secret: str, event_id: str, event: bytes, now: float) -> None:
-    """Post one event; the same `event_id` each time, so that the receiver can tell a repetition.
+    """Posts one event; each attempt has the same `event_id`, so that the receiver can detect repetitions.
 
     Args:
-        client: of `open_client`.
+        client: from `open_client`.
         url: of the controller.
-        secret: Standard Webhooks', `whsec_…`.
-        event_id: becomes `webhook-id`.
+        secret: of Standard Webhooks, `whsec_…`.
+        event_id: sent as `webhook-id`.
         event: the CloudEvent as JSON.
         now: epoch seconds, for the signature.
 
     Raises:
-        ReplacerUnavailableError: anything but a 2xx.
+        ReplacerUnavailableError: no answer, or a status other than 2xx.
     """
     at = datetime.fromtimestamp(now, UTC)
     headers = {

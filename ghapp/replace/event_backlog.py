@@ -1,6 +1,6 @@
-"""Which of the waiting events are sent now: backoff for each event, and a circuit breaker for each URL.
+"""Selects the waiting events to send now, with a backoff for each event and a circuit breaker for each URL.
 
-Pure: times are monotonic seconds, handed in.
+Pure: times are monotonic seconds, passed as arguments.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 PER_URL = 4
-"""Requests in flight for one URL."""
+"""Requests in flight per URL."""
 
 MOST_IN_FLIGHT = 200
 """Requests in flight in all."""
 
 BACKOFF_SECONDS = (1.0, 300.0)
-"""After the first failure of an event, and at most; doubled in between."""
+"""After an event's first failure, and the maximum; doubled in between."""
 
 BREAKER_FAILURES = 3
 """Failures in a row after which a URL's breaker opens."""
 
 BREAKER_SECONDS = (2.0, 30.0)
-"""From the failure of one request to the next trial request while a breaker is open: at first, and at most."""
+"""Time from a failed request to the next trial request while a breaker is open: at first, and the maximum."""
 
 
 @dataclass
 class Breaker:
-    """One URL: failures in a row, requests in flight, and when the next trial request may be sent."""
+    """The state of one URL: failures in a row, requests in flight, and when the next trial request may be sent."""
 
     failures: int = 0
     in_flight: int = 0
@@ -35,11 +35,11 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is sent but single trial requests."""
+        """True if only single trial requests are sent."""
         return self.failures >= BREAKER_FAILURES
 
     def room(self, now: float) -> int:
-        """How many more requests may be sent now."""
+        """Returns how many more requests may be sent now."""
         if self.is_open:
             return 1 if now >= self.next_at and self.in_flight == 0 else 0
         return max(0, PER_URL - self.in_flight)
@@ -47,7 +47,7 @@ class Breaker:
 
 @dataclass
 class WaitingEvent:
-    """One event: its URL, when it happened (its place in the order), its failures, and when it may be tried again."""
+    """One event: its URL, its time, which defines the order, its failures, and when it may be tried again."""
 
     url: str
     at: float
@@ -58,15 +58,15 @@ class WaitingEvent:
 
 @dataclass
 class EventBacklog:
-    """The events that wait, by id, and the breakers by URL. An empty URL stands for events that have none."""
+    """The waiting events by id, and the breakers by URL. The empty URL stands for events without one."""
 
     waiting: dict[str, WaitingEvent] = field(default_factory=dict)
     breakers: defaultdict[str, Breaker] = field(default_factory=lambda: defaultdict(Breaker))
 
     def keep(self, urls: Mapping[str, tuple[str, float]]) -> None:
-        """The events that wait now, each with its URL and when it happened; what else was known is forgotten.
+        """Sets the waiting events, each with its URL and time; drops all others.
 
-        One whose URL changed keeps its failures. Breakers without an event are forgotten, too.
+        An event whose URL changed keeps its failures. Breakers without an event are dropped.
         """
         for event_id in self.waiting.keys() - urls.keys():
             if not self.waiting[event_id].in_flight:
@@ -79,13 +79,13 @@ class EventBacklog:
             del self.breakers[url]
 
     def send(self, now: float) -> list[str]:
-        """The ids of the events to send now, marked as in flight: oldest first, and every URL in turn."""
+        """Returns the events to send now, and marks them as in flight: oldest first, the URLs in turn."""
         by_url: defaultdict[str, list[str]] = defaultdict(list)
         for event_id, each in sorted(self.waiting.items(), key=lambda item: item[1].at):
             if not each.in_flight and each.next_at <= now:
                 by_url[each.url].append(event_id)
-        chosen = {url: ids[: self.breakers[url].room(now)] for url, ids in by_url.items()}
-        in_turn = [(turn, event_id) for ids in chosen.values() for turn, event_id in enumerate(ids)]
+        selected = {url: ids[: self.breakers[url].room(now)] for url, ids in by_url.items()}
+        in_turn = [(turn, event_id) for ids in selected.values() for turn, event_id in enumerate(ids)]
         in_turn.sort(key=lambda row: (row[0], self.waiting[row[1]].at))
         room = MOST_IN_FLIGHT - sum(each.in_flight for each in self.waiting.values())
         sent = [event_id for _, event_id in in_turn[: max(0, room)]]
@@ -95,8 +95,8 @@ class EventBacklog:
         return sent
 
     def accepted(self, event_id: str) -> bool:
-        """The URL took it; True when that closed an open breaker. Then all that waits for the URL is due at once."""
-        event, breaker = self._landed(event_id)
+        """Records a success; returns True if it closed an open breaker. Then all events of the URL are due at once."""
+        event, breaker = self._end_flight(event_id)
         was_open = breaker.is_open
         breaker.failures = 0
         del self.waiting[event_id]
@@ -106,8 +106,8 @@ class EventBacklog:
         return was_open
 
     def refused(self, event_id: str, now: float) -> bool:
-        """The URL did not take it; True when that opened its breaker."""
-        event, breaker = self._landed(event_id)
+        """Records a failure of the URL; returns True if it opened the breaker."""
+        event, breaker = self._end_flight(event_id)
         was_open = breaker.is_open
         breaker.failures += 1
         breaker.next_at = now + doubled(BREAKER_SECONDS, breaker.failures - BREAKER_FAILURES)
@@ -115,16 +115,16 @@ class EventBacklog:
         return breaker.is_open and not was_open
 
     def drop(self, event_id: str) -> None:
-        """It was accepted before."""
-        self._landed(event_id)
+        """Drops an event that was accepted before."""
+        self._end_flight(event_id)
         del self.waiting[event_id]
 
     def put_off(self, event_id: str, now: float) -> None:
-        """It could not be sent or recorded, for a reason that is not its URL's."""
-        event, _ = self._landed(event_id)
+        """Records that the event could not be sent or recorded, for a reason unrelated to its URL."""
+        event, _ = self._end_flight(event_id)
         self._back_off(event, now)
 
-    def _landed(self, event_id: str) -> tuple[WaitingEvent, Breaker]:
+    def _end_flight(self, event_id: str) -> tuple[WaitingEvent, Breaker]:
         event = self.waiting[event_id]
         breaker = self.breakers[event.url]
         event.in_flight = False
@@ -141,6 +141,6 @@ class EventBacklog:
 
 
 def doubled(bounds: tuple[float, float], times: int) -> float:
-    """The first bound, doubled so many times; at most the second bound."""
+    """Returns the first bound, doubled so many times; at most the second bound."""
     first, most = bounds
     return min(most, first * 2.0 ** min(max(times, 0), 30))

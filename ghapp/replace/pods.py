@@ -1,4 +1,4 @@
-"""Pods that a controller of the fleet's own makes: pod and ServiceAccount are deleted, and it makes others."""
+"""Replaces pods of a fleet's own controller: deletes the pod and its ServiceAccount; the controller creates others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ghapp.health.runner.evidence import Evidence
 from ghapp.replace.arc import said_of
 
 SHARED_ACCOUNT = "default"
-"""Every namespace has it; it is nobody's own."""
+"""Exists in every namespace, and is shared by its pods."""
 
 
 async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
-    """Read the runner's pod, and rule on it. Nothing is changed.
+    """Reads the runner's pod, and decides about the deletion. Changes nothing.
 
     Raises:
-        ClusterError: no answer; it says nothing of the pod.
+        ClusterError: no answer, which says nothing about the pod.
     """
     pod = await cluster.pod(namespace, evidence.name)
     ruling, doubt = may_delete_pod(evidence, pod, circumstances)
@@ -36,10 +36,10 @@ async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
 
 
 async def require_leave(cluster: Cluster, namespace: str) -> None:
-    """See that the deletion will not fail for want of a right, when the registration is gone for it.
+    """Checks the permissions to delete, before the registration is removed.
 
     Raises:
-        ClusterForbiddenError: it would.
+        ClusterForbiddenError: a permission is missing.
     """
     for resource in ("pods", "serviceaccounts"):
         if not await cluster.may("delete", resource, namespace):
@@ -49,13 +49,13 @@ async def require_leave(cluster: Cluster, namespace: str) -> None:
 
 
 async def act(cluster: Cluster, finding: DeletionDecision) -> None:
-    """Have the pod deleted, and then the ServiceAccount of its name. What is gone is success.
+    """Executes the decision: deletes the pod, then the ServiceAccount of its name. Missing objects are success.
 
-    A crash between the two is healed by the next look: it finds no pod, or one that is Terminating, and an account.
+    After a crash between the two, the next attempt finds no pod, or a terminating one, and deletes the account.
 
     Raises:
-        ConflictError: the pod is not what it was when it was read: look again.
-        ClusterError: no answer; it may have been done or not.
+        ConflictError: the pod changed since it was read; read it again.
+        ClusterError: no answer; the request may or may not have had an effect.
     """
     pod = finding.pod
     if finding.ruling is not DeletionVerdict.DELETE:
@@ -66,17 +66,17 @@ async def act(cluster: Cluster, finding: DeletionDecision) -> None:
 
 
 async def delete_account(cluster: Cluster, namespace: str, pod_name: str, pod_uid: str | None = None) -> None:
-    """Have the ServiceAccount of a pod's name deleted, once the pod is: none is success.
+    """Deletes the ServiceAccount of a pod's name, after the pod; a missing account is success.
 
     Args:
-        cluster: where it is.
-        namespace: of both.
-        pod_name: of the pod, and of its account.
-        pod_uid: of the pod whose account it was, empty for one that is gone: where another bears its name by now, the
-            account is that one's. None: whoever calls has seen to it.
+        cluster: the cluster.
+        namespace: of pod and account.
+        pod_name: name of the pod, and of its account.
+        pod_uid: uid of the account's pod, empty if the pod was missing: if another pod has the name by now, the account
+            belongs to that pod, and is kept. None: the caller has checked this.
 
     Raises:
-        ClusterError: no answer, or it was changed this very moment; it may have been done or not.
+        ClusterError: no answer, or a concurrent change; the request may or may not have had an effect.
     """
     if pod_name == SHARED_ACCOUNT:
         return

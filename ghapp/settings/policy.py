@@ -1,4 +1,4 @@
-"""Read the TOML file: the tables at its top, and those of single orgs, each laid over what holds without it."""
+"""Reads the TOML file: its top-level tables over the defaults, and the tables of single orgs over these."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ T = TypeVar("T")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Parse the file that `GHAPP_CONFIG` names."""
+    """Parses the file that `GHAPP_CONFIG` names."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is not TOML: {error}") from None
     except RecursionError:
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is nested too deeply; tables go three deep") from None
 
 
 def read_policy(tables: Mapping[str, Any]) -> Policy:
-    """The tables at the top of the file, over the defaults.
+    """Returns the top-level tables, over the defaults.
 
     Raises:
-        ConfigurationError: for the first thing that is wrong.
+        ConfigurationError: for the first error.
     """
     return _policy(tables, Policy(), "")
 
@@ -40,8 +40,8 @@ def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
     known = {each.name for each in dataclasses.fields(Policy)}
     for name in tables:
         if name not in known:
-            everywhere = known if prefix else known | {"pools", "orgs"}
-            raise ConfigurationError(f"[{prefix}{name}]: unknown table{did_you_mean(name, everywhere)}")
+            allowed = known if prefix else known | {"pools", "orgs"}
+            raise ConfigurationError(f"[{prefix}{name}]: unknown table{did_you_mean(name, allowed)}")
     changes = {
         name: _overlay(getattr(base, name), table(rows, prefix + name), f"[{prefix}{name}]")
         for name, rows in tables.items()
@@ -50,12 +50,12 @@ def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
 
 
 def org_policies(orgs: Mapping[str, Any], base: Policy) -> dict[str, Policy]:
-    """Each org's tables, by its login in lower case: to GitHub case is nothing."""
+    """Returns each org's policy, by its login in lower case, because GitHub's logins are case-insensitive."""
     policies: dict[str, Policy] = {}
     for name, rows in orgs.items():
         string(name, "org", f"[orgs.{name}]")
         if name.lower() in policies:
-            raise ConfigurationError(f"[orgs.{name}]: it is there twice, in another case; GitHub knows no difference")
+            raise ConfigurationError(f"[orgs.{name}]: defined twice, because GitHub ignores case; merge the two")
         policies[name.lower()] = _policy(table(rows, f"orgs.{name}"), base, f"orgs.{name}.")
     return policies
 

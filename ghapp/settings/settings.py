@@ -1,6 +1,6 @@
-"""All of the configuration, read by composition roots alone.
+"""All of the configuration; only composition roots read it.
 
-Every refusal is a `ConfigurationError` of one line that names the key and says what would be right.
+Each error is a `ConfigurationError` of one line that names the key and a valid value.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ADDRESSES = (
 )
 
 CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
-"""Kubernetes' own variables: how a cluster is reached, from outside and from one of its pods."""
+"""Kubernetes' own variables, which say how to reach a cluster, from outside or from one of its pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of the configuration, checked."""
+    """The validated configuration."""
 
     redis_url: str | None
     state_dir: Path
@@ -53,23 +53,23 @@ class Settings:
     org_policies: Mapping[str, Policy] = field(default_factory=dict)
     pools: tuple[PoolSettings, ...] = ()
     pool_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The Standard Webhooks secrets that `secret_env` names, by that name."""
+    """The Standard Webhooks secrets, by the variable that `secret_env` names."""
 
     command_env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What pools' commands may be given of the environment; each is given the part that it names."""
+    """Environment variables for the pools' commands; each command gets those that its pool names."""
 
     cluster: Mapping[str, str] = field(default_factory=dict)
-    """What the environment says of how the cluster is reached; empty when there is none."""
+    """Environment variables that say how to reach the cluster; empty without a cluster."""
 
     setup_key: str | None = field(default=None, repr=False)
-    """Given by `up` to its web role alone: it may do without credentials, and serve /setup to whoever has this key."""
+    """Set by `up` for its web role: it may run without credentials, and serve /setup to clients with this key."""
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Settings:
-        """Read and check everything.
+        """Reads and validates everything.
 
         Raises:
-            ConfigurationError: for the first thing that is wrong.
+            ConfigurationError: for the first error.
         """
         known = {*CREDENTIALS, *ADDRESSES}
         for name in environ:
@@ -101,22 +101,22 @@ class Settings:
         )
 
     def of(self, org: str) -> Policy:
-        """The tables that hold for an org."""
+        """Returns the policy of an org."""
         return self.org_policies.get(org.lower(), self.policy)
 
     def pools_of(self, org: str) -> tuple[PoolSettings, ...]:
-        """An org's configured pools, in the order in which they match."""
+        """Returns an org's configured pools, in the order in which they match."""
         return tuple(pool for pool in self.pools if pool.org.lower() == org.lower())
 
     @property
     def named(self) -> Mapping[str, int]:
-        """The orgs that have tables or pools, in lower case: 1 for pools alone, 2 for tables alone, 3 for both."""
+        """Returns the orgs with tables or pools, in lower case: 1 for pools only, 2 for tables only, 3 for both."""
         with_pools = dict.fromkeys((pool.org.lower() for pool in self.pools), 1)
         return with_pools | {org: 2 + with_pools.get(org, 0) for org in self.org_policies}
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Where the pools' pods are, each once; empty when no pool has any."""
+        """Returns the distinct namespaces of the pools' pods; empty if no pool has one."""
         return tuple(sorted({pool.namespace for pool in self.pools if pool.namespace}))
 
 

@@ -1,4 +1,4 @@
-"""The tables of the policy and of its pools, with their defaults. Those that the judgement reads are its own."""
+"""The tables of the policy and of its pools, with defaults. Tables for `ghapp.health` are defined there."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class ReportSettings:
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """One of `[[pools]]`: runners of `org` that bear all of `labels` (`*`: every runner), and how they are replaced.
+    """One of `[[pools]]`: runners of `org` with all of `labels` (`*`: every runner), and how they are replaced.
 
-    `namespace` says where their pods are, whatever replaces them. The rest is for the gate of a blue/green pool.
+    `namespace` is the one of their pods, whatever the replacer. The other keys are for the gate of a blue/green pool.
 
     Attributes:
-        shard_label: a runner label `shard:pink` puts it on shard pink, for `shard`.
-        shard_groups: else the runner group does: shard → the group's id.
-        shard_name: else the runner's name does: a pattern with the group `(?P<shard>…)`.
-        active_command: prints the name of the active shard; run without a shell, with no variable but PATH, HOME,
+        shard_label: a runner label `shard:pink` puts the runner on shard pink, if this is `shard`.
+        shard_groups: alternatively, the runner group decides: shard → the group's id.
+        shard_name: alternatively, the runner's name decides: a pattern with the group `(?P<shard>…)`.
+        active_command: prints the name of the active shard; run without a shell, with no variables but PATH, HOME,
             LANG and those of `active_env`.
-        active_url: answers with that name; instead of a command.
-        active_env: the names of variables that the command needs.
-        min_online: so many of a shard's runners must be online, unless whoever asks says how many.
-        settle_seconds: passing must hold for so long.
-        deploy_repository: `owner/name`, of the commits that are deployed; they bear a check run that says how it went.
+        active_url: answers with that name; an alternative to the command.
+        active_env: names of further variables for the command.
+        min_online: minimum of a shard's runners that must be online, unless a request has its own.
+        settle_seconds: how long the gate must keep passing.
+        deploy_repository: `owner/name` of the deployed commits; the gate's check run is posted on them.
     """
 
     org: str
@@ -74,13 +74,13 @@ class PoolSettings:
 
     @property
     def active_source(self) -> str:
-        """The key that says which shard is active; empty where none does."""
+        """The key that names the active shard's source; empty without one."""
         return "active_command" if self.active_command else "active_url" if self.active_url else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Every table of one org."""
+    """All tables of one org."""
 
     sweep: SweepSettings = field(default_factory=SweepSettings)
     evidence: Limits = field(default_factory=Limits)

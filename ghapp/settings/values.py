@@ -1,4 +1,4 @@
-"""Check what a TOML file says against the shape that it must have. A refusal names the key, and what would be right."""
+"""Validates values of the TOML file. Each error names the key, and what it takes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST = 1_000_000
 FRACTIONS = {"share", "fraction"}
 
 NAMES = {
-    "org": (r"[\w.-]+", "a login, as it stands in the organization's address"),
+    "org": (r"[\w.-]+", "a login, as in the organization's URL"),
     "repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
     "deploy_repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
     "name": (r"(?!\*$)[^/\x00-\x1f]+", "a name without a slash, and not *, which stands for all pools"),
     "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "the name of a Kubernetes namespace"),
     "owner_label": (r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "a Kubernetes label's key"),
 }
-"""By key: the pattern of what things are called, and how that is written."""
+"""By key: the pattern of its values, and its description."""
 
 
 def checked(shape: type[Any], row: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A table's values by key, each as the field of that name in `shape` wants it."""
+    """Returns a table's values by key, each converted for the field of that name in `shape`."""
     hints = typing.get_type_hints(shape)
     for key in row:
         if key not in hints:
@@ -66,7 +66,7 @@ def _count(value: Any, _key: str, where: str) -> int:
 
 
 def string(value: Any, key: str, where: str) -> str:
-    """A string that is not empty, written as what `key` names is written."""
+    """Returns a non-empty string that matches the pattern of `key`, if `NAMES` has one."""
     text = str(require(isinstance(value, str) and value != "", value, where, "a string"))
     if key in NAMES:
         pattern, right = NAMES[key]
@@ -86,22 +86,22 @@ def _groups(value: Any, where: str) -> dict[str, int]:
 _SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: string}
 
 
-def require(holds: Any, value: Any, where: str, right: str) -> Any:
-    """`value`, when it `holds`; else the refusal that says what would be `right`."""
-    if not holds:
+def require(is_valid: Any, value: Any, where: str, right: str) -> Any:
+    """Returns `value` if it is valid; else raises an error that says what is `right`."""
+    if not is_valid:
         raise ConfigurationError(f"{where}: {shown(value)} is not valid; it takes {right}")
     return value
 
 
 def table(value: Any, where: str) -> dict[str, Any]:
-    """What must be a table."""
+    """Returns a value that must be a table."""
     if not isinstance(value, dict):
         raise ConfigurationError(f"[{where}]: must be a table")
     return value
 
 
 def rows(tables: Mapping[str, Any], name: str) -> list[Any]:
-    """The rows of an array of tables; none when it is left out."""
+    """Returns the rows of an array of tables; none if it is missing."""
     found = tables.get(name, [])
     if not isinstance(found, list):
         raise ConfigurationError(f"[[{name}]]: must be an array of tables, written with two brackets")
@@ -109,7 +109,7 @@ def rows(tables: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def did_you_mean(name: str, known: typing.Iterable[str]) -> str:
-    """The end of a refusal: the known name that is nearest, or all of them."""
+    """Returns the end of an error message: the nearest known name, or all of them."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(names)}"

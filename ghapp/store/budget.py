@@ -1,8 +1,8 @@
-"""Each installation's calls, for all processes: what GitHub last said is left, what is on its way, and what is held.
+"""The API budget of each installation, shared by all processes: GitHub's rate limit, calls in flight, and waits.
 
-One script admits a call, one takes note of its answer. Both are atomic, so that no two processes spend the same
-last call. Times are epoch seconds by our clock; only GitHub's reset is by its own, and how far that is off is taken
-from the `Date` of each answer.
+One script admits a call, another records its answer. Both are atomic, so that two processes never spend the same last
+call. Times are epoch seconds by our clock, but GitHub's reset is by GitHub's clock; the skew is measured by the `Date`
+header of each answer.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite
 
 FLIGHT_SECONDS = 60.0
-"""A call whose process died is no longer counted as on its way after this; none lives longer."""
+"""Time after which a call of a crashed process no longer counts as in flight; no call takes longer."""
 
 PATIENCE_SECONDS = 30.0
-"""How long a call waits for room among those in flight, or for the minute's points."""
+"""How long a call waits for a free slot in flight, or for the minute's points."""
 
 LEAST_WAIT_SECONDS = 0.05
-"""Who waits waits for so long at least: a billionth of a point too many must not become a busy loop."""
+"""Minimum wait, so that a rounding error of a billionth of a point does not cause a busy loop."""
 
 FAR_SECONDS = 7200.0
-"""GitHub's hour is never further off: a date beyond this was written by a clock that had jumped, and is not heeded."""
+"""GitHub's reset is never further ahead: a later date was written by a clock that had jumped, and is ignored."""
 
 _ENTER = """
 local now, ceiling, points = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -43,7 +43,7 @@ if held_for > 0 and held_for <= tonumber(ARGV[8]) then return {'held', tostring(
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 local flights = redis.call('ZCARD', KEYS[2])
 local resets_in = (row.reset or 0) - now - (row.skew or 0)
-local known = row.used and row.limit -- not where something else was written there
+local known = row.used and row.limit -- false for an unreadable value
 if known and resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * ceiling then
     return {'spent', tostring(resets_in)}
 end
@@ -81,7 +81,7 @@ if tonumber(ARGV[1]) > held then redis.call('HSET', KEYS[1], 'held', ARGV[1]) en
 
 
 class Budget:
-    """The budgets of all installations."""
+    """The API budgets of all installations."""
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock = redis, clock
@@ -91,50 +91,52 @@ class Budget:
         self._hold: Any = redis.register_script(_HOLD)
 
     async def enter(self, installation: int, ceiling: float, points: int) -> str:
-        """Be admitted to send one call; the flight, to be given to `leave`.
+        """Waits for admission of one call; returns its flight id, which must be passed to `leave`.
 
         Args:
-            installation: whose limits.
-            ceiling: the share of the hourly limit up to which this call may go.
-            points: what it costs of the minute's points.
+            installation: the installation whose limits apply.
+            ceiling: the share of the hourly limit that this call may use up.
+            points: the call's cost in the points per minute of GitHub's secondary limit.
 
         Raises:
-            BudgetSpentError: it may not go before the reset, or before the time that GitHub told us to wait.
+            BudgetSpentError: the call may not be sent before the reset, or before the wait ends that GitHub asked for.
         """
         flight, patience = secrets.token_hex(8), PATIENCE_SECONDS
         fixed = [flight, FLIGHT_SECONDS, MOST_IN_FLIGHT, MOST_POINTS, FAR_SECONDS, LEAST_WAIT_SECONDS]
         while True:
             where = [keys.budget(installation), keys.flights(installation)]
-            said, wait = await self._enter(keys=where, args=[repr(self._clock()), ceiling, points, *fixed])
-            match said, float(wait):
+            outcome, wait = await self._enter(keys=where, args=[repr(self._clock()), ceiling, points, *fixed])
+            match outcome, float(wait):
                 case b"go", _:
                     return flight
                 case b"held", seconds:
-                    raise BudgetSpentError(f"GitHub told us to stay away; not before {seconds:.0f} s from now")
+                    raise BudgetSpentError(f"GitHub's rate limit: requests may resume in {seconds:.0f} s")
                 case b"spent", seconds:
-                    raise BudgetSpentError(f"the hour's share is spent; it begins anew in {seconds:.0f} s")
+                    raise BudgetSpentError(f"the share of the hourly limit is spent; it resets in {seconds:.0f} s")
                 case _, seconds if patience <= 0:
-                    raise BudgetSpentError(f"too many calls at once; none was free within {PATIENCE_SECONDS:.0f} s")
+                    raise BudgetSpentError(
+                        f"too many concurrent calls; no slot was free within {PATIENCE_SECONDS:.0f} s"
+                    )
                 case _, seconds:
                     await asyncio.sleep(seconds)
                     patience -= seconds
 
     async def leave(self, installation: int, flight: str, headers: Mapping[str, str]) -> None:
-        """The call is over; take note of its answer's `x-ratelimit-*` headers. Without them it says nothing."""
+        """Ends a call, and records its answer's `x-ratelimit-*` headers; headers that are missing change nothing."""
         limit, used, reset = (headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "used", "reset"))
-        heard = limit.isdigit() and used.isdigit() and reset.isdigit()
-        said = [limit, used, reset] if heard else ["", "", ""]
+        is_complete = limit.isdigit() and used.isdigit() and reset.isdigit()
+        values = [limit, used, reset] if is_complete else ["", "", ""]
         now = self._clock()
-        args = [flight, *said, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
+        args = [flight, *values, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
         await self._leave(keys=[keys.budget(installation), keys.flights(installation)], args=args)
 
     async def hold(self, installation: int, seconds: float) -> None:
-        """GitHub told us to stay away for so long: everyone does. A later date than any of GitHub's is not heeded."""
+        """Stops all calls of the installation for a time, as GitHub asked, and at most for `FAR_SECONDS`."""
         until = self._clock() + min(seconds, FAR_SECONDS)
         await self._hold(keys=[keys.budget(installation)], args=[repr(until)])
 
     async def left(self, installation: int, now: float) -> Allowance:
-        """What GitHub last said, as of `now`; a full hour when its reset has passed."""
+        """Returns GitHub's last rate limit as of `now`; a full one if its reset has passed."""
         key = keys.budget(installation)
         rows: Any = await self._redis.hgetall(key)
         row = await self._read.many(key, rows)
@@ -147,7 +149,7 @@ class Budget:
 
 
 def skew(date: str, now: float) -> float:
-    """Seconds by which the clock that wrote an answer's `Date` is ahead of ours; 0 where there is none."""
+    """Returns by how many seconds the clock of an answer's `Date` is ahead of ours; 0 without a valid date."""
     try:
         return parsedate_to_datetime(date).timestamp() - now
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the last looks at the cluster have left, for whoever tells of it and for the next look."""
+"""The summary of the last cluster snapshots, for reports and for the next snapshot."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _sides = Codec(
 
 
 class ClusterSummaries:
-    """Those of all installations."""
+    """The summaries of all installations."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _sides)
 
     async def keep(self, installation: int, side: ClusterSummary) -> None:
-        """Record a look. It is forgotten when no other follows."""
+        """Records a summary; it expires unless another one follows."""
         await self._redis.set(keys.cluster_side(installation), _sides.encode(side), ex=int(BRIDGED_SECONDS))
 
     async def of(self, installation: int) -> ClusterSummary | None:
-        """What was left; None without a look in the last ten minutes, and for an unreadable record."""
+        """Returns the last summary; None if it is older than ten minutes, or unreadable."""
         row: Any = await self._redis.get(keys.cluster_side(installation))
         return await self._read.one(keys.cluster_side(installation), row)

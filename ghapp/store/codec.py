@@ -1,4 +1,4 @@
-"""How records are stored: one codec for each kind of record, and the only place that encodes or decodes them.
+"""The storage format of records: one codec per kind of record, and the only module that encodes or decodes them.
 
 A NamedTuple is stored as a msgpack array by position, a dataclass as a map by field name. Fields are only ever
 appended, and an appended field has a default. A version of this program therefore reads the rows of its neighbours:
@@ -7,8 +7,8 @@ appended, and an appended field has a default. A version of this program therefo
 - A row of the version after has more fields, or more keys in a map, at any depth. They are ignored.
 - A member of an enumeration that this version does not know is replaced as its codec says (`unknown`).
 
-A row of the present version is decoded strictly, at full speed. Only when that is refused, the row is decoded without
-types, reduced to what this version knows, and decoded strictly again. What is then still refused is unreadable.
+A row of the present version is decoded strictly, at full speed. Only if that fails, the row is decoded without types,
+reduced to the fields that this version knows, and decoded strictly again. If that fails too, the row is unreadable.
 
 A version that rewrites a row of its successor drops the fields that it does not know. An appended field must
 therefore be safe to lose for as long as two versions run side by side.
@@ -28,10 +28,10 @@ Record = TypeVar("Record")
 Key = TypeVar("Key")
 
 DROPPED = None
-"""In `unknown`: the smallest optional value that holds the member becomes None, or the sequence loses that item."""
+"""In `unknown`: the smallest optional value around the member becomes None, or the sequence loses that item."""
 
 Unknown = Mapping[Any, Any]
-"""By enumeration, or by the frozenset of a `Literal`'s values: what an unknown member is read as, or `DROPPED`."""
+"""By enumeration, or by the frozenset of a `Literal`'s values: the substitute of an unknown member, or `DROPPED`."""
 
 _NONE_UNKNOWN: Unknown = {}
 
@@ -41,28 +41,28 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_untyped = msgspec.msgpack.Decoder().decode
 
 _REFUSED = (msgspec.DecodeError, ValueError, IndexError, RecursionError, zlib.error)
-"""What decoding raises for bytes that are no record. Invalid UTF-8 is a `ValueError`."""
+"""Errors of decoding bytes that are not a record. Invalid UTF-8 is a `ValueError`."""
 
 
 class UnreadableError(Exception):
-    """Stored bytes that are no record of their kind. It never leaves the store."""
+    """The stored bytes are not a record of their kind. Never leaves the store."""
 
 
 class _UnknownMemberError(Exception):
-    """A member of an enumeration that this version does not know, and that is to be dropped."""
+    """A member of an enumeration that this version does not know, and that must be dropped."""
 
 
 CODECS: dict[str, Codec[Any]] = {}
-"""Every codec of the stores that are imported, by the name of its kind of record."""
+"""All codecs of imported stores, by the name of their kind of record."""
 
 
 class Codec(Generic[Record]):
     """Encodes and decodes one kind of record.
 
     Attributes:
-        name: of the kind, as metrics and `ghapp doctor` show it.
+        name: of the kind, as shown in metrics and `ghapp doctor`.
         shape: the type of the record.
-        encode: from a record to its row.
+        encode: encodes a record to its row.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Codec(Generic[Record]):
         unknown: Unknown = _NONE_UNKNOWN,
         body: Callable[[bytes], bytes] | None = None,
     ) -> None:
-        """Register the codec of a kind.
+        """Registers the codec of a kind.
 
         Args:
             name: of the kind; unique.
             shape: a NamedTuple, a dataclass, or a tuple of them.
-            unknown: what unknown members are read as; every enumeration in `shape` needs an entry.
-            body: cuts the msgpack out of a stored row that is more than that.
+            unknown: substitutes of unknown members; every enumeration in `shape` needs an entry.
+            body: extracts the msgpack part of a row that has more than that.
 
         Raises:
             LookupError: an enumeration in `shape` has no entry in `unknown`.
@@ -92,10 +92,10 @@ class Codec(Generic[Record]):
         CODECS[name] = self
 
     def decode(self, row: bytes) -> Record:
-        """The record of a row that this version, the one before or the one after has written.
+        """Decodes a row that was written by this version, the previous or the next one.
 
         Raises:
-            UnreadableError: it is none.
+            UnreadableError: the row is not a record of this kind.
         """
         try:
             body = row if self._body is None else self._body(row)
@@ -104,10 +104,10 @@ class Codec(Generic[Record]):
             except msgspec.ValidationError:
                 return self._strict(_encode(self._fit(_decode_untyped(body))))
         except (*_REFUSED, _UnknownMemberError) as error:
-            raise UnreadableError(f"no {self.name}: {error}") from error
+            raise UnreadableError(f"not a {self.name}: {error}") from error
 
     def decode_all(self, rows: Mapping[Key, bytes]) -> tuple[dict[Key, Record], dict[Key, bytes]]:
-        """The records of many rows; and those rows that are unreadable, as they are stored."""
+        """Decodes many rows; returns the records, and the unreadable rows as they are stored."""
         strict = self._strict
         if self._body is None:
             try:
@@ -129,9 +129,9 @@ def _same(value: Any) -> Any:
 
 
 def _fitting(shape: inspect.Type, unknown: Unknown) -> _Fit | None:
-    """What reduces an untyped value to what `shape` knows; None where there is nothing to reduce.
+    """Returns a function that reduces an untyped value to the fields of `shape`; None if nothing needs reducing.
 
-    A value of another type is left as it is: the strict decoder refuses it.
+    It does not change values of other types: the strict decoder rejects them.
     """
     match shape:
         case inspect.NamedTupleType(fields=fields):
@@ -157,7 +157,7 @@ def _fitting(shape: inspect.Type, unknown: Unknown) -> _Fit | None:
 
 def _replacement(enumeration: Any, unknown: Unknown) -> Any:
     if enumeration not in unknown:
-        raise LookupError(f"`unknown` does not say what an unknown member of {enumeration} is read as")
+        raise LookupError(f"`unknown` has no substitute for unknown members of {enumeration}")
     found = unknown[enumeration]
     return found.value if isinstance(found, Enum) else found
 
@@ -201,7 +201,7 @@ def _fitting_member(members: set[Any], replacement: Any) -> _Fit:
 
 
 def _fitting_union(types: tuple[inspect.Type, ...], unknown: Unknown) -> _Fit | None:
-    """Of a value that may be None: records hold no other unions that have anything to reduce."""
+    """For optional values only: records have no other unions that need reducing."""
     fits = [fit for each in types if (fit := _fitting(each, unknown)) is not None]
     if not fits:
         return None
@@ -239,7 +239,7 @@ def _fitting_values(item: inspect.Type, unknown: Unknown) -> _Fit | None:
 
 
 def _kept(items: Any, fit: _Fit) -> list[tuple[Any, Any]]:
-    """Those items that are not to be dropped, each reduced."""
+    """Returns the reduced items, without those to be dropped."""
     kept = []
     for key, value in items:
         try:

@@ -1,4 +1,4 @@
-"""Connections to Redis: plain, TLS, and by way of Sentinel; a pool of them that waits, and a client that pipelines."""
+"""Redis connections: plain, TLS and Sentinel, a connection pool that waits, and a client that pipelines."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ DEFAULT_SENTINEL_PORT = 26379
 CONNECT_SECONDS = 2.0
 
 MOST_CONNECTIONS = 50
-"""Open at once to one Redis, by one client. More would not make its one thread faster."""
+"""Per client and Redis server. More would not speed up Redis' single thread."""
 
 POOL_WAIT_SECONDS = 20.0
-"""How long a command waits for one of the connections; then it fails as if Redis were away."""
+"""How long a command waits for a free connection before it fails as if Redis were unavailable."""
 
 MOST_IN_A_PIPELINE = 200
-"""Commands that travel together. Their answers are in memory at once, and other clients wait for them."""
+"""Commands per pipeline. Bounds the memory for answers, and how long other clients wait."""
 
 
 class WaitingSentinelPool(SentinelConnectionPool, redis.BlockingConnectionPool):
-    """Connections to the primary that Sentinel names; a command waits for one where all are in use."""
+    """Connections to the primary that Sentinel names; a command waits while all are in use."""
 
 
 def connect(url: str) -> redis.Redis:
-    """An asynchronous client, bytes in and out. Nothing is sent before the first command.
+    """Returns an asynchronous client, bytes in and out. It connects at the first command.
 
-    A command for which no connection is free waits for one: it does not fail, as it would with redis-py's own default.
+    A command without a free connection waits for one; by default, redis-py would raise an error.
     """
     connecting: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS}
     waiting: dict[str, Any] = {"max_connections": MOST_CONNECTIONS, "timeout": POOL_WAIT_SECONDS}
@@ -51,7 +51,7 @@ def connect(url: str) -> redis.Redis:
 
 
 class _Command(NamedTuple):
-    """A command that waits for the next pipeline, and where its answer goes."""
+    """A command that waits for the next pipeline, and the future of its answer."""
 
     words: Sequence[Any]
     options: dict[str, Any]
@@ -59,13 +59,13 @@ class _Command(NamedTuple):
 
 
 class PipeliningRedis(redis.Redis):
-    """A client whose commands of one turn of the event loop travel in one pipeline.
+    """A client that sends all commands of one event loop iteration in one pipeline.
 
-    For readers: what many requests ask for at once costs a few round trips, not a connection each. Each command has
-    its own answer or error, as with any client. No blocking commands: those behind them in the pipeline would wait.
+    For readers: many concurrent requests cost a few round trips instead of a connection each. Each command gets its
+    own answer or error. Blocking commands are not allowed: they would delay the commands behind them in the pipeline.
 
     Args:
-        through: the client whose connections are used. It stays its owner's to close.
+        through: the client whose connections are used; its owner closes it.
     """
 
     def __init__(self, through: redis.Redis) -> None:
@@ -75,7 +75,7 @@ class PipeliningRedis(redis.Redis):
         self._sending: set[asyncio.Task[None]] = set()
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Send it with the others of this turn; its answer."""
+        """Queues the command for the next pipeline, and returns its answer."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._send)
@@ -87,7 +87,7 @@ class PipeliningRedis(redis.Redis):
         commands, self._waiting = self._waiting, []
         for start in range(0, len(commands), MOST_IN_A_PIPELINE):
             task = asyncio.create_task(self._execute(commands[start : start + MOST_IN_A_PIPELINE]))
-            self._sending.add(task)  # asyncio itself holds no task that nobody awaits
+            self._sending.add(task)  # asyncio keeps only weak references to tasks
             task.add_done_callback(self._sending.discard)
 
     async def _execute(self, commands: Sequence[_Command]) -> None:
@@ -97,14 +97,14 @@ class PipeliningRedis(redis.Redis):
                 for command in commands:
                     pipe.execute_command(*command.words, **command.options)
                 answers = await pipe.execute(raise_on_error=False)
-        except Exception as error:  # noqa: BLE001 - it is raised where each answer is awaited
+        except Exception as error:  # noqa: BLE001 - raised where each answer is awaited
             answers = [error] * len(commands)
         except BaseException:
             for command in commands:
                 command.answer.cancel()
             raise
         for command, answer in zip(commands, answers, strict=True):
-            if command.answer.done():  # whoever asked has given up
+            if command.answer.done():  # the caller was cancelled
                 continue
             if isinstance(answer, Exception):
                 command.answer.set_exception(answer)
@@ -113,7 +113,7 @@ class PipeliningRedis(redis.Redis):
 
 
 def connect_sync(url: str) -> sync_redis.Redis:
-    """A synchronous client, for RQ."""
+    """Returns a synchronous client, for RQ."""
     options: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS}
     if not url.startswith(SENTINEL):
         return sync_redis.Redis.from_url(url, **options)
@@ -124,11 +124,11 @@ def connect_sync(url: str) -> sync_redis.Redis:
 
 @asynccontextmanager
 async def redis_errors() -> AsyncIterator[None]:
-    """Redis' own errors, as ours."""
+    """Translates errors of redis-py to ours."""
     try:
         yield
     except RedisError as error:
-        raise StoreUnavailableError(f"Redis does not answer as it should: {error}; check GHAPP_REDIS_URL") from error
+        raise StoreUnavailableError(f"Redis failed: {error}; check GHAPP_REDIS_URL") from error
 
 
 def _sentinel(url: str) -> tuple[list[tuple[str, int]], str, int, dict[str, str]]:

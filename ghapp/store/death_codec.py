@@ -1,4 +1,4 @@
-"""What is kept of one death, and what becomes of it when more is known. No I/O."""
+"""The stored form of a death, and how later findings are merged into it. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.store.codec import Codec
 
 MOST_LINES, LONGEST_LINE, MOST_CHARACTERS = 200, 2_000, 32_768
-"""Of each log, its last lines."""
+"""Limits of each log; its last lines are kept."""
 
 DEATHS = Codec(
     "death",
@@ -21,13 +21,13 @@ DEATHS = Codec(
 
 
 def row(dead: Death) -> bytes:
-    """What is kept of a death. The name in clear, for the script; the rest deflated, for it is mostly log lines."""
+    """Returns a death's row: the runner's name as text, for the script, then the record, deflated for its log lines."""
     bounded = dead._replace(runner_log=_last(dead.runner_log), host_log=_last(dead.host_log))
     return dead.runner_name.encode() + b"\0" + zlib.compress(DEATHS.encode(bounded), 1)
 
 
 def _last(lines: Sequence[str]) -> tuple[str, ...]:
-    """The last lines that there is room for."""
+    """Returns the last lines within the limits."""
     kept: list[str] = []
     left = MOST_CHARACTERS
     for line in reversed(lines[-MOST_LINES:]):
@@ -39,29 +39,29 @@ def _last(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(reversed(kept))
 
 
-def joined(known: Death, told: Death) -> Death:
-    """A death with what was found out since.
+def joined(known: Death, found: Death) -> Death:
+    """Merges later findings into a known death.
 
-    Cause, reason and advice go together, and are judged from its log: whoever lacked that knew less.
+    Cause, reason and advice belong together and are derived from the log, so they come from the one that has the log.
     """
-    wiser = known if known.runner_log and not told.runner_log else told
-    return told._replace(
+    with_log = known if known.runner_log and not found.runner_log else found
+    return found._replace(
         runner_name=known.runner_name,
         at=known.at,
-        node=told.node or known.node,
-        reason=wiser.reason,
-        cause=wiser.cause,
-        advice=wiser.advice,
-        runner_id=known.runner_id if told.runner_id is None else told.runner_id,
-        pool=told.pool or known.pool,
-        job=_fuller(known.job, told.job),
-        runner_log=told.runner_log or known.runner_log,
-        host_log=told.host_log or known.host_log,
+        node=found.node or known.node,
+        reason=with_log.reason,
+        cause=with_log.cause,
+        advice=with_log.advice,
+        runner_id=known.runner_id if found.runner_id is None else found.runner_id,
+        pool=found.pool or known.pool,
+        job=_merged_job(known.job, found.job),
+        runner_log=found.runner_log or known.runner_log,
+        host_log=found.host_log or known.host_log,
     )
 
 
-def _fuller(known: DeadJob | None, told: DeadJob | None) -> DeadJob | None:
-    """What was told last, unless it lacks the conclusion that is known."""
-    if told is None or known is None:
-        return told or known
-    return known if told.id == known.id and known.conclusion and not told.conclusion else told
+def _merged_job(known: DeadJob | None, found: DeadJob | None) -> DeadJob | None:
+    """Returns the later one, unless it lacks a known conclusion."""
+    if found is None or known is None:
+        return found or known
+    return known if found.id == known.id and known.conclusion and not found.conclusion else found

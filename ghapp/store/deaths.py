@@ -1,10 +1,10 @@
-"""Post-mortems: how each runner ended, for a month.
+"""Deaths: how each runner ended, stored for a month.
 
-A death is known by its pod and its end (`identity`), so that whoever tells it again (a watch lists anew, or two run at
-once) adds nothing. Where there is no room clean exits go first: a busy fleet has a thousand of them a minute, and they
-must not drive out the deaths that somebody will ask for. Each is recorded in one script that also lets the oldest go:
-a crash leaves nothing unbounded. What is too
-old is measured against the newest death that is kept, not by a clock: one that jumped ahead must not wipe a month.
+A death is identified by its pod and its end (`identity`), so that reports of the same death (a watch lists again, or
+two watches run at once) add nothing. When the store is full, clean exits are deleted first: a busy fleet has a thousand
+of them a minute, and they must not displace deaths that people will look up. The script that records a death also
+deletes the oldest ones, so that a crash leaves nothing unbounded. Age is measured against the newest stored death, not
+by a clock: a clock that jumped ahead must not wipe a month.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
 MOST = 10_000
-"""Deaths kept for each installation."""
+"""Maximum of deaths per installation."""
 
 ATTEMPTS = 20
 
@@ -41,10 +41,10 @@ if not latest or latest_at < tonumber(at) or (latest_at == tonumber(at) and late
     redis.call('HSET', names, name, id)
 end
 
-local function forget(gone)
-    for _, each in ipairs(gone) do
-        local whose = string.match(redis.call('HGET', deaths, each) or '', '^([^%z]*)%z')
-        if whose and redis.call('HGET', names, whose) == each then redis.call('HDEL', names, whose) end
+local function forget(dropped)
+    for _, each in ipairs(dropped) do
+        local owner = string.match(redis.call('HGET', deaths, each) or '', '^([^%z]*)%z')
+        if owner and redis.call('HGET', names, owner) == each then redis.call('HDEL', names, owner) end
         redis.call('HDEL', deaths, each)
         for _, key in ipairs({times, clean, untold}) do redis.call('ZREM', key, each) end
     end
@@ -73,8 +73,8 @@ class Deaths:
     """The deaths of all installations.
 
     Args:
-        redis: where they are kept.
-        clock: epoch seconds; no death is kept as later than that, and none is told after its month.
+        redis: the client.
+        clock: epoch seconds; later times of death are cut to it, and deaths older than a month are not returned.
     """
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
@@ -84,8 +84,8 @@ class Deaths:
         self._replace: Any = redis.register_script(_REPLACE)
 
     async def record(self, installation: int, death: Death) -> bool:
-        """Keep a death; False when it was known before, or is older than all that is kept: nothing has changed."""
-        at = min(death.at, self._clock())  # a kubelet's clock that runs ahead must not outlive the others
+        """Records a death; returns False if it is known already, or older than all stored deaths of a full store."""
+        at = min(death.at, self._clock())  # with a kubelet's clock ahead of ours, the death would be kept for too long
         args: list[str | bytes | float] = [
             identity(death),
             death.runner_name,
@@ -104,21 +104,21 @@ class Deaths:
         return bool(await self._record(keys=keyed, args=[*args, _is_clean(death)]))
 
     async def told(self, installation: int, death: Death) -> None:
-        """An event tells of it."""
+        """Records that an event about the death was appended."""
         await self._redis.zrem(keys.death_untold(installation), identity(death))
 
     async def untold(self, installation: int, most: int) -> list[Death]:
-        """Deaths of which no event tells yet, latest first, `most` at most: whoever was to tell may have crashed."""
+        """Returns up to `most` deaths without an event, latest first; if a process crashed before appending it."""
         ids: Any = await self._redis.zrevrange(keys.death_untold(installation), 0, most - 1)
         return await self._deaths(installation, ids)
 
     async def enrich(self, installation: int, death: Death) -> bool:
-        """Add what was found out since: its job, the logs, and what they make of its cause.
+        """Merges later findings into a death: its job, the logs, and the cause that follows from them.
 
-        What `death` lacks stays as it is known, so that two who add something at once lose nothing.
+        Fields that `death` lacks keep their values, so that concurrent updates lose nothing.
 
         Returns:
-            False when it is not kept: it was never recorded, or is gone by now.
+            False if the death is not stored: it was never recorded, or was deleted since.
         """
         keyed = [keys.deaths(installation), keys.death_times(installation), keys.death_clean(installation)]
         key, death_id = keyed[0], identity(death)
@@ -131,27 +131,27 @@ class Deaths:
             richer = death_codec.row(joined)
             if richer == row or await self._replace(keys=keyed, args=[death_id, row, richer, _is_clean(joined)]):
                 return True
-        raise StoreUnavailableError(f"a death's record changed {ATTEMPTS} times under our hands")
+        raise StoreUnavailableError(f"a death's record was changed concurrently {ATTEMPTS} times")
 
     async def one(self, installation: int, death_id: str) -> Death | None:
-        """The death of that `identity`, if it is kept."""
+        """Returns the death of that `identity`; None if it is not stored."""
         found = await self._deaths(installation, [death_id.encode()])
         return found[0] if found else None
 
     async def of(self, installation: int, runner_name: str) -> Death | None:
-        """The latest death of a runner of that name in the last month."""
+        """Returns the latest death of a runner of that name within the last month."""
         death_id: Any = await self._redis.hget(keys.death_names(installation), runner_name)
         found = [] if death_id is None else await self._deaths(installation, [death_id])
         return found[0] if found and found[0].at >= self._oldest() else None
 
     async def recent(self, installation: int, since: float, most: int) -> list[Death]:
-        """Deaths at `since` (epoch seconds) or later, latest first, `most` at most."""
+        """Returns up to `most` deaths at `since` (epoch seconds) or later, latest first."""
         oldest = max(since, self._oldest())
         ids: Any = await self._redis.zrevrangebyscore(keys.death_times(installation), "+inf", oldest, 0, max(0, most))
         return await self._deaths(installation, ids)
 
     async def unclean(self, installation: int, since: float, most: int) -> list[Death]:
-        """As `recent`, without clean exits: a busy fleet has so many that they would leave no room for others."""
+        """Returns deaths as `recent`, without clean exits, which would fill any limit in a busy fleet."""
         oldest = max(since, self._oldest())
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zrevrangebyscore(keys.death_times(installation), "+inf", oldest)
@@ -161,27 +161,27 @@ class Deaths:
         return await self._deaths(installation, [each for each in ids if each in left][: max(0, most)])
 
     async def _deaths(self, installation: int, ids: Sequence[bytes]) -> list[Death]:
-        """Those that are still kept and readable, in that order."""
+        """Returns those that are stored and readable, in that order."""
         if not ids:
             return []
         key = keys.deaths(installation)
         rows: Any = await self._redis.hmget(key, list(ids))
-        there = {death_id: row for death_id, row in zip(ids, rows, strict=True) if row is not None}
-        return [*(await self._read.many(key, there)).values()]
+        stored = {death_id: row for death_id, row in zip(ids, rows, strict=True) if row is not None}
+        return [*(await self._read.many(key, stored)).values()]
 
     def _oldest(self) -> float:
         return self._clock() - KEPT_SECONDS
 
 
 def identity(death: Death) -> str:
-    """What tells a death from every other: the pod, and how it ended.
+    """Returns the unique id of a death, from its pod and its end.
 
-    An end that nobody saw has no time of its own: a pod vanishes once.
+    A death without an exit code has no exact time, but a pod can vanish only once.
     """
     pod = death.pod_uid or f"{death.namespace}/{death.pod}"
     return f"{pod} gone" if death.exit_code is None else f"{pod} {death.at:.3f} {death.exit_code}"
 
 
 def _is_clean(death: Death) -> str:
-    """For the scripts."""
+    """Returns "1" for a clean exit, else "", for the scripts."""
     return "1" if death.cause is Cause.CLEAN_EXIT else ""

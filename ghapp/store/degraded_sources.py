@@ -1,7 +1,7 @@
-"""What keeps us from seeing the cluster side, in the words of whoever met it last: for the report.
+"""Degraded sources of cluster data, each with the error that was last seen, for the report.
 
-A trouble stays until whoever met it gets on, and no longer than a quarter of an hour after it was said last: the one
-who would say that it is over may be gone. The watch says its own again each minute while they last.
+An error stays until its source works again, and at most a quarter of an hour after it was last reported, because the
+process that reports the end may have crashed. The watch repeats its errors each minute while they last.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ KEPT_SECONDS = 900
 
 
 class DegradedSources:
-    """Those of all places: a namespace's view, or the log store."""
+    """The errors of all sources: namespaces, and the log store."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read = PlainReader(redis, "trouble", text)
 
     async def say(self, place: str, why: str) -> None:
-        """Something is in the way there; the last word holds."""
+        """Records the error of a source, in place of an earlier one."""
         await self._redis.set(keys.trouble(place), why, ex=KEPT_SECONDS)
 
     async def over(self, place: str) -> None:
-        """Nothing is, any more."""
+        """Records that the source works again."""
         await self._redis.delete(keys.trouble(place))
 
     async def of(self, places: Sequence[str]) -> dict[str, str]:
-        """What is in the way, by the place, in the given order."""
+        """Returns the errors by source, in the given order."""
         if not places:
             return {}
-        said: Any = await self._redis.mget([keys.trouble(place) for place in places])
-        found = {place: await self._read.one(keys.trouble(place), why) for place, why in zip(places, said, strict=True)}
+        rows: Any = await self._redis.mget([keys.trouble(place) for place in places])
+        found = {place: await self._read.one(keys.trouble(place), row) for place, row in zip(places, rows, strict=True)}
         return {place: why for place, why in found.items() if why is not None}

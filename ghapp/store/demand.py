@@ -1,4 +1,4 @@
-"""Jobs queued and running, as deliveries told of them."""
+"""Queued and running jobs, from deliveries."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ghapp.store.quarantine import Member, PlainReader, RecordReader
 _jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "queued"})
 
 OVER_SECONDS = 3600
-"""How long an ended job is remembered: a late word of its beginning must not raise it from the dead, and whoever
-asks why its runner died must learn its repository."""
+"""How long an ended job is kept: a late delivery of its start must not revive it, and the post-mortem of its runner
+needs its repository."""
 
 MOST_TAKEN = 20_000
-"""Jobs remembered as taken within the last hour, for each installation, the latest."""
+"""Maximum of jobs taken within the last hour that are kept per installation, the latest."""
 
-_UNTOLD = b"1"
-"""How ended jobs were marked before their record was kept."""
+_NO_RECORD = b"1"
+"""The value of ended jobs before their records were stored."""
 
 _TELL = """
 for i = 1, #ARGV, 3 do
@@ -47,7 +47,7 @@ def _taken(member: bytes) -> tuple[int, int]:
 
 
 class Demand:
-    """The jobs of all installations. Deliveries may come twice and in any order."""
+    """The jobs of all installations. Deliveries may be repeated and in any order."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _jobs)
@@ -55,7 +55,7 @@ class Demand:
         self._tell: Any = redis.register_script(_TELL.replace("3600", str(OVER_SECONDS)))
 
     async def tell(self, installation: int, jobs: Sequence[Job]) -> None:
-        """Record what is queued and running, and let go what is over."""
+        """Records queued and running jobs, and deletes those that are over."""
         args: list[str | bytes] = []
         for job in jobs:
             args += [str(job.id), job.status, _jobs.encode(job)]
@@ -80,29 +80,29 @@ class Demand:
             await pipe.execute()
 
     async def taken(self, installation: int, since: float) -> list[TakenJob]:
-        """Every job that a runner took since then, however many a runner took: of the last hour, oldest first."""
+        """Returns all jobs that runners took since then, within the last hour, oldest first."""
         rows: Any = await self._redis.zrange(keys.taken(installation), since, "+inf", byscore=True, withscores=True)
         found = await self._read_taken.many(keys.taken(installation), {Member(member): member for member, _ in rows})
         return [TakenJob(*found[member], at) for member, at in rows if member in found]
 
     async def all(self, installation: int) -> list[Job]:
-        """Every job that is not over."""
+        """Returns all jobs that are not over."""
         key = keys.jobs(installation)
         rows: Any = await self._redis.hgetall(key)
         return [*(await self._read.many(key, rows)).values()]
 
     async def forget(self, installation: int, jobs: Iterable[Job]) -> None:
-        """Their end was never told, and must have come. Whoever changed meanwhile is told of again, or next time."""
+        """Deletes jobs whose end was never delivered but must have come; a later delivery would add them again."""
         ids = [str(job.id) for job in jobs]
         if ids:
             await self._redis.hdel(keys.jobs(installation), *ids)
 
     async def one(self, installation: int, job_id: int) -> Job | None:
-        """A job that is queued or running, or was over within the last hour; None when nobody told of it."""
+        """Returns a job that is queued, running, or over for less than an hour; None if it is unknown."""
         key, over_key, field = keys.jobs(installation), f"{keys.over(installation)}:{job_id}", str(job_id)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hget(key, field)
             pipe.get(over_key)
             present, over = await pipe.execute()
         found = await self._read.one(key, present, field)
-        return found or await self._read.one(over_key, None if over == _UNTOLD else over)
+        return found or await self._read.one(over_key, None if over == _NO_RECORD else over)

@@ -1,6 +1,6 @@
-"""The runner lists as GitHub last answered them, so that an unchanged page costs nothing.
+"""Pages of GitHub's runner lists with their ETags, so that an unchanged page costs no rate limit.
 
-An ETag holds for one token; with a new token the pages are forgotten.
+An ETag is valid for one token; with a new token the pages are discarded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ghapp.store.quarantine import RecordReader
 
 
 class EtagPage(NamedTuple):
-    """A page: the ETag it came with, and its body as GitHub sent it."""
+    """A page: its ETag, and its body as GitHub sent it."""
 
     etag: str
     body: bytes
@@ -35,13 +35,13 @@ _pages = Codec("page", StoredPage)
 
 
 class EtagPages:
-    """Pages of all installations."""
+    """The pages of all installations."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _pages)
 
     async def of(self, installation: int, token: str) -> dict[int, EtagPage]:
-        """The readable pages that this token (its fingerprint) was given, by number from 1."""
+        """Returns the readable pages of this token (its fingerprint), by number from 1."""
         key = keys.pages(installation)
         rows: Any = await self._redis.hgetall(key)
         pages, corrupt = {}, {}
@@ -56,7 +56,7 @@ class EtagPages:
         return pages
 
     async def keep(self, installation: int, token: str, changed: Mapping[int, EtagPage], last: int) -> None:
-        """Keep the pages that changed, and forget those behind the last."""
+        """Stores the changed pages, and deletes those after the last."""
         known: Any = await self._redis.hkeys(keys.pages(installation))
         behind = [row for row in known if int(row) > last]
         rows = {

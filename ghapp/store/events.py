@@ -1,6 +1,6 @@
-"""What happened, as CloudEvents: a bounded stream for those who listen, and the record of why we acted.
+"""Events as CloudEvents: a bounded stream for listeners, and the record of what ghapp did and why.
 
-An event is appended once, whoever retries: its id is marked in the same script.
+Retries append an event only once: the same script marks its id.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ghapp.store.codec import Codec
 from ghapp.store.quarantine import PlainReader, RecordReader
 
 MOST = 10_000
-"""Events kept for each installation."""
+"""Maximum of events per installation."""
 
 START = "0"
-"""Stands for the stream id of the event before the first."""
+"""The stream id before the first event."""
 
 _APPEND = """
 if redis.call('SET', KEYS[1], '1', 'NX', 'EX', 604800) == false then return 0 end
@@ -30,7 +30,7 @@ return 1
 
 
 class Outgoing(NamedTuple):
-    """An event that a pool's url is still to accept."""
+    """An event that its pool's url has not accepted yet."""
 
     installation: int
     pool: str
@@ -54,7 +54,7 @@ class Events:
         self._append: Any = redis.register_script(_APPEND)
 
     async def append(self, installation: int, event: Mapping[str, Any], send_to_pool: str | None) -> bool:
-        """Record an event, and put it in the outbox when its pool has a url; False when its id was there before."""
+        """Appends an event, also to the outbox if its pool has a url; returns False if its id was appended before."""
         body = msgspec.json.encode(event)
         outgoing = _outgoing.encode(Outgoing(installation, send_to_pool, body)) if send_to_pool is not None else b""
         event_id = str(event["id"])
@@ -64,9 +64,9 @@ class Events:
         return bool(fresh)
 
     async def since(self, installation: int, last_id: str, most: int = 100) -> list[tuple[str, bytes]] | None:
-        """Events after the one of that stream id: (stream id, CloudEvent as JSON). `START` is before the first.
+        """Returns events after that stream id as (stream id, CloudEvent as JSON). `START` is before the first.
 
-        None when that one is not kept any more: what came after it may be gone, too.
+        Returns None if the event of that id is no longer stored: events after it may be deleted, too.
         """
         rows: Any = await self._redis.xrange(keys.events(installation), min=last_id, count=most + 1)
         if last_id != START:
@@ -76,12 +76,12 @@ class Events:
         return await self._readable(installation, rows[:most])
 
     async def last_id(self, installation: int) -> str:
-        """The stream id of the last event; `START` when there is none."""
+        """Returns the stream id of the last event; `START` if there is none."""
         rows: Any = await self._redis.xrevrange(keys.events(installation), count=1)
         return rows[0][0].decode() if rows else START
 
     async def latest(self, installation: int, most: int) -> list[tuple[str, bytes]]:
-        """The last events, oldest first."""
+        """Returns the last events, oldest first."""
         rows: Any = await self._redis.xrevrange(keys.events(installation), count=most)
         return await self._readable(installation, [*reversed(rows)])
 
@@ -94,15 +94,15 @@ class Events:
         return [*found.items()]
 
     async def missing(self, event_ids: Sequence[str]) -> set[str]:
-        """Those of these ids under which nothing was appended in the last week."""
+        """Returns those of the ids for which no event was appended in the last week."""
         async with self._redis.pipeline(transaction=False) as pipe:
             for event_id in event_ids:
                 pipe.exists(keys.event(event_id))
             answers = await pipe.execute()
-        return {event_id for event_id, there in zip(event_ids, answers, strict=True) if not there}
+        return {event_id for event_id, exists in zip(event_ids, answers, strict=True) if not exists}
 
     async def outgoing(self, event_id: str) -> Outgoing | None:
-        """What is still to be accepted under that id. An unreadable record leaves the outbox: it can never be sent."""
+        """Returns an event of the outbox. An unreadable record is deleted there, because it can never be sent."""
         row: Any = await self._redis.hget(keys.OUTBOX, event_id)
         found = await self._read.one(keys.OUTBOX, row, event_id)
         if row is not None and found is None:
@@ -110,10 +110,10 @@ class Events:
         return found
 
     async def accepted(self, event_id: str) -> None:
-        """The pool's url has it."""
+        """Deletes an event from the outbox: the pool's url accepted it."""
         await self._redis.hdel(keys.OUTBOX, event_id)
 
     async def unsent(self) -> list[str]:
-        """Ids of all events that wait for their url."""
+        """Returns the ids of all events in the outbox."""
         rows: Any = await self._redis.hkeys(keys.OUTBOX)
         return [row.decode() for row in rows]

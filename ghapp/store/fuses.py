@@ -1,4 +1,4 @@
-"""Each pool's fuse, and who paused what."""
+"""The fuse of each pool, and pauses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE_ORG = WHOLE_INSTALLATION
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A person stopped remediation: who, why, and when (epoch seconds)."""
+    """A person stopped remediation: by whom, why, and when (epoch seconds)."""
 
     who: str
     why: str
@@ -32,7 +32,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a person's word to go on has done: pauses that ended and fuses that prove anew, each by pool."""
+    """The result of a resume: the pauses that ended and the fuses that are proving again, by pool."""
 
     ended: Mapping[str, Pause] = field(default_factory=dict)
     proving: Mapping[str, Fuse] = field(default_factory=dict)
@@ -45,10 +45,10 @@ _fuses = Codec("fuse", Fuse, unknown={Position: Position.STOPPED, FuseReason: Fu
 _pauses = Codec("pause", Pause)
 
 UNREADABLE_FUSE = Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE)
-"""What an unreadable fuse is read as: nothing is let through until a person resumes it."""
+"""The substitute of an unreadable fuse: it blocks everything until a person resumes it."""
 
 UNREADABLE_PAUSE = Pause(who="unknown", why="The record of this pause is unreadable.", at=0.0)
-"""What an unreadable pause is read as: it lasts until a person resumes."""
+"""The substitute of an unreadable pause: it lasts until a person resumes."""
 
 _SAVE = """
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
@@ -66,50 +66,50 @@ class Fuses:
         self._save: Any = redis.register_script(_SAVE)
 
     async def all(self, installation: int) -> dict[str, Fuse]:
-        """Every fuse that ever turned, by pool; the others are closed. An unreadable one is stopped."""
+        """Returns all fuses that ever changed, by pool; the others are closed. An unreadable fuse is stopped."""
         return await _all(self._redis, keys.fuses(installation), self._read_fuses, UNREADABLE_FUSE)
 
     async def save(self, installation: int, pool: str, before: Fuse | None, after: Fuse) -> bool:
-        """Record a turn; False when the fuse is not what it was, and nothing was recorded."""
+        """Saves a changed fuse; returns False, and saves nothing, if the fuse is no longer as `before`."""
         key = keys.fuses(installation)
         row: Any = await self._redis.hget(key, pool)
         known = None if row is None else await self._read_fuses.one(key, row, pool) or UNREADABLE_FUSE
-        if known != before:  # as values: other versions write other bytes
+        if known != before:  # compared as values, because other versions encode to other bytes
             return False
         return bool(await self._save(keys=[key], args=[pool, row or b"", _fuses.encode(after)]))
 
     async def pauses(self, installation: int) -> dict[str, Pause]:
-        """Every pause, by pool; `WHOLE_ORG` for the org's. An unreadable one is a pause."""
+        """Returns all pauses, by pool; `WHOLE_ORG` for the org's. An unreadable pause counts as a pause."""
         return await _all(self._redis, keys.pauses(installation), self._read_pauses, UNREADABLE_PAUSE)
 
     async def pause(self, installation: int, pool: str, pause: Pause) -> Pause:
-        """Stop remediation in a pool, or in the whole org; the pause that holds: this one, or one that came before.
+        """Stops remediation of a pool or the whole org; returns the pause in effect, this one or an earlier one.
 
-        A second pause changes nothing, so that the first one's reason is not lost.
+        A second pause changes nothing, so that the first one's reason is kept.
         """
         key = keys.pauses(installation)
         while not await self._redis.hsetnx(key, pool, _pauses.encode(pause)):
             row: Any = await self._redis.hget(key, pool)
-            if row is not None:  # else it ended this moment
+            if row is not None:  # None: the pause ended between the two commands
                 return await self._read_pauses.one(key, row, pool) or UNREADABLE_PAUSE
         return pause
 
     async def unpause(self, installation: int, pool: str) -> bool:
-        """Let it go on; False when it was not paused."""
+        """Ends a pause; returns False if there was none."""
         return bool(await self._redis.hdel(keys.pauses(installation), pool))
 
     async def resume(
         self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits, until: float = inf
     ) -> Resumption:
-        """Let remediation go on: end pauses, and let stopped fuses prove anew.
+        """Resumes remediation: ends pauses, and restarts stopped fuses, which are then proving.
 
         Args:
-            installation: whose.
-            pool: only this one's; None: the org's pause and every pool's.
-            by: who says so; it is logged, and recorded in each fuse.
+            installation: the installation.
+            pool: the pool to resume; None: the org's pause and those of all pools.
+            by: the person; logged, and recorded in each fuse.
             now: epoch seconds.
             limits: the org's `[fuse]` table.
-            until: what was paused or stopped later stays so.
+            until: pauses and fuses stopped after this time are not changed (epoch seconds).
         """
         ended = {
             name: pause
@@ -123,7 +123,7 @@ class Fuses:
             if (fuse.stopped_at or fuse.since or 0.0) > until:
                 continue
             after = resume(fuse, now, limits, by)
-            if await self.save(installation.id, name, fuse, after):  # else: somebody else was faster
+            if await self.save(installation.id, name, fuse, after):  # False: another process changed it first
                 proving[name] = after
         for name in sorted({*ended, *proving}):
             log.info("resumed", installation=installation.id, org=installation.org, pool=name, by=by)
@@ -131,7 +131,7 @@ class Fuses:
 
 
 async def _all(redis: Redis, key: str, read: RecordReader[Record], substitute: Record) -> dict[str, Record]:
-    """The records of a hash, by pool; the substitute for each unreadable one."""
+    """Returns the records of a hash, by pool, with the substitute for unreadable ones."""
     rows: Any = await redis.hgetall(key)
     by_pool = {pool.decode(): row for pool, row in rows.items()}
     records = await read.many(key, by_pool)

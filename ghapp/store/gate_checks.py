@@ -1,4 +1,4 @@
-"""The rounds of deployed commits with the gate: which check run tells of each, and what is to be remembered."""
+"""The gate's check runs on deployed commits: the state of each."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _rounds = Codec("round", GateCheck)
 
 
 class GateChecks:
-    """The rounds of all installations. Whoever writes holds the claim `gate` of that installation."""
+    """The gate checks of all installations. Writers must have the lock `gate` of the installation."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _rounds)
 
     async def rounds(self, installation: int) -> dict[str, GateCheck]:
-        """The last round of each shard that ever had one, by place (`rounds.place_of`)."""
+        """Returns the last gate check of each shard, by `gate_checks.place_of`."""
         rows: Any = await self._redis.hgetall(keys.gates(installation))
         return await self._read.many(keys.gates(installation), {place.decode(): row for place, row in rows.items()})
 
     async def keep(self, installation: int, place: str, begun: GateCheck) -> None:
-        """Record a round, in place of the last one there."""
+        """Records a gate check, in place of the shard's last one."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hset(keys.gates(installation), place, _rounds.encode(begun))
             pipe.expire(keys.gates(installation), KEPT_SECONDS)

@@ -1,4 +1,4 @@
-"""Who is alive: each long-lived role says so every few seconds."""
+"""Heartbeats: each long-running process reports every few seconds that it is alive."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, text
 
 SILENT_SECONDS = 30.0
-"""Whoever was silent for longer is dead, or cannot reach Redis, which is the same to the others."""
+"""A process silent for longer has crashed, or cannot reach Redis, which has the same effect."""
 
 
 class Heartbeats:
-    """The living, by role."""
+    """The live processes, by role."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read = PlainReader(redis, "heartbeat", text)
 
     async def beat(self, role: str, who: str, now: float) -> None:
-        """`who` is alive; the long dead are forgotten."""
+        """Records a heartbeat of the process `who`, and deletes old entries."""
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.zadd(keys.heartbeats(role), {who: now})
             pipe.zremrangebyscore(keys.heartbeats(role), "-inf", now - 10 * SILENT_SECONDS)
             await pipe.execute()
 
     async def alive(self, role: str, now: float) -> list[str]:
-        """Who was heard of lately."""
+        """Returns the processes with a recent heartbeat."""
         rows: Any = await self._redis.zrangebyscore(keys.heartbeats(role), now - SILENT_SECONDS, "+inf")
         return await self._read.members(keys.heartbeats(role), rows)

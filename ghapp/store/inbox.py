@@ -1,8 +1,8 @@
-"""Deliveries: durable before the 202, drained many at once, and let go when their effects are stored.
+"""The inbox of deliveries: stored before the 202, drained in batches, and deleted after their effects are stored.
 
-`Inbox.keep` gathers what arrives while a write is under way into the next one, so that a burst costs one command a
-batch and not one a delivery. A GUID is marked as seen when its entry goes: a delivery that failed on its way
-can therefore be sent again, and one whose effects are stored has no second one.
+`Inbox.keep` collects deliveries that arrive during a write into the next write, so that a burst costs one command per
+batch. A GUID is marked as seen when its entry is deleted: a delivery whose processing failed can therefore be sent
+again, and a delivery whose effects are stored has no second effect.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ghapp.store.quarantine import PlainReader, finite
 
 HOUR = 3600
 SEEN_SECONDS = 3 * 24 * HOUR
-"""GitHub keeps deliveries for three days; nothing older can be sent again."""
+"""GitHub keeps deliveries for three days; an older one cannot be sent again."""
 
 ASKED_MILLISECONDS = 500
-"""How long no other drain is asked for. What comes when that drain is over already waits for the clock to ask."""
+"""How long no further drain is requested. The clock requests one for deliveries that arrive after that drain."""
 
 MOST_AT_ONCE = 500
-"""Deliveries a write: a few hundred kilobytes, and a few milliseconds of Redis' one thread."""
+"""Deliveries per write: a few hundred kilobytes, and a few milliseconds of Redis' single thread."""
 
 MOST_TRIES = 3
 MOST_DEAD = 1_000
 
 MOST_SCANNED = 10_000
-"""Waiting entries that are looked through for a GUID; one that is missed is only delivered twice."""
+"""Waiting entries that are searched for a GUID; a GUID that is missed only causes a second delivery."""
 
 Ask = Callable[[], Awaitable[None]]
 
 
 class Entry(NamedTuple):
-    """One kept delivery: the stream's id, GitHub's GUID, the event's name, and its facts, encoded."""
+    """A stored delivery: its stream id, GitHub's GUID, the event's name, and its encoded facts."""
 
     id: bytes
     guid: str
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A delivery that was given up: its id here, GitHub's GUID, the event, why, and when (epoch seconds)."""
+    """A delivery that was given up: its stream id, GitHub's GUID, the event, the error, and when (epoch seconds)."""
 
     id: str
     guid: str
@@ -58,14 +58,14 @@ class DeadLetter(NamedTuple):
 
 
 class RedeliveryCursor(NamedTuple):
-    """Where in GitHub's record the next look goes on: a cursor, and from when it looks back (epoch seconds)."""
+    """Where the search of GitHub's delivery log continues: a cursor, and the start of that search (epoch seconds)."""
 
     cursor: str
     at: float
 
 
 TOP = RedeliveryCursor("", 0.0)
-"""The newest end of GitHub's record."""
+"""The newest end of GitHub's delivery log."""
 
 _KEEP = """
 for i = 2, #ARGV, 3 do
@@ -86,11 +86,11 @@ return 1
 
 
 _ENTRY, _LETTER = (b"g", b"e", b"f"), (b"t", b"g", b"e", b"w")
-"""The fields of a stream's entry: GUID, event and facts; when it was given up, GUID, event and why."""
+"""The fields of an entry: GUID, event, facts; of a dead letter: time, GUID, event, why."""
 
 
 def _joined(row: Mapping[bytes, bytes], *names: bytes) -> bytes:
-    """These fields of an entry, for `_entry` and `_letter`; one that lacks a field is no entry."""
+    """Joins these fields, for `_entry` and `_letter`, which reject a row that lacks a field."""
     return b"\0".join(row[name] for name in names if name in row)
 
 
@@ -113,7 +113,7 @@ class Inbox:
     """The stream of deliveries."""
 
     def __init__(self, redis: Redis, ask_for_drain: Ask | None = None) -> None:
-        """`ask_for_drain` is called, at most twice a second, after something was kept."""
+        """`ask_for_drain` is called, at most twice a second, after a delivery was stored."""
         self._redis = redis
         self._ask = ask_for_drain
         self._read_entries = PlainReader(redis, "delivery", _entry)
@@ -129,10 +129,10 @@ class Inbox:
         self._writer: asyncio.Task[None] | None = None
 
     async def keep(self, guid: str, event: str, facts: bytes) -> None:
-        """Return when the delivery is in the stream.
+        """Returns when the delivery is stored in the stream.
 
         Raises:
-            StoreUnavailableError: it is not, and GitHub should be told so.
+            StoreUnavailableError: it could not be stored, and GitHub must get an error.
         """
         kept = asyncio.get_running_loop().create_future()
         self._waiting.append((guid, event, facts, kept))
@@ -141,21 +141,21 @@ class Inbox:
         await kept
 
     async def take(self, most: int) -> list[Entry]:
-        """The oldest entries that are not done; only one may drain at a time."""
+        """Returns the oldest entries; only one process may drain at a time."""
         rows: Any = await self._redis.xrange(keys.INBOX, count=most)
         found = await self._read_entries.many(keys.INBOX, {entry_id: _joined(row, *_ENTRY) for entry_id, row in rows})
-        if gone := [entry_id for entry_id, _ in rows if entry_id not in found]:
-            await self._redis.xdel(keys.INBOX, *gone)  # else the same would be taken again and again
+        if unreadable := [entry_id for entry_id, _ in rows if entry_id not in found]:
+            await self._redis.xdel(keys.INBOX, *unreadable)  # otherwise each call would return the same entries
         return [Entry(entry_id, *found[entry_id], row[b"f"]) for entry_id, row in rows if entry_id in found]
 
     async def unseen(self, entries: Sequence[Entry], now: float) -> list[Entry]:
-        """Those whose effects are not stored yet, one a GUID."""
+        """Returns the entries whose effects are not stored yet, one per GUID."""
         fresh = {entry.guid: entry for entry in entries}
         seen = await self._seen(list(fresh), now)
         return [entry for guid, entry in fresh.items() if guid not in seen]
 
     async def kept(self, guids: Collection[str], now: float) -> set[str]:
-        """Those of these GUIDs whose effects are stored, that still wait to be drained, or that were given up."""
+        """Returns those of the GUIDs whose effects are stored, that wait to be drained, or that were given up."""
         if not guids:
             return set()
         rows: Any = await self._redis.xrange(keys.INBOX, count=MOST_SCANNED)
@@ -164,25 +164,25 @@ class Inbox:
         return waiting & set(guids) | await self._seen(list(guids), now)
 
     async def complete_until(self) -> float | None:
-        """Until when every delivery that GitHub tells of has come (epoch seconds); None: nobody has looked yet."""
-        row: Any = await self._redis.get(keys.WELL_UNTIL)
-        return await self._read_time.one(keys.WELL_UNTIL, row)
+        """Returns until when all deliveries of GitHub's log have arrived (epoch seconds); None: never checked."""
+        row: Any = await self._redis.get(keys.COMPLETE_UNTIL)
+        return await self._read_time.one(keys.COMPLETE_UNTIL, row)
 
     async def mark_complete_until(self, at: float) -> None:
-        """Every delivery until then has come."""
-        await self._redis.set(keys.WELL_UNTIL, repr(at))
+        """Records that all deliveries until then have arrived."""
+        await self._redis.set(keys.COMPLETE_UNTIL, repr(at))
 
     async def take_place(self) -> RedeliveryCursor:
-        """Where the last look at GitHub's record ended, if it did not come to the oldest; it is forgotten by that."""
-        row: Any = await self._redis.getdel(keys.LOOKED_TO)
-        return await self._read_place.one(keys.LOOKED_TO, row) or TOP
+        """Takes the cursor where the last search of GitHub's log stopped early; `TOP` if it was complete."""
+        row: Any = await self._redis.getdel(keys.REDELIVERY_CURSOR)
+        return await self._read_place.one(keys.REDELIVERY_CURSOR, row) or TOP
 
     async def go_on_at(self, place: RedeliveryCursor) -> None:
-        """The next look goes on there."""
-        await self._redis.set(keys.LOOKED_TO, f"{place.at!r} {place.cursor}", ex=HOUR)
+        """Records the cursor where the next search continues."""
+        await self._redis.set(keys.REDELIVERY_CURSOR, f"{place.at!r} {place.cursor}", ex=HOUR)
 
     async def plan_redeliveries(self, attempts: Sequence[int]) -> None:
-        """Record which attempts GitHub is to repeat, in this order, in place of any plan before."""
+        """Records the attempts that GitHub is to repeat, in this order, in place of an earlier plan."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.delete(keys.REDELIVERIES)
             if attempts:
@@ -191,16 +191,16 @@ class Inbox:
             await pipe.execute()
 
     async def take_redeliveries(self, most: int) -> list[int]:
-        """The next attempts of the plan, which leave it. What is lost by a crash is found by the next look."""
+        """Removes and returns the next attempts of the plan. The next search finds those lost in a crash."""
         rows: Any = await self._redis.lpop(keys.REDELIVERIES, most)
         return await self._read_attempts.members(keys.REDELIVERIES, rows or [])
 
     async def planned_redeliveries(self) -> int:
-        """How many attempts of the plan are left."""
+        """Returns the number of attempts left in the plan."""
         return int(await self._redis.llen(keys.REDELIVERIES))
 
     async def done(self, entries: Sequence[Entry], now: float) -> None:
-        """Their effects are stored: mark them seen, and let them go."""
+        """Marks entries as seen and deletes them, after their effects were stored."""
         if not entries:
             return
         key = keys.seen(int(now // HOUR))
@@ -212,7 +212,7 @@ class Inbox:
             await pipe.execute()
 
     async def failed(self, entry: Entry, why: str, now: float) -> bool:
-        """Its effects could not be stored; True when that was the last try, and it went to the dead letters."""
+        """Counts a failed try; returns True if it was the last one, and the delivery is now a dead letter."""
         tries = await self._tried(entry)
         if tries < MOST_TRIES:
             return False
@@ -225,7 +225,7 @@ class Inbox:
         return True
 
     async def _tried(self, entry: Entry) -> int:
-        """Count one more try; an unreadable count begins anew."""
+        """Counts one more try; an unreadable count restarts at 1."""
         try:
             return int(await self._redis.hincrby(keys.INBOX_TRIES, entry.id, 1))
         except ResponseError:
@@ -237,7 +237,7 @@ class Inbox:
             return 1
 
     async def dead(self) -> list[DeadLetter]:
-        """The dead letters, oldest first."""
+        """Returns the dead letters, oldest first."""
         rows: Any = await self._redis.xrange(keys.DEAD_LETTERS)
         found = await self._read_dead.many(
             keys.DEAD_LETTERS, {entry_id: _joined(row, *_LETTER) for entry_id, row in rows}
@@ -245,15 +245,15 @@ class Inbox:
         return [DeadLetter(entry_id.decode(), *letter) for entry_id, letter in found.items()]
 
     async def dead_letters(self) -> int:
-        """How many dead letters there are."""
+        """Returns the number of dead letters."""
         return int(await self._redis.xlen(keys.DEAD_LETTERS))
 
     async def replay(self, letter: DeadLetter) -> bool:
-        """Put a dead letter back into the stream; False when somebody else did."""
+        """Moves a dead letter back to the stream; returns False if another process did."""
         return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX], args=[letter.id]))
 
     async def lag(self) -> int:
-        """How many deliveries wait."""
+        """Returns the number of waiting deliveries."""
         return int(await self._redis.xlen(keys.INBOX))
 
     async def _seen(self, guids: list[str], now: float) -> set[str]:
@@ -274,17 +274,19 @@ class Inbox:
             try:
                 first = await self._keep(keys=[keys.INBOX, keys.INBOX_ASKED], args=args)
             except (RedisError, OSError) as error:
-                self._refuse(batch, error)
+                self._fail(batch, error)
                 continue
             for *_, kept in batch:
                 if not kept.done():
                     kept.set_result(None)
             if first and self._ask is not None:
-                with suppress(RedisError, OSError, StoreUnavailableError):  # it is kept; the next one asks again
+                with suppress(
+                    RedisError, OSError, StoreUnavailableError
+                ):  # stored all the same; the next one asks again
                     await self._ask()
 
     @staticmethod
-    def _refuse(batch: list[tuple[str, str, bytes, asyncio.Future[None]]], error: Exception) -> None:
+    def _fail(batch: list[tuple[str, str, bytes, asyncio.Future[None]]], error: Exception) -> None:
         for *_, kept in batch:
             if not kept.done():
-                kept.set_exception(StoreUnavailableError(f"the delivery could not be kept: {error}"))
+                kept.set_exception(StoreUnavailableError(f"the delivery could not be stored: {error}"))

@@ -1,7 +1,7 @@
-"""A memory of some seconds of what GitHub answered about an installation, shared by all processes.
+"""GitHub's answers about installations, cached for some seconds for all processes.
 
-Each confirmation needs to know that the installation is the same account, not suspended, and permitted. Without a
-memory each confirmation spends a call of the App's own hourly limit, which all installations share.
+Each confirmation must know that the installation is still the same account, not suspended, and permitted. Without the
+cache each confirmation would cost a call of the App's own hourly limit, which all installations share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
 
 MEMORY_SECONDS = 10.0
-"""How long an answer is kept; and how long none is kept after something contradicted it."""
+"""How long an answer is cached; and how long nothing is cached after a contradiction."""
 
 CONTRADICTED = b"contradicted"
 
@@ -25,8 +25,8 @@ class InstallationState(NamedTuple):
     """GitHub's answer about one installation. Fields are only ever appended.
 
     Attributes:
-        installation: as GitHub described it.
-        asked_at: when the question was sent (epoch seconds, our clock): the answer is no older.
+        installation: as GitHub describes it.
+        asked_at: when the request was sent (epoch seconds, our clock); the answer is not older.
     """
 
     installation: Installation
@@ -37,29 +37,29 @@ _states = Codec("installation-state", InstallationState)
 
 
 class InstallationStates:
-    """The last answers about all installations."""
+    """The cached answers about all installations."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read = RecordReader(redis, _states)
 
     async def last(self, installation: int) -> InstallationState | None:
-        """The answer of the last `MEMORY_SECONDS`; None where there is none, or something contradicted it since."""
+        """Returns the answer of the last `MEMORY_SECONDS`; None without one, or after a contradiction."""
         key = keys.installation_state(installation)
         row: Any = await self._redis.get(key)
         return None if row == CONTRADICTED else await self._read.one(key, row)
 
     async def remember(self, state: InstallationState) -> None:
-        """Keep an answer, unless there is one, or something contradicted the installation's state moments ago.
+        """Caches an answer, unless one is cached, or a contradiction came within the last `MEMORY_SECONDS`.
 
-        An answer that was under way while a delivery said otherwise is therefore not kept.
+        An answer that was in flight when a delivery contradicted it is therefore not cached.
         """
         key = keys.installation_state(state.installation.id)
         await self._redis.set(key, _states.encode(state), nx=True, px=int(MEMORY_SECONDS * 1000))
 
     async def contradict(self, installation: int) -> None:
-        """A delivery, or GitHub's answer to another call, says that the state may have changed: forget it.
+        """Discards the cached state after a delivery, or another answer of GitHub, indicates a change.
 
-        For `MEMORY_SECONDS` from now nothing is remembered, and GitHub is asked each time.
+        For `MEMORY_SECONDS` nothing is cached, and each confirmation asks GitHub.
         """
         await self._redis.set(keys.installation_state(installation), CONTRADICTED, px=int(MEMORY_SECONDS * 1000))

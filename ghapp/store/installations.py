@@ -1,4 +1,4 @@
-"""Where the App is installed, what it may do there, and by which names it is known."""
+"""The App's installations: permissions, suspension, and the names of each organization."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Rows = dict[int, Installation]
 
 
 class Installations:
-    """The tenants, by the names that the configuration bears.
+    """All installations, by the names in the configuration.
 
     Args:
-        redis: where they are kept.
-        named: the names of the configuration, in lower case, and how much it says of each. None where there is no
-            configuration: then each goes by the name under which it was recorded.
+        redis: the client.
+        named: the orgs named by the configuration, in lower case, and how many settings name each. None without a
+            configuration: then each installation has the name under which it was recorded.
     """
 
     def __init__(self, redis: Redis, named: Mapping[str, int] | None = None) -> None:
@@ -32,48 +32,48 @@ class Installations:
         self._read = RecordReader(redis, _installations)
 
     async def all(self) -> list[Installation]:
-        """Every known installation, by id."""
+        """Returns all installations, sorted by id."""
         rows: Any = await self._redis.hgetall(keys.INSTALLATIONS)
         records = await self._read.many(keys.INSTALLATIONS, rows)
         return sorted(map(self._by_name, records.values()), key=lambda installation: installation.id)
 
     async def one(self, installation: int) -> Installation | None:
-        """An installation by its id."""
+        """Returns an installation by its id."""
         row: Any = await self._redis.hget(keys.INSTALLATIONS, str(installation))
         record = await self._read.one(keys.INSTALLATIONS, row, str(installation))
         return None if record is None else self._by_name(record)
 
     async def of(self, org: str) -> Installation | None:
-        """An installation by any of its own names, whatever its case."""
+        """Returns an installation by any of its own names, case-insensitively."""
         return next((each for each in await self.all() if each.answers_to(org)), None)
 
     async def put(self, installation: Installation) -> Installation:
-        """Record what GitHub says of one installation; as what it is known."""
+        """Records GitHub's description of one installation; returns it with its known names."""
         rows = await self._revise(
             lambda known: {**known, installation.id: self._known_as(installation, known)}, keep_unreadable=True
         )
         return rows[installation.id]
 
     async def replace_all(self, installations: Iterable[Installation]) -> list[Installation]:
-        """Record a complete list: those not in it are gone; as what each is known, in the same order."""
-        told = list(installations)
+        """Records a complete list, and deletes all others; returns the list with known names, in the same order."""
+        listed = list(installations)
 
         def revise(known: Rows) -> Rows:
-            seen = dict(known)  # the names of those that are gone are not free yet
-            for each in told:
+            seen = dict(known)  # names of deleted installations stay taken until the list is complete
+            for each in listed:
                 seen[each.id] = self._known_as(each, seen)
-            return {each.id: seen[each.id] for each in told}
+            return {each.id: seen[each.id] for each in listed}
 
         return [*(await self._revise(revise, keep_unreadable=False)).values()]
 
-    def _known_as(self, told: Installation, known: Rows) -> Installation:
-        return known_as(told, known.values(), self._named or {})
+    def _known_as(self, described: Installation, known: Rows) -> Installation:
+        return known_as(described, known.values(), self._named or {})
 
     def _by_name(self, record: Installation) -> Installation:
         return record if self._named is None else named_by(record, self._named)
 
     async def _revise(self, change: Callable[[Rows], Rows], *, keep_unreadable: bool) -> Rows:
-        """Write what becomes of all records, unless another process was faster: then see what it wrote, and again."""
+        """Replaces all records by the result of `change`; reads and applies it again if another process wrote first."""
         async with self._redis.pipeline(transaction=True) as pipe:
             while True:
                 try:
@@ -96,5 +96,5 @@ class Installations:
                 return after
 
     async def remove(self, installation: int) -> None:
-        """The App was uninstalled there."""
+        """Deletes an installation after the App was uninstalled there."""
         await self._redis.hdel(keys.INSTALLATIONS, str(installation))

@@ -1,58 +1,58 @@
-"""Every Redis key, in one place, so that a reader sees all that is kept, and a bound for each."""
+"""All Redis keys, each with its type, its content and its bound."""
 
 from __future__ import annotations
 
 INSTALLATIONS = "ghapp:installations"
-"""hash: installation id → Installation. One entry an organization."""
+"""hash: installation id → Installation. One entry per organization."""
 
 DUE = "ghapp:due"
-"""sorted set: installation id → when its next sweep is due. One entry an installation."""
+"""sorted set: installation id → when its next sweep is due. One entry per installation."""
 
 DISCOVERY = "ghapp:discovery"
-"""string: when GitHub is next asked where the App is installed."""
+"""string: when GitHub is next asked for the App's installations."""
 
 INBOX = "ghapp:inbox"
-"""stream of deliveries; an entry goes when its effects are stored."""
+"""stream of deliveries; entries are deleted after their effects are stored."""
 
 INBOX_ASKED = "ghapp:inbox:asked"
-"""set while a drain is on its way; expires by itself."""
+"""string: set while a drain is requested; expires by itself."""
 
 INBOX_TRIES = "ghapp:inbox:tries"
-"""hash: entry → how often its effects could not be stored. Entries go with theirs."""
+"""hash: entry → how often it could not be processed. Deleted with its entry."""
 
 DEAD_LETTERS = "ghapp:inbox:dead"
 """stream of deliveries that were given up, the last 1,000."""
 
-WELL_UNTIL = "ghapp:inbox:well-until"
-"""string: until when every delivery has come."""
+COMPLETE_UNTIL = "ghapp:inbox:well-until"
+"""string: until when all deliveries have arrived."""
 
-LOOKED_TO = "ghapp:inbox:looked-to"
-"""string: where the next look at GitHub's record of deliveries goes on; expires after an hour."""
+REDELIVERY_CURSOR = "ghapp:inbox:looked-to"
+"""string: where the next search of GitHub's delivery log continues; expires after an hour."""
 
 REDELIVERIES = "ghapp:inbox:redeliveries"
 """list: ids of delivery attempts that GitHub is to repeat, at most 100; expires after an hour."""
 
 OUTBOX = "ghapp:outbox"
-"""hash: event id → Outgoing: what a pool's url has not accepted yet. Entries go when it has, or after a week."""
+"""hash: event id → Outgoing: events that a pool's url has not accepted. Deleted when accepted, or after a week."""
 
 QUEUE_JOBS = "ghapp:queue:jobs"
-"""set: ids of jobs that wait, are scheduled or run. An entry goes with its job. Written by `ghapp.queue.transitions`
-alone, as its `KNOWN_JOBS`: the queue imports no store."""
+"""set: ids of jobs that wait, are scheduled or run. Deleted with the job. Written only by `ghapp.queue.transitions`,
+as its `KNOWN_JOBS`: the queue must not import the store."""
 
 TOKENS = "ghapp:tokens"
-"""hash: SHA-256 of a bearer token → what it may. One entry a token."""
+"""hash: SHA-256 of an API token → Token. One entry per token."""
 
 LOG_STORE_RESTS = "ghapp:log-store-rests"
-"""string: that the log store gave no answer a moment ago; expires after a minute."""
+"""string: set after the log store gave no answer; expires after a minute."""
 
 PROBE = "ghapp:probe"
-"""string: nothing; whether it can be written at all. Expires within a second."""
+"""string: doctor's write probe. Expires within a second."""
 
 COUNTERS = "ghapp:counters"
 """hash: metric and labels → number. Bounded by the labels, which come from closed sets and pool names."""
 
 QUARANTINE = "ghapp:quarantine"
-"""hash: key and field → UnreadableRecord, bytes that are no record. At most 1,000; expires after a week."""
+"""hash: key and field → UnreadableRecord, bytes that are not a record. At most 1,000; expires after a week."""
 
 
 def seen(hour: int) -> str:
@@ -61,7 +61,7 @@ def seen(hour: int) -> str:
 
 
 def runners(installation: int) -> str:
-    """hash: runner id → Evidence. Entries go a day after their runner did."""
+    """hash: runner id → Evidence. Deleted a day after the runner left."""
     return f"ghapp:{installation}:runners"
 
 
@@ -76,17 +76,17 @@ def survey(installation: int) -> str:
 
 
 def pages(installation: int) -> str:
-    """hash: page number → (token, etag, body). One entry a hundred runners; goes with its token."""
+    """hash: page number → (token, etag, body). One entry per hundred runners; deleted with its token."""
     return f"ghapp:{installation}:pages"
 
 
 def jobs(installation: int) -> str:
-    """hash: job id → Job. Entries go when their job ends, or must have ended."""
+    """hash: job id → Job. Deleted when the job ends, or must have ended."""
     return f"ghapp:{installation}:jobs"
 
 
 def taken(installation: int) -> str:
-    """Sorted set: job id and runner id → when that runner took that job. Of an hour, and at most 20,000."""
+    """Sorted set: job id and runner id → when that runner took that job. Of one hour, at most 20,000."""
     return f"ghapp:{installation}:taken"
 
 
@@ -116,12 +116,12 @@ def event(event_id: str) -> str:
 
 
 def budget(installation: int) -> str:
-    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds. One an installation."""
+    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds. One per installation."""
     return f"ghapp:{installation}:budget"
 
 
 def flights(installation: int) -> str:
-    """Sorted set: calls on their way → when they must have ended. At most `cadence.MOST_IN_FLIGHT`."""
+    """Sorted set: calls in flight → when they must have ended. At most `pacing.MOST_IN_FLIGHT`."""
     return f"ghapp:{installation}:flights"
 
 
@@ -136,17 +136,17 @@ def installation_state(installation: int) -> str:
 
 
 def lock(kind: str, of: str) -> str:
-    """string: who holds the exclusive right; expires."""
+    """string: the token of the lock's holder; expires."""
     return f"ghapp:claim:{kind}:{of}"
 
 
 def report(installation: int) -> str:
-    """hash: posted, head, setback: what was last posted, where it belongs, and what keeps us from it."""
+    """hash: posted, head, setback: the last post, the branch's head, and the last failure to post."""
     return f"ghapp:{installation}:report"
 
 
 def heartbeats(role: str) -> str:
-    """Sorted set: process → when it was last alive. Entries go minutes after their process did."""
+    """Sorted set: process → its last heartbeat. Deleted minutes after the process ended."""
     return f"ghapp:heartbeats:{role}"
 
 
@@ -156,87 +156,87 @@ def deaths(installation: int) -> str:
 
 
 def death_times(installation: int) -> str:
-    """Sorted set: pod uid and end → when. One entry a death; goes with it."""
+    """Sorted set: pod uid and end → when. One entry per death; deleted with it."""
     return f"ghapp:{installation}:deaths:times"
 
 
 def death_names(installation: int) -> str:
-    """hash: runner name → pod uid and end of its latest death. At most one entry a death; goes with it."""
+    """hash: runner name → pod uid and end of its latest death. At most one entry per death; deleted with it."""
     return f"ghapp:{installation}:deaths:names"
 
 
 def death_clean(installation: int) -> str:
-    """Sorted set: of the deaths, those that were clean exits → when. Where there is no room they go first."""
+    """Sorted set: deaths that were clean exits → when. Deleted first when the store is full."""
     return f"ghapp:{installation}:deaths:clean"
 
 
 def death_untold(installation: int) -> str:
-    """Sorted set: of the deaths, those of which no event tells yet → when. They go when they are told, or forgotten."""
+    """Sorted set: deaths without an event → when. Deleted when the event is appended, or with the death."""
     return f"ghapp:{installation}:deaths:untold"
 
 
 def pods(namespace: str) -> str:
-    """hash: p/name → Pod, o/name → EphemeralRunner, at → when. What is in the namespace; expires after a week."""
+    """hash: p/name → Pod, o/name → EphemeralRunner, at → when. A namespace's snapshot; expires after a week."""
     return f"ghapp:pods:{namespace}"
 
 
 def trouble(place: str) -> str:
-    """string: what keeps us from seeing a place of the cluster side; expires after a day."""
+    """string: the last error of a source of cluster data; expires after a quarter of an hour."""
     return f"ghapp:trouble:{place}"
 
 
 def places(installation: int) -> str:
-    """hash: pool/namespace → when something of the pool was seen there. One entry a namespace that a pool is given."""
+    """hash: pool/namespace → when a pod of the pool was seen there. One entry per configured namespace of a pool."""
     return f"ghapp:{installation}:places"
 
 
 def cluster_side(installation: int) -> str:
-    """string: ClusterSide, what the last looks at the cluster found; expires after ten minutes."""
+    """string: ClusterSummary, the result of the last cluster snapshots; expires after ten minutes."""
     return f"ghapp:{installation}:cluster-side"
 
 
 def pod_claims(installation: int) -> str:
-    """hash: pod → PodClaim. At most 10,000; expires a day after the last one was made."""
+    """hash: pod → PodClaim. At most 10,000; expires a day after the last claim."""
     return f"ghapp:{installation}:podclaims"
 
 
 def pod_claim_expiries(installation: int) -> str:
-    """Sorted set: pod → when its claim runs out. One entry a claim; goes with it."""
+    """Sorted set: pod → when its claim expires. One entry per claim; deleted with it."""
     return f"ghapp:{installation}:podclaims:expiries"
 
 
 def post_mortem(death: str) -> str:
-    """string: PostedMortem, the check run that tells of a death; expires after 30 days."""
+    """string: PostedMortem, the check run of a death; expires after 30 days."""
     return f"ghapp:postmortem:{death}"
 
 
-def said(installation: int, what: str) -> str:
-    """string: that this was said; expires after a day. One entry a kind of thing that is said once."""
+def published(installation: int, what: str) -> str:
+    """string: marks a message as published; expires after a day. One entry per kind of message."""
     return f"ghapp:{installation}:said:{what}"
 
 
 def deploys(installation: int) -> str:
-    """hash: pool → its Deploys. One entry a pool that is configured when it is told, of at most 8 shards."""
+    """hash: pool → its Deploys. One entry per pool that was configured at a deploy, of at most 8 shards."""
     return f"ghapp:{installation}:deploys"
 
 
 def active(installation: int) -> str:
-    """Prefix of strings: what a pool's command or URL says is active; each expires after five minutes."""
+    """Prefix of strings: the active shard by the pool's command or URL; each expires after five minutes."""
     return f"ghapp:{installation}:active"
 
 
 def gates(installation: int) -> str:
-    """hash: pool/shard → Round, a check run on a deployed commit. At most 8 a pool; expires a month after the last."""
+    """hash: pool/shard → GateCheck of a deployed commit. At most 8 per pool; expires a month after the last."""
     return f"ghapp:{installation}:gates"
 
 
 def leaks(installation: int) -> str:
-    """string: Tick, the reaper's memory of each stamped pod. Grows with them; expires a day after its last tick."""
+    """string: Tick, the reaper's memory of each labelled pod. Grows with them; expires a day after the last tick."""
     return f"ghapp:{installation}:leaks"
 
 
 def orphans(installation: int) -> str:
-    """hash: pod uid → Orphan whose deletion was begun and is not finished. At most 1,000; expires after a day."""
+    """hash: pod uid → Orphan whose deletion is unfinished. At most 1,000; expires after a day."""
     return f"ghapp:{installation}:leaks:begun"
 
 

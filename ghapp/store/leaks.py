@@ -1,4 +1,4 @@
-"""What the reaper remembers from one tick to the next, which deletions are not finished, and what it did lately."""
+"""The reaper's state: its memory between ticks, unfinished deletions, and pods reaped in the last day."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ghapp.store.codec import Codec
 from ghapp.store.quarantine import PlainReader, RecordReader, text
 
 KEPT_SECONDS = 86_400
-"""After the last tick. Clocks are worth nothing after minutes; what is half done is worth finishing."""
+"""After the last tick. Timers are useless after minutes, but unfinished deletions should still be finished."""
 
 MOST_REAPED = 10_000
-"""Remembered of the last day, for each installation, the latest."""
+"""Maximum of reaped pods of the last day that are kept per installation, the latest."""
 
 MOST_BEGUN = 1_000
-"""Deletions begun and not finished, for each installation. While there are so many, no other one is begun."""
+"""Maximum of unfinished deletions per installation; while it is reached, no further deletion begins."""
 
 _BEGIN = """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
@@ -33,22 +33,22 @@ return 1
 
 
 class Tick(NamedTuple):
-    """How the last tick went, for whoever tells people. Fields are only ever appended.
+    """The result of the last tick, for reports. Fields are only ever appended.
 
     Attributes:
-        memory: what the next one needs.
-        at: when it was (epoch seconds); None before the first.
-        trouble: what kept it from judging or reaping; empty while all is well.
-        trouble_since: since when; None while all is well.
-        stamped: pods that bear the owner label.
-        reaped: of them, in this tick.
-        deferred: leaks that must wait for a later tick.
-        told: leaks that are only told: dry-run, or a person paused it.
-        nobodys: pods in a namespace of several organizations of which none, or more than one, knows the runner.
-        strangers: pods that bear the label and were never a runner's.
+        memory: input of the next tick.
+        at: time of the tick (epoch seconds); None before the first.
+        trouble: the error that prevented judging or reaping; empty without one.
+        trouble_since: since when; None without an error.
+        stamped: pods with the owner label.
+        reaped: pods reaped in this tick.
+        deferred: leaks left for a later tick.
+        told: leaks that are only reported: dry-run, or a pause.
+        nobodys: pods in a namespace of several organizations whose runner is known to none of them, or to several.
+        strangers: pods with the label that never ran a runner.
         held: leaks that the fuse holds back.
-        kept: how many pods each guard keeps, by the guard's code.
-        examples: the oldest pods of the guards that people are told of, by the guard's code.
+        kept: number of pods that each guard keeps, by the guard's code.
+        examples: the oldest pods of the guards that are reported with examples, by the guard's code.
     """
 
     memory: TickMemory = TickMemory()
@@ -71,7 +71,7 @@ _orphans = Codec("orphan", Orphan)
 
 
 class Leaks:
-    """The reapers' memories of all installations."""
+    """The reaper states of all installations."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -80,31 +80,31 @@ class Leaks:
         self._begin: Any = redis.register_script(_BEGIN)
 
     async def last(self, installation: int) -> Tick:
-        """The last tick; an empty one before the first, a day after the last, and for an unreadable record."""
+        """Returns the last tick; an empty one before the first, a day after the last, or if it is unreadable."""
         row: Any = await self._redis.get(keys.leaks(installation))
         return await self._read_tick.one(keys.leaks(installation), row) or Tick()
 
     async def remember(self, installation: int, tick: Tick) -> None:
-        """Record how a tick went."""
+        """Records a tick."""
         await self._redis.set(keys.leaks(installation), _ticks.encode(tick), ex=KEPT_SECONDS)
 
     async def begin(self, installation: int, orphan: Orphan) -> bool:
-        """Record that a pod's deletion is about to be asked for; False, and nothing, when too many are unfinished."""
+        """Records that a pod's deletion begins; returns False, and records nothing, at `MOST_BEGUN` unfinished ones."""
         args: list[str | bytes | int] = [orphan.uid, _orphans.encode(orphan), MOST_BEGUN, KEPT_SECONDS]
         return bool(await self._begin(keys=[keys.orphans(installation)], args=args))
 
     async def begun(self, installation: int) -> list[Orphan]:
-        """Those that were begun and are not done, oldest first."""
+        """Returns the unfinished deletions, oldest first."""
         rows: Any = await self._redis.hgetall(keys.orphans(installation))
         records = await self._read_orphans.many(keys.orphans(installation), rows)
         return sorted(records.values(), key=lambda each: (each.found_at, each.uid))
 
     async def done(self, installation: int, orphan: Orphan) -> None:
-        """All is done about it, or it is left alone."""
+        """Ends a deletion: it is complete, or was abandoned."""
         await self._redis.hdel(keys.orphans(installation), orphan.uid)
 
     async def reaped(self, installation: int, orphan: Orphan, at: float) -> None:
-        """Record that a pod is gone, or going; once, however often that is said."""
+        """Records that a pod was deleted, or is being deleted; repeated calls have no further effect."""
         key = keys.reaped(installation)
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.zadd(key, {f"{orphan.uid} {orphan.pool}": at}, nx=True)  # a uid has no space; earlier rows, no pool
@@ -114,21 +114,21 @@ class Leaks:
             await pipe.execute()
 
     async def was_reaped(self, installation: int, uid: str) -> bool:
-        """Whether this pod's deletion by the reaper was begun, or done in the last day."""
+        """True if the reaper's deletion of this pod is unfinished, or was done within the last day."""
         if await self._redis.hexists(keys.orphans(installation), uid):
             return True
         found = self._redis.zscan_iter(keys.reaped(installation), match=f"{uid} *", count=MOST_REAPED)
         return bool([row async for row in found])
 
     async def reaped_since(self, installation: int, at: float) -> int:
-        """How many pods were reaped after that time; of the last day, and no more than `MOST_REAPED`."""
+        """Returns the number of pods reaped after that time, within the last day and at most `MOST_REAPED`."""
         return int(await self._redis.zcount(keys.reaped(installation), f"({at}", "+inf"))
 
     async def reaped_by_pool(self, installation: int, since: float) -> dict[str, int]:
-        """How many pods of each pool were reaped after that time; the pool is empty where it is not known.
+        """Returns the number of pods reaped after that time by pool; the pool is empty if it is unknown.
 
-        Of the last day, and no more than `MOST_REAPED` together.
+        Within the last day, and at most `MOST_REAPED` together.
         """
         rows: Any = await self._redis.zrange(keys.reaped(installation), f"({since}", "+inf", byscore=True)
-        reaped = await self._read_reaped.members(keys.reaped(installation), rows)
-        return dict(Counter(each.partition(" ")[2] for each in reaped))
+        members = await self._read_reaped.members(keys.reaped(installation), rows)
+        return dict(Counter(each.partition(" ")[2] for each in members))

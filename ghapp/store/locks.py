@@ -1,7 +1,7 @@
-"""Redis locks: the exclusive right to act on one thing.
+"""Locks in Redis: the exclusive right to act on one thing, while its holder lives.
 
-A lock is a lease of a few seconds, renewed while the block runs; the lock of a killed process expires. A holder that
-cannot renew its lock (Redis was away, or the process was frozen) is cancelled before another process can acquire it.
+A lock is a lease of some seconds that is renewed while the block runs: a crashed holder loses it soon. A holder that
+cannot renew its lock (Redis is unavailable, or the process was frozen) is stopped before another process gets the lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ghapp.errors import LockLostError
 from ghapp.store import keys
 
 LEASE_SECONDS = 10.0
-"""Less than it takes to notice that a worker and its job both died."""
+"""Shorter than the time to detect that a worker and its job both crashed."""
 
 OUTLIVING_SECONDS = LEASE_SECONDS + 1.0
 PAUSE_SECONDS = 0.1
@@ -29,7 +29,7 @@ _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL
 
 
 class Locks:
-    """Who may act on what."""
+    """Locks by kind and subject."""
 
     def __init__(self, redis: Redis, lease_seconds: float = LEASE_SECONDS) -> None:
         self._redis, self._lease = redis, lease_seconds
@@ -38,14 +38,15 @@ class Locks:
 
     @asynccontextmanager
     async def acquire(self, kind: str, of: str | int, patience_seconds: float = 0.0) -> AsyncIterator[bool]:
-        """Hold a claim while the block runs; yields False when somebody else has it.
+        """Holds a lock while the block runs; yields False if another process has it.
 
         Args:
-            kind: what for.
-            of: what.
-            patience_seconds: how long to wait for it; `OUTLIVING_SECONDS` outlasts the lease of a dead one.
+            kind: of the lock.
+            of: its subject, for example an installation id.
+            patience_seconds: how long to wait for it; `OUTLIVING_SECONDS` outlasts the lease of a crashed holder.
 
         Raises:
+            LockLostError: in the block, if the lease could not be renewed in time.
             LockLostError: in the block, when the lease could not be renewed in time.
         """
         key, token = keys.lock(kind, str(of)), secrets.token_hex(8)
@@ -68,7 +69,8 @@ class Locks:
             if not renewing.done() or renewing.cancelled():
                 raise
             holder.uncancel()
-            raise LockLostError(f"{kind} {of}: the claim could not be renewed; somebody else may act by now") from None
+            message = f"the lock {kind} {of} could not be renewed; another process may have it by now"
+            raise LockLostError(message) from None
         finally:
             is_held = False
             renewing.cancel()
@@ -89,7 +91,7 @@ class Locks:
         return int(self._lease * 1000)
 
     async def _renew_until_lost(self, key: str, token: str) -> None:
-        """Return when the claim is lost, or must be taken for lost: a moment before it can be another's."""
+        """Returns when the lock is lost, or shortly before another process may get it."""
         loop = asyncio.get_running_loop()
         renewed = loop.time()
         while loop.time() - renewed < 0.8 * self._lease:

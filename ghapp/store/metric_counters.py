@@ -1,4 +1,4 @@
-"""Counters that live longer than the process that counts: jobs are forked, and die with their work."""
+"""Metric counters in Redis, because each job runs in a forked process that ends with the job."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ghapp.store import keys
 
 
 class MetricCounters:
-    """Prometheus counters in Redis, one field a series."""
+    """Prometheus counters in Redis, one field per series."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     async def add(self, metric: str, amount: float = 1, **labels: str) -> None:
-        """Count. Labels come from closed sets or from configuration, never from a stranger's payload."""
+        """Adds to a counter. Labels must come from closed sets or the configuration, never from untrusted payloads."""
         series = _series(metric, labels)
         try:
             await self._redis.hincrbyfloat(keys.COUNTERS, series, amount)
@@ -30,7 +30,7 @@ class MetricCounters:
             await self._restart({series: amount})
 
     async def all(self) -> dict[str, float]:
-        """Every series, as `name{label="value"}`."""
+        """Returns all series by `name{label="value"}`."""
         rows: Any = await self._redis.hgetall(keys.COUNTERS)
         found = {field.decode(errors="replace"): value for field, value in rows.items()}
         values = {series: _number(value) for series, value in found.items()}
@@ -39,12 +39,12 @@ class MetricCounters:
         return {series: value or 0.0 for series, value in values.items()}
 
     async def _restart(self, counted: Mapping[str, float]) -> None:
-        """Set unreadable series aside, and let them begin anew: for Prometheus that is a reset, like any other."""
-        from ghapp.store.quarantine import Quarantine  # it counts what it sets aside
+        """Sets unreadable series aside and restarts them; for Prometheus this is an ordinary counter reset."""
+        from ghapp.store.quarantine import Quarantine  # imported here: it imports this module
 
         rows: Any = await self._redis.hmget(keys.COUNTERS, list(counted))
-        anew: Any = dict(counted)
-        await self._redis.hset(keys.COUNTERS, mapping=anew)
+        restarted: Any = dict(counted)
+        await self._redis.hset(keys.COUNTERS, mapping=restarted)
         unreadable = {series: row for series, row in zip(counted, rows, strict=True) if row is not None}
         await Quarantine(self._redis).set_aside("counter", keys.COUNTERS, unreadable)
 
@@ -57,7 +57,7 @@ def _number(row: bytes) -> float | None:
 
 
 def count(redis: SyncRedis, metric: str, **labels: str) -> None:
-    """Count one, where nothing is asynchronous. A series that is unreadable waits for `Counters` to begin anew."""
+    """Adds one, in synchronous code. An unreadable series is restarted by `MetricCounters`."""
     with suppress(ResponseError):
         redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), 1)
 

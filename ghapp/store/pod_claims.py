@@ -1,4 +1,4 @@
-"""Controllers' claims on pods: this one is legitimately busy, until it is given back or its time runs out."""
+"""Pod claims: a controller declares a pod busy, until the claim is released or expires."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, PlainReader, RecordReader, text
 
 MOST = 10_000
-"""Claims kept for each installation."""
+"""Maximum of claims per installation."""
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 86_400.0
-"""How long a claim may be asked for."""
+"""Limits of a claim's duration."""
 
 _claims = Codec("pod-claim", PodClaim)
 
 LEEWAY_SECONDS = 3_600.0
-"""How much longer one that has run out is kept: a clock that jumped must not wipe what others still go by."""
+"""How long an expired claim is kept, so that a clock that jumped ahead does not delete valid claims."""
 
 _CLAIM = """
 local function forget(until_at)
@@ -60,8 +60,8 @@ class PodClaims:
     """The pod claims of all installations.
 
     Args:
-        redis: where they are kept.
-        clock: epoch seconds; it says which claims have run out when there is no room for another.
+        redis: the client.
+        clock: epoch seconds; decides which claims have expired when the store is full.
     """
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
@@ -73,14 +73,14 @@ class PodClaims:
     async def claim(
         self, installation: int, pod: str, runner_name: str, job_id: int | None, expires_at: float
     ) -> PodClaim:
-        """Claim a pod, or claim it anew: the last word holds.
+        """Claims a pod; replaces an earlier claim.
 
         Raises:
-            PodClaimsFullError: there are 10,000 others that have not run out.
+            PodClaimsFullError: there are 10,000 other claims that have not expired.
         """
         now = self._clock()
         claim = PodClaim(pod, runner_name, job_id, min(expires_at, now + LONGEST_SECONDS), now)
-        # Both keys go by themselves when nobody claims any more: a day is the longest that a claim lasts.
+        # Both keys expire when no pod is claimed any more: a claim lasts a day at most.
         kept_for = int(LONGEST_SECONDS) + 60
         args: list[str | bytes | float] = [
             now,
@@ -92,11 +92,11 @@ class PodClaims:
             now - LEEWAY_SECONDS,
         ]
         if not await self._claim(keys=_keys(installation), args=args):
-            raise PodClaimsFullError(f"{MOST:,} pods are claimed, which is the most; give back those that are done")
+            raise PodClaimsFullError(f"{MOST:,} pods are claimed, the maximum; release claims of finished pods")
         return claim
 
     async def give_back(self, installation: int, pod: str) -> bool:
-        """End a claim; False when there was none."""
+        """Releases a claim; returns False if there was none."""
         claims, expiries = _keys(installation)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hdel(claims, pod)
@@ -105,15 +105,15 @@ class PodClaims:
         return bool(answers[0])
 
     async def all(self, installation: int, now: float) -> list[PodClaim]:
-        """Every claim that holds at `now`; nothing is deleted, for `now` is somebody's clock."""
+        """Returns all claims valid at `now`; deletes none, because `now` may come from a clock that jumped."""
         return await self._held(installation, f"({now}")
 
     async def kept(self, installation: int) -> list[PodClaim]:
-        """Every claim as it is kept, and perhaps run out: for whoever remembers them, and judges by a later `now`."""
+        """Returns all stored claims, including expired ones, for callers that cache them and check expiry later."""
         return await self._held(installation, "-inf")
 
     async def _held(self, installation: int, after: str) -> list[PodClaim]:
-        """Claims that run out after a time. One whose record is unreadable still protects the pod of its name."""
+        """Returns claims that expire after a time. A claim with an unreadable record protects the pod of its name."""
         found: Any = await self._all(keys=_keys(installation), args=[after])
         names = await self._read_pods.many(
             keys.pod_claim_expiries(installation), {Member(pod): pod for pod in found[::3]}

@@ -1,7 +1,7 @@
-"""In which namespaces pools really have their pods, as far as anybody has seen.
+"""The namespaces in which pods of each pool were seen.
 
-A pool's namespace may be wrong and exist all the same. There nothing of its runners is found, and that must not be
-taken for the end of what was to be deleted.
+A pool's configured namespace may be wrong and exist all the same. That none of its runners is found there must not be
+taken as proof that their pods were deleted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ KEPT_SECONDS = 30 * 86_400
 
 
 class PodLocations:
-    """Those of all installations."""
+    """The locations of all installations."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     async def seen(self, installation: int, places: Iterable[tuple[str, str]], at: float) -> None:
-        """Something of these pools was seen in these namespaces: (pool, namespace)."""
+        """Records that pods of these pools were seen in these namespaces: (pool, namespace)."""
         fields: dict[Any, Any] = {_field(*place): repr(float(at)) for place in places}
         if not fields:
             return
@@ -34,16 +34,16 @@ class PodLocations:
             await pipe.execute()
 
     async def is_known(self, installation: int, pool: str, namespace: str) -> bool:
-        """Whether anything of the pool was ever seen there; a month without any other sight forgets it."""
+        """True if a pod of the pool was seen there; forgotten after a month in which none was seen."""
         return bool(await self._redis.hexists(keys.places(installation), _field(pool, namespace)))
 
     async def all(self, installation: int) -> set[tuple[str, str]]:
-        """Every (pool, namespace) that is known."""
+        """Returns all known (pool, namespace)."""
         fields: Any = await self._redis.hkeys(keys.places(installation))
         found = (field.decode().rpartition("/") for field in fields)
         return {(pool, namespace) for pool, _, namespace in found}
 
 
 def _field(pool: str, namespace: str) -> str:
-    """Neither has a slash."""
+    """Returns the field; neither name contains a slash."""
     return f"{pool}/{namespace}"

@@ -1,8 +1,8 @@
-"""What the watch last saw in each namespace: runner pods, and the objects that ARC keeps for them.
+"""The watch's last snapshot of each namespace: runner pods, and ARC's EphemeralRunners.
 
-One hash a namespace. Its rows begin with uid and version, so that a script can tell a late word from a new one
-without decoding anything. Without a complete list nothing is kept: a part of the cluster must not look like all of it.
-An object that is not called as its runner is found by a row of its runner's name, too.
+One hash per namespace. Rows begin with uid and version, so that a script can detect a late event without decoding.
+Events are stored only after a complete list: a part of the cluster must not look like all of it. An object whose name
+differs from its runner's is also found by a row with the runner's name.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ghapp.store.codec import Codec, Record
 from ghapp.store.quarantine import PlainReader, RecordReader, finite, text
 
 KEPT_SECONDS = 7 * 86_400
-"""A view that nobody has refreshed for a week goes."""
+"""A snapshot that was not refreshed for a week expires."""
 
 _PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED = "at", "objects-at", "ahead", "objects-listed"
 _SERVED = "objects-served"
 _NUMBERS = (_PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED, _SERVED)
-_POD, _OBJECT, _BEARER = "p/", "o/", "r/"
+_POD, _OBJECT, _RUNNER = "p/", "o/", "r/"
 
 
 def _body(row: bytes) -> bytes:
@@ -45,16 +45,16 @@ redis.call('EXPIRE', KEYS[1], kept)
 """
 
 _PUT = """
-local field, row, version, time_field, bearer, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local field, row, version, time_field, runner_field, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 if redis.call('HEXISTS', KEYS[1], time_field) == 0 then return 0 end
 local known = string.match(redis.call('HGET', KEYS[1], field) or '', '^[^%z]*%z([^%z]*)%z')
 if known and string.find(known, '^%d+$') and string.find(version, '^%d+$')
     and (#known > #version or (#known == #version and known > version)) then return 0 end
 redis.call('HSET', KEYS[1], field, row)
-if bearer then
-    local names = redis.call('HGET', KEYS[1], bearer)
+if runner_field then
+    local names = redis.call('HGET', KEYS[1], runner_field)
     if not names or not string.find('/' .. names .. '/', '/' .. name .. '/', 1, true) then
-        redis.call('HSET', KEYS[1], bearer, names and names .. '/' .. name or name)
+        redis.call('HSET', KEYS[1], runner_field, names and names .. '/' .. name or name)
     end
 end
 return 1
@@ -81,8 +81,8 @@ local found = {redis.call('HMGET', KEYS[1], 'at', 'objects-at', 'ahead', 'object
 local asked = {}
 for _, name in ipairs(ARGV) do asked[name] = true end
 for _, name in ipairs(ARGV) do
-    local bearers = redis.call('HGET', KEYS[1], 'r/' .. name)
-    for bearer in string.gmatch(bearers or '', '[^/]+') do asked[bearer] = true end
+    local objects = redis.call('HGET', KEYS[1], 'r/' .. name)
+    for object in string.gmatch(objects or '', '[^/]+') do asked[object] = true end
 end
 for name in pairs(asked) do
     found[#found + 1] = {name, unpack(redis.call('HMGET', KEYS[1], 'p/' .. name, 'o/' .. name))}
@@ -101,12 +101,12 @@ return 0
 
 
 class NamespaceView(NamedTuple):
-    """A view of one namespace, pods and objects by name.
+    """A snapshot of one namespace, with pods and objects by name.
 
     Attributes:
-        seen_at: when all of it was last known to be true (epoch seconds): the older of its two halves.
-        ahead: by how many seconds the cluster's clock, which wrote all times in it, was ahead of ours then.
-        lists_objects: whether ARC's objects could be listed. If not, `objects` is empty and proves no absence.
+        seen_at: when all of it was last known to be current (epoch seconds): the older time of pods and objects.
+        ahead: seconds by which the cluster's clock, which wrote all times in it, was ahead of ours then.
+        lists_objects: True if ARC's objects could be listed. If not, `objects` is empty, which proves no absence.
     """
 
     pods: dict[str, Pod]
@@ -117,14 +117,14 @@ class NamespaceView(NamedTuple):
 
 
 class RunnerObjects(NamedTuple):
-    """What ARC's objects for one runner are called that are not called as it is, as last known at `seen_at`."""
+    """Names of ARC's objects for a runner that differ from the runner's name, as last known at `seen_at`."""
 
     names: tuple[str, ...]
     seen_at: float
 
 
 class Pods:
-    """The views of all namespaces."""
+    """The snapshots of all namespaces."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -141,28 +141,28 @@ class Pods:
     async def replace_all(
         self, namespace: str, pods: Iterable[Pod], objects: Iterable[EphemeralRunner], at: float
     ) -> None:
-        """Record complete lists as of `at`: what is not in them is gone."""
+        """Records complete lists as of `at`, and deletes what is not in them."""
         await self.replace_objects(namespace, objects, at)
         await self.replace_pods(namespace, pods, at)
 
     async def replace_pods(self, namespace: str, pods: Iterable[Pod], at: float, ahead: float = 0.0) -> None:
-        """Record a complete list of pods; `ahead` is by how much the cluster's clock was ahead of ours."""
+        """Records a complete list of pods; `ahead` is the lead of the cluster's clock over ours in seconds."""
         rows: dict[str, bytes | str] = {_field(each): _row(each) for each in pods}
         await self._replaced(namespace, _POD[0], {**rows, _PODS_AT: repr(float(at)), _AHEAD: repr(float(ahead))})
 
     async def replace_objects(
         self, namespace: str, objects: Iterable[EphemeralRunner], at: float, ahead: float = 0.0, *, served: bool = True
     ) -> None:
-        """Record a complete list of ARC's objects; `served` is False where the cluster does not let us list any."""
+        """Records a complete list of ARC's objects; `served` is False if the cluster did not permit listing them."""
         found = list(objects)
         rows: dict[str, bytes | str] = {_field(each): _row(each) for each in found}
-        bearers: dict[str, str] = {}
+        by_runner: dict[str, str] = {}
         for each in found:
-            if field := _bearer(each):
-                bearers[field] = f"{bearers[field]}/{each.name}" if field in bearers else each.name
+            if field := _runner_field(each):
+                by_runner[field] = f"{by_runner[field]}/{each.name}" if field in by_runner else each.name
         times = {_OBJECTS_AT: repr(float(at)), _AHEAD: repr(float(ahead)), _LISTED: str(len(found))}
         known = {_SERVED: str(int(served))}
-        await self._replaced(namespace, _OBJECT[0] + _BEARER[0], {**rows, **bearers, **times, **known})
+        await self._replaced(namespace, _OBJECT[0] + _RUNNER[0], {**rows, **by_runner, **times, **known})
 
     async def _replaced(self, namespace: str, kinds: str, fields: dict[str, bytes | str]) -> None:
         args: list[str | bytes | int] = [kinds, KEPT_SECONDS]
@@ -171,24 +171,24 @@ class Pods:
         await self._replace(keys=[keys.pods(namespace)], args=args)
 
     async def put(self, namespace: str, seen: Pod | EphemeralRunner) -> bool:
-        """Record what an event showed; False for a late one, and where there is no list yet to add it to."""
+        """Records an object of a watch event; returns False for a late event, and before the first complete list."""
         time_field = _PODS_AT if isinstance(seen, Pod) else _OBJECTS_AT
-        bearer = _bearer(seen)
-        known_by = [bearer, seen.name] if bearer else []
+        runner_field = _runner_field(seen)
+        known_by = [runner_field, seen.name] if runner_field else []
         args: list[str | bytes] = [_field(seen), _row(seen), seen.version, time_field, *known_by]
         return bool(await self._put(keys=[keys.pods(namespace)], args=args))
 
     async def drop(self, namespace: str, name: str, uid: str) -> bool:
-        """A pod or an object is gone; False when it was not known. Another one of its name, by uid, stays."""
+        """Deletes a pod or an object; returns False if it was unknown. One of the same name but another uid stays."""
         args = [uid, _POD + name, _OBJECT + name]
         return bool(await self._drop(keys=[keys.pods(namespace)], args=args))
 
     async def touch_pods(self, namespace: str, at: float, ahead: float = 0.0) -> bool:
-        """Its pods are known to be as recorded as of `at`; False where there is no list of them."""
+        """Records that the pods are current as of `at`; returns False if there is no list of them."""
         return await self._touched(namespace, _PODS_AT, at, ahead)
 
     async def touch_objects(self, namespace: str, at: float, ahead: float = 0.0) -> bool:
-        """The same of its objects."""
+        """Records that the objects are current as of `at`; returns False if there is no list of them."""
         return await self._touched(namespace, _OBJECTS_AT, at, ahead)
 
     async def _touched(self, namespace: str, time_field: str, at: float, ahead: float) -> bool:
@@ -196,7 +196,7 @@ class Pods:
         return bool(await self._touch(keys=[keys.pods(namespace)], args=args))
 
     async def all(self, namespace: str) -> NamespaceView | None:
-        """The view; None before the first lists, and a week after the last word."""
+        """Returns the snapshot; None before the first lists, and after a week without a refresh."""
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
         times = await self._numbers(namespace, {field: rows.get(field.encode()) for field in _NUMBERS})
         if _PODS_AT not in times or _OBJECTS_AT not in times:
@@ -210,11 +210,10 @@ class Pods:
         )
 
     async def some(self, namespace: str, runner_names: Iterable[str]) -> NamespaceView | None:
-        """The part of the view that concerns these runners, in one round trip; None where there is no view.
+        """Returns the part of the snapshot for these runners, in one round trip; None without a snapshot.
 
-        Nor is there one while a row of it is unreadable: a pod whose row is left out would look as if it were gone.
-        Returns their pods and objects by these names, and the objects of another name that bear one of these runners,
-        with their pods.
+        Returns None also if one of the rows is unreadable, because its pod would seem deleted. The result has pods
+        and objects of these names, and objects of other names that belong to these runners, with their pods.
         """
         rows: Any = await self._some(keys=[keys.pods(namespace)], args=list(runner_names))
         pods_at, objects_at, ahead, listed, served = rows[0]
@@ -231,46 +230,46 @@ class Pods:
         return NamespaceView(pods, objects, seen_at, times.get(_AHEAD, 0.0), _lists_objects(listed, served))
 
     async def bearers(self, namespace: str, runner_name: str) -> RunnerObjects | None:
-        """Objects that bear a runner under another name than their own; None before a list that had any object."""
-        fields = [_OBJECTS_AT, _LISTED, _BEARER + runner_name]
+        """Returns the objects of a runner that have other names; None before a list that had any object."""
+        fields = [_OBJECTS_AT, _LISTED, _RUNNER + runner_name]
         row: Any = await self._redis.hmget(keys.pods(namespace), fields)
         known = await self._numbers(namespace, {_OBJECTS_AT: row[0], _LISTED: row[1]})
         names = await self._read_names.one(keys.pods(namespace), row[2], fields[2])
         if _OBJECTS_AT not in known or not known.get(_LISTED) or (names is None and row[2] is not None):
-            return None  # a list without any may be of a cluster in which none may be seen
+            return None  # an empty list may come from a cluster that hides all objects
         return RunnerObjects(tuple(names.split("/")) if names else (), known[_OBJECTS_AT])
 
     async def shows_any(self, namespace: str, names: Iterable[str]) -> bool:
-        """Whether a pod or an object of any of these names was there when it was recorded last, however long ago."""
+        """True if the last recorded snapshot, however old, has a pod or an object of any of these names."""
         return bool(await self._shows(keys=[keys.pods(namespace)], args=list(names)))
 
     async def seen_at(self, namespace: str) -> float | None:
-        """When all of the view was last known to be true; None where there is none. Nothing of it is read."""
+        """Returns when all of the snapshot was last known to be current; None without one. Reads only the times."""
         times: Any = await self._redis.hmget(keys.pods(namespace), [_PODS_AT, _OBJECTS_AT])
         known = await self._numbers(namespace, dict(zip((_PODS_AT, _OBJECTS_AT), times, strict=True)))
         return min(known.values()) if len(known) == len(times) else None
 
     async def known(self, namespace: str) -> list[Pod]:
-        """The pods that were recorded last, however long ago: whoever watches now begins with what was seen before."""
+        """Returns the last recorded pods, however old, so that a new watch starts with what was seen before."""
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
         return [*(await self._of(namespace, _POD, self._read_pods, rows)).values()]
 
     async def _numbers(self, namespace: str, rows: Mapping[str, bytes | None]) -> dict[str, float]:
-        """Those of these fields that are there and are numbers. A view without its times is none."""
-        there = {field: row for field, row in rows.items() if row is not None}
-        return await self._read_numbers.many(keys.pods(namespace), there)
+        """Returns those of these fields that are numbers. A snapshot without its times does not count."""
+        stored = {field: row for field, row in rows.items() if row is not None}
+        return await self._read_numbers.many(keys.pods(namespace), stored)
 
     async def _of(
         self, namespace: str, prefix: str, read: RecordReader[Record], rows: Mapping[bytes, bytes]
     ) -> dict[str, Record]:
-        """The readable records of pods, or of objects, by name."""
+        """Returns the readable records of pods, or of objects, by name."""
         own = {field: row for field, row in rows.items() if field.startswith(prefix.encode())}
         found = await read.many(keys.pods(namespace), own)
         return {field.decode()[len(prefix) :]: record for field, record in found.items()}
 
 
 def _lists_objects(listed: bytes | None, served: bytes | None) -> bool:
-    """Whether objects could be listed. A version that did not record it told of none in both cases."""
+    """True if objects could be listed. Versions without the field `served` wrote a count of 0 if they could not."""
     if served is None:
         return listed is not None and listed.isdigit() and int(listed) > 0
     return served == b"1"
@@ -280,11 +279,11 @@ def _field(seen: Pod | EphemeralRunner) -> str:
     return (_POD if isinstance(seen, Pod) else _OBJECT) + seen.name
 
 
-def _bearer(seen: Pod | EphemeralRunner) -> str:
-    """The field of the runner that an object bears, if that is not called as the object is; else empty."""
+def _runner_field(seen: Pod | EphemeralRunner) -> str:
+    """Returns the field of an object's runner if the runner has another name than the object; else empty."""
     if isinstance(seen, Pod) or seen.runner_name in ("", seen.name):
         return ""
-    return _BEARER + seen.runner_name
+    return _RUNNER + seen.runner_name
 
 
 def _row(seen: Pod | EphemeralRunner) -> bytes:

@@ -1,4 +1,4 @@
-"""Which check run tells of a death, and what was said once."""
+"""The check run of each post-mortem, and markers of messages that are published once a day."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
-SAID_SECONDS = 86_400
+PUBLISHED_SECONDS = 86_400
 REST_SECONDS = 60
-"""After the log store gave no answer. Each question to one that is away takes seconds, and deaths come by hundreds."""
+"""After the log store gave no answer: a request then takes seconds, and there may be hundreds of deaths at once."""
 
 
 class PostedMortem(NamedTuple):
-    """A check run's id, and the digest of what it says."""
+    """A check run's id, and the digest of its content."""
 
     check_run: int
     digest: str
@@ -27,28 +27,28 @@ _posted = Codec("post-mortem", PostedMortem)
 
 
 class PostMortems:
-    """The post-mortems of all installations; a death goes by an id that is its own alone."""
+    """The post-mortems of all installations, by the id of the death."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _posted)
 
     async def posted(self, death_id: str) -> PostedMortem | None:
-        """What tells of a death; None when nothing does, as far as we know."""
+        """Returns the check run of a death; None if none is known."""
         row: Any = await self._redis.get(keys.post_mortem(death_id))
         return await self._read.one(keys.post_mortem(death_id), row)
 
     async def post(self, death_id: str, posted: PostedMortem) -> None:
-        """Record what tells of a death."""
+        """Records the check run of a death."""
         await self._redis.set(keys.post_mortem(death_id), _posted.encode(posted), ex=KEPT_SECONDS)
 
     async def is_unpublished(self, installation: int, what: str) -> bool:
-        """Whether this was not said of an installation in the last day; it counts as said from now on."""
-        return bool(await self._redis.set(keys.said(installation, what), b"1", nx=True, ex=SAID_SECONDS))
+        """True if this message was not published in the last day; marks it as published."""
+        return bool(await self._redis.set(keys.published(installation, what), b"1", nx=True, ex=PUBLISHED_SECONDS))
 
     async def pause_log_store(self) -> None:
-        """It gave no answer: for a minute nobody asks it."""
+        """Records that the log store gave no answer; it is not queried for a minute."""
         await self._redis.set(keys.LOG_STORE_RESTS, b"1", ex=REST_SECONDS)
 
     async def is_log_store_paused(self) -> bool:
-        """Whether it gave no answer a moment ago."""
+        """True within a minute after the log store gave no answer."""
         return bool(await self._redis.exists(keys.LOG_STORE_RESTS))

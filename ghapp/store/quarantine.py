@@ -1,7 +1,7 @@
-"""Unreadable records: kept aside for a person, counted once, and left out of what is read.
+"""The quarantine of unreadable records: they are set aside for a person, counted once, and left out of reads.
 
-One unreadable record must not take down the reads of all others. Whoever reads it gets none, or a safe substitute;
-its bytes are copied here, and stay where they are until the record is written again.
+One unreadable record must not break the reads of all others. Its reader gets None, or a safe substitute; the bytes are
+copied to the quarantine, and stay in place until the record is rewritten.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ghapp.store.metric_counters import MetricCounters
 log = logger(__name__)
 
 MOST = 1_000
-"""Unreadable records that are kept aside. Further ones are left out of reads all the same, and are not counted."""
+"""Maximum of records in the quarantine. Further ones are left out of reads, too, but are not counted."""
 
 KEPT_SECONDS = 7 * 86_400
-"""After the last one was set aside."""
+"""After the last record was set aside."""
 
 MOST_BYTES = 65_536
-"""Of each record, from its beginning."""
+"""Of each record; the rest is cut off."""
 
 MOST_LOGGED = 10
-"""Lines a read: a thousand unreadable records need no thousand lines."""
+"""Log lines per read, however many records are unreadable."""
 
 DIGEST_LENGTH = 32
 
@@ -58,10 +58,10 @@ class UnreadableRecord(NamedTuple):
 
     Attributes:
         kind: the name of its codec.
-        key: of Redis.
-        field: of the hash at that key; empty where the key is a string.
-        found_at: when it was first read in vain (epoch seconds).
-        row: its bytes, the first 65,536 of them.
+        key: its Redis key.
+        field: its field of the hash at that key; empty for a string.
+        found_at: when reading it failed first (epoch seconds).
+        row: its first 65,536 bytes.
     """
 
     kind: str
@@ -82,9 +82,9 @@ class Quarantine:
         self._set_aside: Any = redis.register_script(_SET_ASIDE)
 
     async def set_aside(self, kind: str, key: str, rows: Mapping[str, bytes]) -> None:
-        """Keep unreadable rows of one key, by field (empty for a string). A row that is known already adds nothing.
+        """Copies unreadable rows of one key, by field (empty for a string). Known rows have no further effect.
 
-        A Redis that refuses this, because it is full or a replica, does not fail the read.
+        If Redis rejects the write, because it is full or a replica, the read still succeeds.
         """
         if not rows:
             return
@@ -100,18 +100,18 @@ class Quarantine:
                 log.warning("unreadable record set aside", kind=kind, record=place.decode(errors="replace"))
 
     async def all(self) -> list[UnreadableRecord]:
-        """Every record that was set aside in the last week, the oldest first, whether or not it was written again."""
+        """Returns all records set aside in the last week, oldest first, rewritten ones included."""
         rows: Any = await self._redis.hgetall(keys.QUARANTINE)
         records, _ = _entries.decode_all(rows)
         return sorted(records.values(), key=lambda each: (each.found_at, each.key, each.field))
 
-    async def standing(self) -> list[UnreadableRecord]:
-        """Those that still stand where they were found, the oldest first."""
-        return [each for each in await self.all() if await self._stands(each)]
+    async def unresolved(self) -> list[UnreadableRecord]:
+        """Returns the records that were not rewritten since, oldest first."""
+        return [each for each in await self.all() if await self._is_unchanged(each)]
 
-    async def _stands(self, record: UnreadableRecord) -> bool:
+    async def _is_unchanged(self, record: UnreadableRecord) -> bool:
         row: Any = None
-        with suppress(ResponseError):  # something else has that key by now
+        with suppress(ResponseError):  # the key has another type by now
             match await self._redis.type(record.key):
                 case b"string":
                     row = await self._redis.get(record.key)
@@ -123,18 +123,18 @@ class Quarantine:
                     found: Any = await self._redis.lpos(record.key, record.row)  # type: ignore[arg-type]
                     row = None if found is None else record.row
                 case b"stream":
-                    row = record.row  # entries are never written again; those of the inbox are taken out
+                    row = record.row  # entries are never rewritten; unreadable ones of the inbox are deleted
         return row is not None and row[:MOST_BYTES] == record.row
 
 
 class RecordReader(Generic[Record]):
-    """Reads records of one kind, and sets the unreadable ones aside."""
+    """Reads records of one kind, and sets unreadable ones aside."""
 
     def __init__(self, redis: Redis, codec: Codec[Record], clock: Callable[[], float] = time.time) -> None:
         self._codec, self._quarantine = codec, Quarantine(redis, clock)
 
     async def one(self, key: str, row: bytes | None, field: str = "") -> Record | None:
-        """The record of a row at a key, or at a field of the hash there; None for no row, and for an unreadable one."""
+        """Returns the record of a row, of a string or of a hash's field; None without a row, or if it is unreadable."""
         if row is None:
             return None
         try:
@@ -144,14 +144,14 @@ class RecordReader(Generic[Record]):
             return None
 
     async def many(self, key: str, rows: Mapping[Key, bytes]) -> dict[Key, Record]:
-        """The readable records of a hash, by the fields as they were given."""
+        """Returns the readable records of a hash, by field."""
         records, unreadable = self._codec.decode_all(rows)
         if unreadable:
             await self.set_aside(key, unreadable)
         return records
 
     async def set_aside(self, key: str, rows: Mapping[Key, bytes]) -> None:
-        """Set rows of a hash aside that are no records for another reason than their encoding."""
+        """Sets rows of a hash aside that are decodable but invalid."""
         await self._quarantine.set_aside(self._codec.name, key, {_text(field): row for field, row in rows.items()})
 
 
@@ -159,43 +159,43 @@ Value = TypeVar("Value")
 
 
 class PlainReader(Generic[Value]):
-    """Reads values that are kept as text, and sets aside those that are none of their kind."""
+    """Reads values that are stored as text, and sets invalid ones aside."""
 
     def __init__(self, redis: Redis, kind: str, parse: Callable[[bytes], Value]) -> None:
-        """`parse` makes a value of its bytes, and raises ValueError where they are none."""
+        """`parse` converts bytes to a value, and raises ValueError if they are invalid."""
         self._kind, self._parse, self._quarantine = kind, parse, Quarantine(redis)
 
     async def one(self, key: str, row: bytes | None, field: str = "") -> Value | None:
-        """The value of a string, or of a field of a hash; None for no value, and for an unreadable one."""
+        """Returns the value of a string, or of a hash's field; None without a value, or if it is unreadable."""
         return None if row is None else (await self.many(key, {field: row})).get(field)
 
     async def many(self, key: str, rows: Mapping[Key, bytes]) -> dict[Key, Value]:
-        """The readable values of a hash or stream, by field or entry as they were given."""
+        """Returns the readable values of a hash or stream, by field or entry id."""
         values: dict[Key, Value] = {}
         unreadable: dict[str, bytes] = {}
         for field, row in rows.items():
             try:
                 values[field] = self._parse(row)
-            except ValueError:  # bytes that are no UTF-8 are one
+            except ValueError:  # includes invalid UTF-8
                 unreadable[_text(field)] = row
         await self._quarantine.set_aside(self._kind, key, unreadable)
         return values
 
     async def members(self, key: str, rows: Iterable[bytes]) -> list[Value]:
-        """The readable members of a set or list, in their order."""
+        """Returns the readable members of a set or list, in their order."""
         return [*(await self.many(key, {Member(row): row for row in rows})).values()]
 
 
 class Member(bytes):
-    """A member of a set or list: it has no field, and goes by a short digest of its own."""
+    """A member of a set or list. Members have no field, so a short digest takes its place."""
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002
-        """The digest."""
+        """Returns the digest."""
         return _digest(self)[:8]
 
 
 def finite(row: bytes) -> float:
-    """A number as it is kept; raises ValueError for all else."""
+    """Parses a stored number; raises ValueError if it is not a finite number."""
     number = float(row)
     if not isfinite(number):
         raise ValueError(row)
@@ -203,7 +203,7 @@ def finite(row: bytes) -> float:
 
 
 def text(row: bytes) -> str:
-    """A text as it is kept; raises ValueError where it is none."""
+    """Decodes a stored text; raises ValueError if it is not UTF-8."""
     return row.decode()
 
 

@@ -1,4 +1,4 @@
-"""What was last posted of each org, where it belongs, and what keeps us from it."""
+"""The health report of each org: its last post, the branch's head, and the last failure to post."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Reports:
         self._replace: Any = redis.register_script(_REPLACE)
 
     async def standing(self, installation: int) -> CheckRunState:
-        """All that is known."""
+        """Returns the state of an installation's check run."""
         key = keys.report(installation)
         row: Any = await self._redis.hgetall(key)
         return CheckRunState(
@@ -45,49 +45,49 @@ class Reports:
         )
 
     async def posted(self, installation: int, posted: Posted) -> None:
-        """Record what was posted; whatever kept us from it is over."""
+        """Records a post, and clears the last failure."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hset(keys.report(installation), "posted", _posted.encode(posted))
             pipe.hdel(keys.report(installation), "setback")
             await pipe.execute()
 
     async def request_repost(self, installation: int) -> None:
-        """Have the same posted once more."""
+        """Makes the next report post even if its content is unchanged."""
         key = keys.report(installation)
         for _ in range(ATTEMPTS):
             row: Any = await self._redis.hget(key, "posted")
             posted = await self._read_posted.one(key, row, "posted")
-            if posted is None:  # nothing was, or nobody knows what: it is posted anyhow
+            if posted is None:  # never posted, or unreadable: the next report posts anyway
                 return
             again = _posted.encode(posted._replace(digest=""))
             if await self._replace(keys=[key], args=["posted", row, again]):
                 return
         raise _too_busy(ATTEMPTS)
 
-    async def record_head(self, installation: int, told: Head) -> Head:
-        """Record where the branch is; the newest of all that was told."""
+    async def record_head(self, installation: int, reported: Head) -> Head:
+        """Records the head of the branch; returns the newest head known."""
         key = keys.report(installation)
         for _ in range(ATTEMPTS):
             row: Any = await self._redis.hget(key, "head")
-            head = newer(await self._read_head.one(key, row, "head"), told)
+            head = newer(await self._read_head.one(key, row, "head"), reported)
             if await self._replace(keys=[key], args=["head", row or b"", _heads.encode(head)]):
                 return head
         raise _too_busy(ATTEMPTS)
 
     async def forget_head(self, installation: int) -> None:
-        """GitHub does not know that commit any more."""
+        """Deletes the head, because GitHub no longer knows that commit."""
         await self._redis.hdel(keys.report(installation), "head")
 
     async def put_off(self, installation: int, setback: PostFailure) -> bool:
-        """Record what keeps us from posting; whether it is another reason than before."""
+        """Records a failure to post; returns True if its reason differs from the last one's."""
         before = (await self.standing(installation)).setback
         await self._redis.hset(keys.report(installation), "setback", _setbacks.encode(setback))
         return before is None or before[:2] != setback[:2]
 
     async def try_again(self, installation: int) -> None:
-        """What kept us from posting may be over."""
+        """Clears the last failure, so that posting is tried again."""
         await self._redis.hdel(keys.report(installation), "setback")
 
 
 def _too_busy(attempts: int) -> StoreUnavailableError:
-    return StoreUnavailableError(f"a report's record changed {attempts} times under our hands")
+    return StoreUnavailableError(f"a report's record was changed concurrently {attempts} times")

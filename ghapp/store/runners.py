@@ -1,7 +1,7 @@
-"""What is known of each runner: one compact record each, written only when something changed.
+"""The evidence about each runner: one compact record per runner, written only when it changes.
 
-Sweeps, deliveries and jobs write at the same time. A record is therefore replaced only by whoever has seen its
-latest version (`save` compares), and `revise` reads again and folds again where it came too late.
+Sweeps, deliveries and jobs write concurrently. A record is therefore replaced only if it is still the version that was
+read (`save` compares); otherwise `revise` reads it and folds again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ghapp.store.codec import DROPPED, Codec
 from ghapp.store.quarantine import PlainReader, Quarantine, RecordReader
 
 CHUNK = 500
-"""Records a script call: about 100 KB, a millisecond or two of Redis' one thread."""
+"""Records per script call: about 100 KB, a millisecond or two of Redis' single thread."""
 
 ATTEMPTS = 20
 
 ABANDONED_SECONDS = 86_400
-"""How long an unreadable record is kept that no sweep writes again: as long as the record of a runner that left."""
+"""How long an unreadable record is kept that no sweep rewrites: as long as the record of a runner that left."""
 
 _evidence = Codec("runner", Evidence, unknown={RemainsKind: DROPPED})
 _surveys = Codec("survey", Survey)
@@ -49,17 +49,17 @@ return refused
 """
 
 Change = tuple[Evidence | None, bytes, Evidence | None]
-"""A record before, as it is stored, and after."""
+"""A record before the change, its stored bytes, and the record after."""
 
 
 class Runners:
     """The runners of all installations.
 
-    An unreadable record is left out of every read. To `revise` its runner is unknown, and its bytes are replaced.
+    Unreadable records are left out of reads. To `revise` their runners are unknown, and their bytes are replaced.
 
     Args:
-        redis: where they are kept.
-        clock: epoch seconds; it says for how long a record has been unreadable.
+        redis: the client.
+        clock: epoch seconds; measures how long a record has been unreadable.
     """
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
@@ -69,7 +69,7 @@ class Runners:
         self._save: Any = redis.register_script(_SAVE)
 
     async def all(self, installation: int) -> dict[int, Evidence]:
-        """Every known runner, by id."""
+        """Returns all known runners, by id."""
         rows: Any = await self._redis.hgetall(keys.runners(installation))
         by_id = {int(runner_id): row for runner_id, row in rows.items()}
         records = await self._read.many(keys.runners(installation), by_id)
@@ -78,12 +78,12 @@ class Runners:
         return records
 
     async def some(self, installation: int, ids: Iterable[int]) -> dict[int, Evidence]:
-        """Those of the asked that are known, by id."""
+        """Returns the known runners among these ids, by id."""
         rows = await self._rows(installation, list(ids))
         return await self._read.many(keys.runners(installation), rows)
 
     async def ids_of(self, installation: int, names: Iterable[str]) -> dict[str, int]:
-        """The latest known id that bears each name."""
+        """Returns the latest known runner id of each name."""
         wanted = list(names)
         if not wanted:
             return {}
@@ -94,15 +94,15 @@ class Runners:
     async def revise(
         self, installation: int, folds: Mapping[int, Fold], known: Mapping[int, Evidence] | None = None
     ) -> dict[int, Evidence]:
-        """Add observations, whoever else writes at the same time.
+        """Applies observations, safe against concurrent writers.
 
         Args:
-            installation: whose runners.
-            folds: for each runner id what its record becomes; called again when someone was faster.
-            known: records as read before, to save reading them again.
+            installation: the installation.
+            folds: for each runner id a function from the old to the new record; called again after a concurrent write.
+            known: records that were read before, which saves a read.
 
         Returns:
-            The records as they stand now, of those that are known.
+            The records as they are now, of known runners.
         """
         records = dict(known) if known is not None else await self.some(installation, folds)
         stored = {
@@ -129,15 +129,15 @@ class Runners:
                 stored.pop(runner_id, None)
             stored.update(fresh)
             records.update(await self._read.many(keys.runners(installation), fresh))
-        raise StoreUnavailableError(f"{len(left)} runner records changed {ATTEMPTS} times under our hands")
+        raise StoreUnavailableError(f"{len(left)} runner records were changed concurrently {ATTEMPTS} times")
 
     async def survey(self, installation: int) -> Survey:
-        """The installation's last survey; an empty one before the first, and for an unreadable record."""
+        """Returns the last survey; an empty one before the first, or if it is unreadable."""
         row: Any = await self._redis.get(keys.survey(installation))
         return await self._read_survey.one(keys.survey(installation), row) or Survey()
 
     async def surveys(self, installations: Sequence[int]) -> dict[int, Survey]:
-        """The last survey of each of these installations, as `survey` has it: one round trip for all."""
+        """Returns the last survey of each of these installations, in one round trip."""
         if not installations:
             return {}
         rows: Any = await self._redis.mget([keys.survey(each) for each in installations])
@@ -147,11 +147,11 @@ class Runners:
         }
 
     async def save_survey(self, installation: int, survey: Survey) -> None:
-        """Record how the last look went."""
+        """Records the survey of the last sweep."""
         await self._redis.set(keys.survey(installation), _surveys.encode(survey))
 
     async def _forget_abandoned(self, installation: int, unreadable: Mapping[int, bytes]) -> None:
-        """Delete unreadable rows that nobody has written again for a day: their runners are not registered any more."""
+        """Deletes rows that have been unreadable for a day: their runners are no longer registered."""
         long_ago = self._clock() - ABANDONED_SECONDS
         found_at = {
             each.field: each.found_at for each in await self._quarantine.all() if each.key == keys.runners(installation)
@@ -170,7 +170,7 @@ class Runners:
         return {runner_id: row for runner_id, row in zip(ids, rows, strict=True) if row is not None}
 
     async def _write(self, installation: int, changes: list[Change]) -> list[int]:
-        """Write each record that still is what it was; the ids of those that are not."""
+        """Writes the records that are still as they were read; returns the ids of the others."""
         refused: list[int] = []
         for start in range(0, len(changes), CHUNK):
             args: list[str | bytes] = []

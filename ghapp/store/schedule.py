@@ -10,7 +10,7 @@ from ghapp.store import keys
 from ghapp.store.quarantine import Member, PlainReader, finite
 
 FAR_SECONDS = 7200.0
-"""No sweep waits longer than GitHub's hour: a date beyond this was written by a clock that had jumped, and is due."""
+"""No sweep waits longer than GitHub's hour: a later date was written by a clock that had jumped, and counts as due."""
 
 _TAKE = """
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 100)
@@ -21,7 +21,7 @@ return due
 
 
 class Schedule:
-    """The sweeps to come. Taking a due one gives it to one clock alone, and puts it off at once."""
+    """The next sweep of each installation. A due sweep is given to one clock only, and postponed at once."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -29,38 +29,38 @@ class Schedule:
         self._take: Any = redis.register_script(_TAKE)
 
     async def due_at(self, installation: int, at: float) -> None:
-        """The next sweep of an installation is due at `at` (epoch seconds), unless it was struck meanwhile."""
+        """Sets when the next sweep of an installation is due (epoch seconds), unless the installation was removed."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, xx=True)
 
     async def next(self, installation: int) -> float | None:
-        """When the next sweep is due (epoch seconds); None: it is not swept."""
+        """Returns when the next sweep is due (epoch seconds); None if the installation is not swept."""
         at: Any = await self._redis.zscore(keys.DUE, str(installation))
         return at if at is None else float(at)
 
     async def enrol(self, installation: int, at: float) -> None:
-        """A new installation's first sweep is due at `at`; one that has a date keeps it."""
+        """Adds a new installation, whose first sweep is due at `at`; does not change one that is scheduled."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, nx=True)
 
     async def all(self) -> dict[int, float]:
-        """When each installation's next sweep is due (epoch seconds), by installation; the others are not swept."""
+        """Returns when the next sweep of each installation is due (epoch seconds); those not swept are missing."""
         rows: Any = await self._redis.zrange(keys.DUE, 0, -1, withscores=True)
         ids = await self._read_due.many(keys.DUE, {Member(row): row for row, _ in rows})
         return {ids[row]: float(at) for row, at in rows if row in ids}
 
     async def discover_at(self, at: float) -> None:
-        """GitHub is next asked for all installations at `at` (epoch seconds)."""
+        """Sets when GitHub is next asked for all installations (epoch seconds)."""
         await self._redis.set(keys.DISCOVERY, repr(at))
 
     async def next_discovery(self) -> float | None:
-        """When GitHub is next asked for all installations (epoch seconds); None: it is not known."""
+        """Returns when GitHub is next asked for all installations (epoch seconds); None if unknown."""
         at: Any = await self._redis.get(keys.DISCOVERY)
         return await self._read_time.one(keys.DISCOVERY, at)
 
     async def strike(self, installation: int) -> None:
-        """It is not swept any more."""
+        """Removes an installation, which is no longer swept."""
         await self._redis.zrem(keys.DUE, str(installation))
 
     async def take_due(self, now: float, put_off_seconds: float) -> list[int]:
-        """Those that are due; due again in `put_off_seconds` unless their sweep says otherwise."""
+        """Returns the due installations, and postpones each by `put_off_seconds` unless its sweep sets another time."""
         rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds, now + FAR_SECONDS])
         return await self._read_due.members(keys.DUE, rows)

@@ -1,4 +1,4 @@
-"""What was told of a pool's shards: their last deploys, and what the pool's command or URL says is active."""
+"""The shards of each pool: their last deploys, and the active shard by the pool's command or URL."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class Shards:
         self._replace: Any = redis.register_script(_REPLACE)
 
     async def deploys(self, installation: int, pool: str) -> tuple[Deploy, ...]:
-        """The last deploy of each shard that anybody told of, in the order of telling."""
+        """Returns the last deploy of each shard, in the order in which they were recorded."""
         row: Any = await self._redis.hget(keys.deploys(installation), pool)
         return await self._read_deploys.one(keys.deploys(installation), row, pool) or ()
 
     async def tell(self, installation: int, pool: str, deploy: Callable[[Deploy | None], Deploy]) -> Deploy:
-        """Record a deploy, whoever else tells of another at the same time.
+        """Records a deploy, safe against concurrent writers.
 
         Args:
-            installation: whose.
-            pool: of the configuration: whoever calls keeps strangers' names out.
-            deploy: the new record, from that shard's last one; called again when somebody was faster. It names the
-                same shard each time, in lower case.
+            installation: the installation.
+            pool: a configured pool; the caller must reject other names.
+            deploy: returns the new record from the shard's last one; called again after a concurrent write. It
+                must return the same shard each time, in lower case.
 
         Returns:
-            What was recorded.
+            The recorded deploy.
         """
         key, shard = keys.deploys(installation), deploy(None).shard
         for _ in range(ATTEMPTS):
@@ -57,15 +57,15 @@ class Shards:
             new = deploy(next((each for each in known if each.shard == shard), None))
             if await self._replace(keys=[key], args=[pool, row or b"", _deploys.encode(with_deploy(known, new))]):
                 return new
-        raise StoreUnavailableError(f"the deploys of {pool} changed {ATTEMPTS} times under our hands")
+        raise StoreUnavailableError(f"the deploys of {pool} were changed concurrently {ATTEMPTS} times")
 
     async def answered(self, installation: int, pool: str, answer: ActiveShardAnswer) -> None:
-        """Record what the pool's command or URL said."""
+        """Records the answer of the pool's command or URL."""
         key = f"{keys.active(installation)}:{pool}"
         await self._redis.set(key, _answers.encode(answer), ex=int(ANSWER_SECONDS))
 
     async def answer(self, installation: int, pool: str) -> ActiveShardAnswer | None:
-        """What it last said; None when it has not for minutes."""
+        """Returns its last answer; None if there was none for minutes."""
         key = f"{keys.active(installation)}:{pool}"
         row: Any = await self._redis.get(key)
         return await self._read_answer.one(key, row)

@@ -1,6 +1,6 @@
-"""Installation tokens, shared by all processes and sealed: Redis alone is not enough to use them.
+"""Installation tokens, shared by all processes and encrypted, so that access to Redis is not enough to use them.
 
-The key is derived from the App's private key, which every process has that may use a token.
+The encryption key is derived from the App's private key, which all processes have that may use a token.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ghapp.store import keys
 from ghapp.store.codec import Codec, UnreadableError
 from ghapp.store.locks import Locks
 
-SPARE_SECONDS = 300.0
-"""A token that ends sooner is not given out: a sweep must not lose it half-way."""
+MINIMUM_LEFT_SECONDS = 300.0
+"""Tokens that expire sooner are not handed out, so that a token does not expire during a sweep."""
 
 NONCE_BYTES = 12
 
@@ -31,11 +31,11 @@ class MintedToken(Protocol):
 
     @property
     def secret(self) -> str:
-        """What to send."""
+        """The token to send."""
 
     @property
     def expires_at(self) -> float:
-        """When it ends."""
+        """When it expires."""
 
 
 class SharedToken(NamedTuple):
@@ -58,13 +58,14 @@ class SharedTokens:
         self._seal = AESGCM(derived)
 
     async def token(self, installation: int, mint: Callable[[], Awaitable[MintedToken]], now: float) -> SharedToken:
-        """The shared token, minted by one process for all when there is none that still holds."""
+        """Returns the shared token; if none is valid, one process mints a token for all."""
         while True:
             if (kept := await self._kept(installation)) is not None:
                 return kept
-            async with self._locks.acquire("mint", installation) as mine:
-                if mine:
-                    if (kept := await self._kept(installation)) is not None:  # minted between our look and our claim
+            async with self._locks.acquire("mint", installation) as is_acquired:
+                if is_acquired:
+                    # Another process may have minted one between the read and the lock.
+                    if (kept := await self._kept(installation)) is not None:
                         return kept
                     minted = await mint()
                     shared = SharedToken(minted.secret, now)
@@ -73,7 +74,7 @@ class SharedTokens:
             await asyncio.sleep(0.05)
 
     async def forget(self, installation: int) -> None:
-        """GitHub no longer accepts it."""
+        """Deletes a token that GitHub no longer accepts."""
         await self._redis.delete(keys.credential(installation))
 
     async def _kept(self, installation: int) -> SharedToken | None:
@@ -83,11 +84,11 @@ class SharedTokens:
         try:
             opened = self._seal.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], str(installation).encode())
             return _tokens.decode(opened)
-        except (InvalidTag, ValueError, UnreadableError):  # sealed with a key that was changed since, or corrupt
-            return None  # never set aside: opened, it may be a token
+        except (InvalidTag, ValueError, UnreadableError):  # encrypted with an earlier key, or corrupt
+            return None  # not set aside in the quarantine: decrypted, it may be a token
 
     async def _keep(self, installation: int, token: SharedToken, expires_at: float) -> None:
-        lasts = int((expires_at - token.minted_at - SPARE_SECONDS) * 1000)
+        lasts = int((expires_at - token.minted_at - MINIMUM_LEFT_SECONDS) * 1000)
         if lasts <= 0:
             return
         nonce = os.urandom(NONCE_BYTES)

@@ -1,4 +1,4 @@
-"""Tables that suit the terminal: columns that can be spared go before a name is broken."""
+"""Tables that drop optional columns on narrow terminals, so that names are not broken."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ ANY_WIDTH = 100_000
 
 
 class ShrinkingTable:
-    """A table that leaves out what says nothing new where it would be too wide; what is left is never folded."""
+    """A table that drops redundant columns when it is too wide; the remaining cells are never folded."""
 
-    def __init__(self, table: Table, spare: Sequence[str]) -> None:
-        """`spare` are the headers that may go, the first of them first."""
-        self._table, self._spare = table, spare
+    def __init__(self, table: Table, optional: Sequence[str]) -> None:
+        """`optional` are the headers of the columns that may be dropped, in that order."""
+        self._table, self._optional = table, optional
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it; wider than there is room when nothing more can be spared: names are there to be copied."""
+        """Draws the table; wider than the terminal if no more columns can be dropped, so that names can be copied."""
         table, width = self._table, 0
-        for table in _ever_smaller(self._table, self._spare):
+        for table in _narrower(self._table, self._optional):
             width = console.measure(table, options=options.update(max_width=ANY_WIDTH)).maximum
             if width <= options.max_width:
                 break
         yield from console.render(table, options.update(width=width, max_width=width))
 
 
-def _ever_smaller(table: Table, spare: Sequence[str]) -> Iterable[Table]:
+def _narrower(table: Table, optional: Sequence[str]) -> Iterable[Table]:
     yield table
-    for header in spare:
+    for header in optional:
         table = _without(table, header)
         yield table
 

@@ -1,4 +1,4 @@
-"""Tables for people: what the commands print."""
+"""Tables that the commands print."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ COLOURS = {
     "healed": "green",
 }
 
-GONE = ("suspect", "invalidated", "retired")
-"""States of runners that GitHub does not show any more: the age of the last answer is no sign of life."""
+ABSENT = ("suspect", "invalidated", "retired")
+"""States of runners that GitHub does not list any more: for them the age of the last answer means nothing."""
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
 
 
 def sweeps_table(accounts: Iterable[Any]) -> Table:
-    """What each sweep found and cost."""
+    """Returns a row per sweep: what it found and what it cost."""
     table = _table("org", "runners", "suspects", "calls", "billable", "ms", "calls left", "next in", "flaw")
     for each in accounts:
-        seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # none were listed
+        seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
         cells = (*seen, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
     return table
 
 
 def runners_table(documents: Sequence[Mapping[str, Any]], left: Sequence[Mapping[str, Any]] = ()) -> RenderableType:
-    """The fleet, a line each; where there is little room, without what is the same in all lines, or told by a name.
+    """Returns a row per runner; on narrow terminals without columns that are constant or contained in the name.
 
-    `left` are those that are counted below it, and not shown.
+    `left` are runners that are counted below the table but not shown.
     """
     is_held = any(map(_held_by, documents))
     table = _table("org", "pool", "runner", "id", "state", "reason", *(["held by"] if is_held else []), "seen")
@@ -52,22 +52,22 @@ def runners_table(documents: Sequence[Mapping[str, Any]], left: Sequence[Mapping
         held = [", ".join(_held_by(each))] if is_held else []
         first = (each["org"], each["pool"], each["name"], str(each["runner_id"]))
         table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each))
-    told_by_name = all(each["name"].startswith(str(each["pool"])) for each in documents)
-    spare = [*_same("org", documents), *(["pool"] if told_by_name else []), "id"]
+    name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in documents)
+    optional = [*_constant("org", documents), *(["pool"] if name_has_pool else []), "id"]
     count = _count(documents, "runner")
     healed = sum(each["healed"] for each in documents)
     if healed:
         count.append(f", {healed} of them healed: lost, and their replacement accepted", "dim italic")
-    parts: list[RenderableType] = [ShrinkingTable(table, spare), count]
+    parts: list[RenderableType] = [ShrinkingTable(table, optional), count]
     if left:
-        gone = Counter("healed" if each["healed"] else each["state"] for each in left)
-        said = ", ".join(f"{gone[each]} {each}" for each in sorted(gone))
-        parts.append(Text(f" {said} within the last 24 hours; --all shows them", "dim italic"))
+        counts = Counter("healed" if each["healed"] else each["state"] for each in left)
+        summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
+        parts.append(Text(f" {summary} within the last 24 hours; --all shows them", "dim italic"))
     return Group(*parts)
 
 
 def held_lines(held: Iterable[Mapping[str, Any]]) -> Text:
-    """What holds replacements back, a line each."""
+    """Returns the pauses and fuses that block replacements, one per line."""
     return Text("\n".join(_held_line(each) for each in held), "yellow")
 
 
@@ -77,21 +77,21 @@ def _held_line(held: Mapping[str, Any]) -> str:
 
 
 def _held_by(document: Mapping[str, Any]) -> list[str]:
-    """What holds a runner's replacement back, should it be lost."""
+    """Returns the pause and the fuse that would block the replacement of this runner."""
     fuse = [] if document["fuse"] == "closed" else [f"fuse {document['fuse']}"]
     return [*(["pause"] if document["paused"] else []), *fuse]
 
 
 def _last_seen(document: Mapping[str, Any]) -> str:
-    """How long ago GitHub last showed it; since when it is gone, of one that is gone."""
-    if document["state"] in GONE and document["since"] is not None:
-        return f"gone since {document['since'][11:19]}"
+    """Returns the time since GitHub last listed the runner; for an absent runner, since when it is absent."""
+    if document["state"] in ABSENT and document["since"] is not None:
+        return f"absent since {document['since'][11:19]}"
     return "never" if document["age_seconds"] is None else f"{document['age_seconds']:.0f} s ago"
 
 
 def explanation(document: Mapping[str, Any]) -> RenderableType:
-    """One runner: what is true, and the evidence in order."""
-    # The terminal may wrap it, but a name is not to be broken by us: it is there to be copied.
+    """Returns one runner: its state, and its evidence in order."""
+    # The terminal may wrap this line, but rich must not break a name, so that it can be copied.
     head = Text(f"{document['org']}/{document['name']} ({document['runner_id']}) is ", no_wrap=True, overflow="ignore")
     head.append(document["state"], COLOURS[document["state"]])
     head.append(f": {document['reason']}")
@@ -99,7 +99,7 @@ def explanation(document: Mapping[str, Any]) -> RenderableType:
     head.append(f"; pool {document['pool']}, fuse {document['fuse']}")
     head.append(", paused" if document["paused"] else "", "yellow")
     head.append(", replace now" if document["replace"] else "")
-    table = _table("at", "source", "said")
+    table = _table("at", "source", "observation")
     for each in document["evidence"]:
         table.add_row(each["at"], each["source"], Text(each["said"]))
     parts: list[RenderableType] = [head]
@@ -113,8 +113,8 @@ def explanation(document: Mapping[str, Any]) -> RenderableType:
 
 
 def post_mortem(death: Mapping[str, Any]) -> RenderableType:
-    """How a runner ended, what to do about it, and what was logged around it."""
-    ended = "nobody saw its exit code" if death["exit_code"] is None else f"exit code {death['exit_code']}"
+    """Returns how a runner ended, the advice, and the log lines around its end."""
+    ended = "exit code unknown" if death["exit_code"] is None else f"exit code {death['exit_code']}"
     signal = "" if death["signal"] is None else f", signal {death['signal']}"
     reason = f", {death['reason']}" if death["reason"] else ""
     head = Text(f"\ndied at {death['at']}: ")
@@ -123,60 +123,61 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     table = _table("", "")
     table.show_header = False
     table.add_row("pod", Text(death["pod"]))
-    table.add_row("node", Text(death["node"] or "not told"))
+    table.add_row("node", Text(death["node"] or "unknown"))
     if (job := death["job"]) is not None:
-        said = (job["repository"], job["name"] or job["id"], job["conclusion"] or "no conclusion yet", job["html_url"])
-        table.add_row("job", Text(" ".join(str(each) for each in said if each)))
+        parts = (job["repository"], job["name"] or job["id"], job["conclusion"] or "no conclusion yet", job["html_url"])
+        table.add_row("job", Text(" ".join(str(each) for each in parts if each)))
     table.add_row("advice", Text(death["advice"]))
-    for title, lines in (("its last lines", death["runner_log"]), ("its node", death["host_log"])):
+    for title, lines in (("runner log", death["runner_log"]), ("host log", death["host_log"])):
         if lines:
             table.add_row(title, Text("\n".join(map(_plain, lines))))
     return Group(head, table)
 
 
 def phantoms_table(phantoms: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """What is counted as a runner and is none, and what to do about each kind of it."""
+    """Returns the phantoms, which are counted as runners but are not, and the advice by reason."""
     table = _table("org", "phantom", "kind", "reason", "since")
     for each in phantoms:
         place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
         table.add_row(each["org"], Text(place), each["kind"], each["reason"], each["since"])
-    count = Text.assemble(_count(phantoms, "phantom"), (": counted as runners, and none", "dim italic"))
+    count = Text.assemble(_count(phantoms, "phantom"), (": counted as runners, but not runners", "dim italic"))
     advice = {each["reason"]: each["advice"] for each in phantoms}
     return Group(
         Text(),
-        ShrinkingTable(table, [*_same("org", phantoms), "kind"]),
+        ShrinkingTable(table, [*_constant("org", phantoms), "kind"]),
         count,
         *(Text(f" {reason} → {what}") for reason, what in advice.items()),
     )
 
 
 def unseen_line(unseen: Sequence[StaleNamespace], now: float) -> Text:
-    """That nobody watches these namespaces just now, and since when."""
+    """Returns a warning that these namespaces are not watched now, and since when."""
     times = [each.seen_at for each in unseen if each.seen_at is not None]
     seen = f"last seen {_ago(now - min(times))} ago" if times else "never seen"
     names = ", ".join(each.namespace for each in unseen)
     return Text(
-        f"the cluster was {seen} ({names}): see that `ghapp watch` runs, and `ghapp doctor`",
+        f"the cluster was {seen} ({names}): check that `ghapp watch` runs; see `ghapp doctor`",
         no_wrap=True,
         overflow="ignore",
     )
 
 
 def tokens_table(tokens: Iterable[Any], now: float) -> Table:
-    """All tokens, without their secrets."""
-    table = _table("id", "name", "orgs", "scopes", "made", "expires")
+    """Returns all tokens, without their secrets."""
+    table = _table("id", "name", "orgs", "scopes", "created", "expires")
     for each in tokens:
-        made, expires = timestamp(each.created_at)[:10], Text("never" if each.expires_at is None else "")
+        created, expires = timestamp(each.created_at)[:10], Text("never" if each.expires_at is None else "")
         if each.expires_at is not None:
-            over = each.expires_at <= now
-            expires.append(f"{timestamp(each.expires_at)[:10]}{', over' if over else ''}", "red" if over else "")
-        table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes), made, expires)
+            expired = each.expires_at <= now
+            date = timestamp(each.expires_at)[:10]
+            expires.append(f"{date}{', expired' if expired else ''}", "red" if expired else "")
+        table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes), created, expires)
     return table
 
 
 def findings_table(findings: Iterable[Any]) -> Table:
-    """What the doctor found, and below each that is not well what to do."""
-    table = _table("", "what", "found")
+    """Returns doctor's findings, each problem with its fix below it."""
+    table = _table("", "check", "result")
     group = None
     for each in findings:
         if each.group != group:
@@ -191,15 +192,15 @@ def findings_table(findings: Iterable[Any]) -> Table:
 
 
 def letters_table(letters: Iterable[Any]) -> Table:
-    """Deliveries that were given up."""
-    table = _table("given up", "delivery", "event", "why")
+    """Returns the deliveries that were given up."""
+    table = _table("given up", "delivery", "event", "reason")
     for each in letters:
         table.add_row(timestamp(each.at), each.guid, each.event, Text(each.why))
     return table
 
 
-def _same(column: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The column, if it says the same in each line."""
+def _constant(column: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the column if it has the same value in each row."""
     return [column] if len({each[column] for each in documents}) == 1 else []
 
 
@@ -208,7 +209,7 @@ def _count(things: Sequence[Any], name: str) -> Text:
 
 
 def _ago(seconds: float) -> str:
-    """A length of time in the largest unit that it has two of."""
+    """Returns a duration in the largest unit of which it has at least two."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length:.0f} {unit}"
@@ -216,7 +217,7 @@ def _ago(seconds: float) -> str:
 
 
 def _plain(line: str) -> str:
-    """Without what a terminal would obey."""
+    """Replaces control characters, which a terminal would interpret."""
     return "".join(each if each.isprintable() or each == "\t" else " " for each in line)
 
 

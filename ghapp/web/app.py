@@ -1,4 +1,4 @@
-"""The web role: its routes, and how it is served."""
+"""The web role: its routes and its server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import uvicorn
@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
@@ -36,50 +36,50 @@ from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.openapi import description
-from ghapp.web.pages import root
+from ghapp.web.pages import layout
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.problems import problem
 
 
-def build(settings: Settings, redis: Redis, ask_for: Enqueue, clock: Clock = time.time) -> Starlette:
-    """The application.
+def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock = time.time) -> Starlette:
+    """Builds the application.
 
     Args:
-        settings: with credentials, or with a key for /setup, which obtains them.
-        redis: closed by the application when it ends.
-        ask_for: asks for work, without holding up the loop.
+        settings: with App credentials, or with the key for /setup, which creates them.
+        redis: closed by the application on shutdown.
+        enqueue_job: enqueues a job without blocking the event loop.
         clock: epoch seconds.
 
     Returns:
-        An application; its `state.stopping`, once set, ends streams that would not end by themselves.
+        The application; setting its `state.stopping` ends the event streams, which do not end by themselves.
     """
     if settings.credentials is None and settings.setup_key is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     stopping = asyncio.Event()
-    inbox = Inbox(redis, lambda: ask_for(JobName.INBOX))
-    reads, gate = FleetReader(settings, redis), Authenticator(Tokens(redis))
-    setup = SetupEndpoints(settings, ask_for, clock)
+    inbox = Inbox(redis, lambda: enqueue_job(JobName.INBOX))
+    reader, authenticator = FleetReader(settings, redis), Authenticator(Tokens(redis))
+    setup = SetupEndpoints(settings, enqueue_job, clock)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         gc.collect()
-        gc.freeze()  # what was imported stays; looking at it again only makes the slowest requests slower
+        gc.freeze()  # imported objects are permanent; scanning them would only delay the slowest requests
         yield
         await redis.aclose()
 
     application = Starlette(
         routes=[
             Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
-            *HealthEndpoints(settings, reads, gate, ask_for, clock).routes(),
+            *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
             *setup.routes(),
-            *RemediationEndpoints(settings, redis, reads, gate, ask_for, clock).routes(),
-            *ClaimEndpoints(redis, reads, gate, clock).routes(),
-            *GateEndpoints(settings, redis, reads, gate, ask_for, clock).routes(),
-            *DeathEndpoints(redis, reads, gate, clock).routes(),
-            *EventStream(redis, reads, gate, clock, stopping).routes(),
+            *RemediationEndpoints(settings, redis, reader, authenticator, enqueue_job, clock).routes(),
+            *ClaimEndpoints(redis, reader, authenticator, clock).routes(),
+            *GateEndpoints(settings, redis, reader, authenticator, enqueue_job, clock).routes(),
+            *DeathEndpoints(redis, reader, authenticator, clock).routes(),
+            *EventStream(redis, reader, authenticator, clock, stopping).routes(),
             *StatusEndpoints(settings, redis, clock).routes(),
             *description.routes(),
-            *root.routes(lambda: bool(setup.webhook_secrets())),
+            _home(lambda: bool(setup.webhook_secrets())),
         ],
         exception_handlers={
             HTTPException: _as_problem,
@@ -93,24 +93,33 @@ def build(settings: Settings, redis: Redis, ask_for: Enqueue, clock: Clock = tim
     return application
 
 
+def _home(is_set_up: Callable[[], bool]) -> Route:
+    """Redirects `/` to the set-up while there is no App, else to the API's documentation."""
+
+    async def home(_: Request) -> Response:
+        return RedirectResponse("docs" if is_set_up() else "setup", 303, layout.headers())
+
+    return Route("/", home, methods=["GET"])
+
+
 def serve(settings: Settings) -> None:
-    """Serve until SIGTERM; requests in hand are answered first, and event streams end."""
+    """Serves until SIGTERM; then answers the open requests, and ends event streams."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     queue_redis = connect_sync(settings.redis_url)
 
-    async def ask_for(work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
+    async def enqueue_job(work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
         await asyncio.to_thread(enqueue, queue_redis, work, *args, key=key, retry=retry)
 
     host, port = settings.listen
-    application = build(settings, connect(settings.redis_url), ask_for)
-    # Uvicorn ends well, and then raises the signal anew; who asked for it should see that it ended well.
+    application = build(settings, connect(settings.redis_url), enqueue_job)
+    # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
     Server(application, host=host, port=port).run()
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, for an application whose streams are to end with it: it would wait for them, and then cut them off."""
+    """A server that ends event streams on shutdown; uvicorn alone would wait for them, then cut them off."""
 
     def __init__(self, application: Starlette, host: str, port: int) -> None:
         super().__init__(
@@ -121,7 +130,7 @@ class Server(uvicorn.Server):
         self._stopping: asyncio.Event = application.state.stopping
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then wait for what is in hand."""
+        """Ends the streams, then waits for open requests."""
         self._stopping.set()
         await super().shutdown(sockets)
 
@@ -129,9 +138,9 @@ class Server(uvicorn.Server):
 async def _as_problem(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return problem(error.status_code, error.detail, dict(error.headers or {}))
-    return problem(500, "something went wrong here; the log says what")
+    return problem(500, "internal error; see the log")
 
 
 async def _away(_: Request, error: Exception) -> Response:
-    detail = str(error) if isinstance(error, StoreUnavailableError) else "Redis is away; ask again"
+    detail = str(error) if isinstance(error, StoreUnavailableError) else "Redis is unavailable; try again"
     return problem(503, detail, {"Retry-After": "5"})

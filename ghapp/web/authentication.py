@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens, bound to orgs and scopes."""
+"""Authenticates requests by bearer tokens, which are bound to orgs and scopes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MOST = 10_000
 
 MOST_FAILURES = 60
 FAILURE_SECONDS = 60.0
-"""So many unknown tokens from one address in so many seconds, and no more are looked up for it until these are over."""
+"""Limit of unknown tokens per address and period; then no token of the address is looked up until the period ends."""
 
 
 class Authenticator:
-    """Lets in whoever may. A revoked token is good for a second longer; while Redis is away, as it last was.
+    """Checks bearer tokens. A revoked token may work for one more second; while Redis is down, cached tokens work.
 
-    What is remembered of a token is its digest: comparing digests tells nothing of the secret, and no secret outlives
-    its request here. Guessing is hopeless, for a token has 256 bits; it is made cheap for us as well. A token that is
-    known here is let in whatever else its address sends: many share that of a proxy.
+    Only digests are kept in memory: comparing digests leaks nothing about a secret, and no secret outlives its
+    request. Tokens have 256 bits, so guessing is hopeless; the failure limit makes it cheap for us as well. Tokens
+    already in memory are exempt from the limit, because many clients may share the address of a proxy.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -31,12 +31,12 @@ class Authenticator:
         self._failures: TTLCache[str, int] = TTLCache(MOST, FAILURE_SECONDS)
 
     async def refuse(self, request: Request, scope: Scope, org: str, now: float) -> Response | None:
-        """None when the request may go on; else the problem. An org that is not the token's may not even exist."""
+        """Returns None if the request is allowed, else the problem. Orgs that the token lacks need not exist."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
-            return _unauthorized("send Authorization: Bearer and a token of `ghapp token create`", "Bearer")
+            return _unauthorized("send Authorization: Bearer with a token of `ghapp token create`", "Bearer")
         key = digest(secret) if could_be_token(secret) else None
-        if (key is None or not self._known.holds(key)) and self._has_failed_too_often(request):
+        if (key is None or not self._known.has(key)) and self._has_failed_too_often(request):
             return problem(429, "too many unknown tokens from this address", {"Retry-After": str(int(FAILURE_SECONDS))})
         token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
         if token is None:
@@ -44,17 +44,17 @@ class Authenticator:
             self._failures[address] = self._failures.get(address, 0) + 1
             return _unauthorized("this token is unknown, or was revoked", INVALID)
         if token.expires_at is not None and now >= token.expires_at:
-            return _unauthorized("this token has expired; make another with `ghapp token create`", INVALID)
+            return _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
         if not token.may(scope, org, now):
             challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
-            return problem(403, f"this token does not open {org} for {scope}", challenge)
+            return problem(403, f"this token has no scope {scope} for {org}", challenge)
         return None
 
     async def who(self, request: Request) -> str:
-        """Whose token a request bears that was not refused, as records name it; several may have the same name."""
+        """Returns how records name the token of an allowed request; token names need not be unique."""
         key = digest(request.headers["authorization"].partition(" ")[2])
         token = await self._known.read(key, lambda: self._tokens.find(key))
-        if token is None:  # revoked since it was let in
+        if token is None:  # revoked since it was checked
             return "token"
         return f"token {token.name} ({token.id})" if token.name else f"token {token.id}"
 

@@ -1,4 +1,4 @@
-"""A second of memory in front of Redis: one load for all who miss at once, and what was last known while it is away."""
+"""A one-second cache in front of Redis: concurrent misses share one load, and an outage is bridged with old values."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ T = TypeVar("T")
 
 FRESH_SECONDS = 1.0
 PATIENCE_SECONDS = 0.5
-"""How long a slow Redis is waited for where something is known already."""
+"""Time limit of a load if an old value is known."""
 
 LONGEST_SECONDS = 2.0
-"""And where nothing is."""
+"""Time limit of a load if no value is known."""
 
 STEP_SECONDS = 0.1
 
 
 class Cache(Generic[K, V]):
-    """Values by key. What is not there (None) is fresh for a second, too, but never remembered beyond it."""
+    """Values by key. A missing value (None) is cached for a second as well, but is no fallback in an outage."""
 
     def __init__(self, most_fresh: int, most_known: int) -> None:
         self._fresh: TTLCache[K, tuple[V | None]] = TTLCache(most_fresh, FRESH_SECONDS)
@@ -38,13 +38,13 @@ class Cache(Generic[K, V]):
         self._writes = 0
 
     async def read(self, key: K, load: Callable[[], Coroutine[Any, Any, V | None]]) -> V | None:
-        """The value: at most a second old; while Redis is away, the last that was known.
+        """Returns the value, at most a second old; the last known value while Redis is unavailable.
 
         Raises:
-            StoreUnavailableError: Redis is away, and nothing is known.
+            StoreUnavailableError: Redis is unavailable, and no value is known.
         """
         try:
-            return self._fresh[key][0]  # `get` would look it up, and ask for the time, twice
+            return self._fresh[key][0]  # `get` would do the lookup, and read the clock, twice
         except KeyError:
             pass
         if (loading := self._loading.get(key)) is None:
@@ -56,16 +56,16 @@ class Cache(Generic[K, V]):
         except (RedisError, OSError, StoreUnavailableError) as error:  # TimeoutError is an OSError
             if last is None:
                 raise _unknown(error) from error
-            self._fresh[key] = (last,)  # a Redis in trouble is asked once a second, not by everyone
+            self._fresh[key] = (last,)  # limits the load on a failing Redis to one attempt a second
             return last
 
     async def read_many(
         self, keys: Iterable[K], load: Callable[[list[K]], Awaitable[Mapping[K, V]]]
     ) -> dict[K, V | None]:
-        """The values of many keys: one load of those that are not fresh, as `read` says of each.
+        """Returns the values of many keys, as `read` does; all that are not fresh are loaded together.
 
         Raises:
-            StoreUnavailableError: there was no answer, and of one of them nothing is known.
+            StoreUnavailableError: Redis did not answer, and at least one value is unknown.
         """
         values: dict[K, V | None] = {}
         missing: list[K] = []
@@ -92,12 +92,12 @@ class Cache(Generic[K, V]):
                 self._keep(key, values[key])
         return values
 
-    def holds(self, key: K) -> bool:
-        """Whether there was a value when it was last read here."""
+    def has(self, key: K) -> bool:
+        """True if the last read of the key found a value."""
         return key in self._last
 
     def forget(self, *keys: K) -> None:
-        """Something was written: read anew, and do not keep what was being read meanwhile."""
+        """Invalidates keys after a write, including loads that began before it."""
         self._writes += 1
         for key in keys:
             self._fresh.pop(key, None)
@@ -121,12 +121,12 @@ class Cache(Generic[K, V]):
 
 
 async def _answer(loading: asyncio.Future[T], seconds: float) -> T:
-    """What it loads, within `seconds`. Whoever gives up waiting takes nothing from the others.
+    """Returns the result within `seconds`; a caller that stops waiting does not cancel the load for others.
 
-    A turn of our own event loop that takes long counts as one step: an answer that lies there unread is not late.
+    A slow iteration of our own event loop counts as one step, so that an answer that already arrived is not late.
 
     Raises:
-        TimeoutError: Redis gave no answer.
+        TimeoutError: Redis did not answer.
     """
     for _ in range(max(1, ceil(seconds / STEP_SECONDS))):
         done, _ = await asyncio.wait((loading,), timeout=STEP_SECONDS)
@@ -136,13 +136,13 @@ async def _answer(loading: asyncio.Future[T], seconds: float) -> T:
 
 
 def _unknown(error: Exception) -> StoreUnavailableError:
-    """What is said where nothing is known: a Redis that is slow is not called away."""
+    """Returns the error for an unknown value; distinguishes a slow Redis from an unavailable one."""
     if isinstance(error, StoreUnavailableError):
         return StoreUnavailableError(str(error))
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(
-            f"Redis gave no answer within {LONGEST_SECONDS:g} s, and nothing is known here yet; ask again"
+            f"Redis did not answer within {LONGEST_SECONDS:g} s, and no cached value is available; try again"
         )
     if isinstance(error, RedisError) and not isinstance(error, RedisConnectionError):
-        return StoreUnavailableError("Redis refused a command, and nothing is known here yet; see `ghapp doctor`")
-    return StoreUnavailableError("Redis is away, and nothing is known here yet; ask again")
+        return StoreUnavailableError("Redis refused a command, and no cached value is available; see `ghapp doctor`")
+    return StoreUnavailableError("Redis is unavailable, and no cached value is available; try again")

@@ -1,6 +1,6 @@
-"""What readers are told, and controllers tell: from memory, at most a second old, with Redis behind it.
+"""Reads health documents and org state through a one-second cache, and records what controllers report.
 
-While Redis is away they are told what was last known, and how old it is.
+During a Redis outage readers get the last known values, with their age.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ MOST_FRESH = 20_000
 MOST_KNOWN = 50_000
 MOST_ORGS = 1_000
 MOST_FILTERS = 100
-MOST_TOLD = 2_000
-"""Documents take a kilobyte each."""
+MOST_SERVED = 2_000
+"""A document takes about a kilobyte."""
 
-TOLD_SECONDS = 0.1
-"""A document says its age in tenths of a second: until the next one, whoever asks is told the same."""
+SERVED_SECONDS = 0.1
+"""Documents state their age in tenths of a second, so a document is reused until the next tenth."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrgState:
-    """What holds for all runners of an org."""
+    """The state that all runners of an org share."""
 
     installation: Installation
     survey: Survey
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     claimed: Claimed = field(default_factory=dict)
-    """Some may have run out since they were read: `claim_on` says."""
+    """May include expired claims: check with `claim_on`."""
 
 
 class ServedDocument(NamedTuple):
-    """A document, what it was made of, and when (epoch seconds)."""
+    """A document, the data from which it was built, and when it was built (epoch seconds)."""
 
-    of: OrgState
+    org_state: OrgState
     evidence: Evidence
     at: float
     document: Document
 
 
 class FleetPage(NamedTuple):
-    """Some documents of a fleet, how many there are in all, and the runner id after which to go on.
+    """One page of documents, the total, and the runner id after which the next page starts.
 
-    `healed` is how many of all are invalidated and have their replacement accepted.
+    `healed` counts the invalidated runners of the whole selection whose replacement was accepted.
     """
 
     documents: list[Document]
@@ -79,16 +79,16 @@ class FleetPage(NamedTuple):
 
 
 class FleetSelection(NamedTuple):
-    """The ids of a fleet that match a filter, in order; how many are healed; and from what they were chosen."""
+    """The sorted runner ids that match a filter, the number of healed ones, and the data that was filtered."""
 
-    of: OrgState
+    org_state: OrgState
     fleet: dict[int, Evidence]
     ids: list[int]
     healed: int
 
 
 class FleetReader:
-    """Health documents, and what else is known of an org."""
+    """Reads health documents and the state of orgs."""
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
         self._settings, redis = settings, PipeliningRedis(redis)
@@ -102,31 +102,35 @@ class FleetReader:
         self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._views: Cache[str, NamespaceView] = Cache(MOST_ORGS, MOST_ORGS)
-        self._told: LRUCache[tuple[int, int], ServedDocument] = LRUCache(MOST_TOLD)
+        self._served: LRUCache[tuple[int, int], ServedDocument] = LRUCache(MOST_SERVED)
         self._chosen: TTLCache[tuple[int, str | None, str | None, bool | None], FleetSelection] = TTLCache(
             MOST_FILTERS, FRESH_SECONDS
         )
 
     async def by_id(self, org: str, runner_id: int, now: float) -> Document:
-        """The document of one runner; `unknown` when nobody told us of it, or of its org."""
-        of = await self.org(org)
-        evidence = None if of is None else await self._evidence(of.installation.id, runner_id)
-        return never_seen(org, runner_id, None) if of is None or evidence is None else self._document(of, evidence, now)
+        """Returns the document of one runner; its state is `unknown` if the runner or its org is unknown."""
+        org_state = await self.org(org)
+        evidence = None if org_state is None else await self._evidence(org_state.installation.id, runner_id)
+        return (
+            never_seen(org, runner_id, None)
+            if org_state is None or evidence is None
+            else self._document(org_state, evidence, now)
+        )
 
     async def by_name(self, org: str, name: str, now: float) -> Document:
-        """The same, by name: the latest registration that bears it."""
-        of = await self.org(org)
-        if of is None:
+        """Returns the document of the latest registration of that name."""
+        org_state = await self.org(org)
+        if org_state is None:
             return never_seen(org, None, name)
-        runner_id = (await self._ids_of(of.installation.id, [name]))[name]
+        runner_id = (await self._ids_of(org_state.installation.id, [name]))[name]
         return never_seen(org, None, name) if runner_id is None else await self.by_id(org, runner_id, now)
 
     async def many(self, org: str, ids: Sequence[int], names: Sequence[str], now: float) -> list[Document]:
-        """The same for many at once, ids first: one round trip for all, and one more where there are names."""
-        of = await self.org(org)
-        if of is None:
+        """Returns many documents, ids first, in one round trip to Redis, plus one if names are given."""
+        org_state = await self.org(org)
+        if org_state is None:
             return [never_seen(org, each, None) for each in ids] + [never_seen(org, None, each) for each in names]
-        installation = of.installation.id
+        installation = org_state.installation.id
         named = await self._ids_of(installation, names) if names else {}
         wanted = [*ids, *(each for each in named.values() if each is not None)]
 
@@ -138,7 +142,7 @@ class FleetReader:
 
         def document(runner_id: int | None, name: str | None) -> Document:
             evidence = None if runner_id is None else known[installation, runner_id]
-            return never_seen(org, runner_id, name) if evidence is None else self._document(of, evidence, now)
+            return never_seen(org, runner_id, name) if evidence is None else self._document(org_state, evidence, now)
 
         return [document(each, None) for each in ids] + [document(named[each], each) for each in names]
 
@@ -161,73 +165,73 @@ class FleetReader:
         *,
         healed: bool | None = None,
     ) -> FleetPage:
-        """The runners of an org in that state and pool, healed or not (None: any), by id, those behind `after`."""
-        of = await self.org(org)
-        if of is None:
+        """Returns a page of an org's runners by state, pool and `healed` (None: any), by id, from after `after`."""
+        org_state = await self.org(org)
+        if org_state is None:
             return FleetPage([], 0, None)
-        chosen = await self._choose(of, state, pool, healed, now)
+        chosen = await self._choose(org_state, state, pool, healed, now)
         start = bisect_right(chosen.ids, after)
         page = chosen.ids[start : start + limit]
-        documents = [self._document(of, chosen.fleet[runner_id], now) for runner_id in page]
+        documents = [self._document(org_state, chosen.fleet[runner_id], now) for runner_id in page]
         following = page[-1] if len(chosen.ids) > start + limit else None
         return FleetPage(documents, len(chosen.ids), following, chosen.healed)
 
     async def _choose(
-        self, of: OrgState, state: str | None, pool: str | None, healed: bool | None, now: float
+        self, org_state: OrgState, state: str | None, pool: str | None, healed: bool | None, now: float
     ) -> FleetSelection:
-        """Judged once a second at most, however many pages are asked for."""
-        key, known = (of.installation.id, state, pool, healed), await self.runners(of)
+        """Returns the runners that match; computed at most once a second per filter, for all pages."""
+        key, known = (org_state.installation.id, state, pool, healed), await self.runners(org_state)
         chosen = self._chosen.get(key)
-        if chosen is not None and chosen.of is of and chosen.fleet is known:
+        if chosen is not None and chosen.org_state is org_state and chosen.fleet is known:
             return chosen
         ids, count = [], 0
         for runner_id in sorted(known):
             evidence = known[runner_id]
-            if pool is not None and self.pool(of, evidence) != pool:
+            if pool is not None and self.pool(org_state, evidence) != pool:
                 continue
             may_have_healed = evidence.replaced_at is not None
             if state is None and healed is None and not may_have_healed:
                 ids.append(runner_id)
                 continue
-            verdict = self.verdict(of, evidence, now)
+            verdict = self.verdict(org_state, evidence, now)
             has_healed = is_healed(evidence, verdict)
             if state in (None, verdict.state) and healed in (None, has_healed):
                 ids.append(runner_id)
                 count += has_healed
-        self._chosen[key] = chosen = FleetSelection(of, known, ids, count)
+        self._chosen[key] = chosen = FleetSelection(org_state, known, ids, count)
         return chosen
 
     async def should_terminate(self, org: str, name: str, now: float) -> bool:
-        """Whether the runner of that name is invalidated, is being replaced, and no claim says that its pod is busy.
+        """True if the named runner is invalidated, its replacement was granted, and no pod claim is active.
 
-        Whom fuse, pause, dry-run or a ceiling hold back is not to be ended by its own probe either: in a false mass
-        loss all of them would be.
+        A runner held back by the fuse, a pause, dry-run or a limit returns False: in a false mass loss, liveness
+        probes would otherwise kill the whole fleet.
         """
         document = await self.by_name(org, name, now)
-        of = await self.org(org)
-        if of is None or document["state"] != State.INVALIDATED:
+        org_state = await self.org(org)
+        if org_state is None or document["state"] != State.INVALIDATED:
             return False
-        evidence = await self._evidence(of.installation.id, document["runner_id"])
+        evidence = await self._evidence(org_state.installation.id, document["runner_id"])
         is_granted = evidence is not None and evidence.granted_at is not None
-        return is_granted and claim_on(of.claimed, name, now) is None
+        return is_granted and claim_on(org_state.claimed, name, now) is None
 
     async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
-        """What a controller tells of a runner; readers here see it at once. Nobody knows it: nothing to record."""
-        of = await self.org(org)
-        if of is None:
+        """Records what a controller reports about a runner, and invalidates the cache; ignores unknown runners."""
+        org_state = await self.org(org)
+        if org_state is None:
             return
-        installation = of.installation.id
+        installation = org_state.installation.id
         async with redis_errors():
             await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
         self._one.forget((installation, runner_id))
         self._fleets.forget(installation)
 
     def forget(self, org: str) -> None:
-        """Something of an org was written: readers here see it at once."""
+        """Invalidates the cached state of an org, after a write."""
         self._orgs.forget(org.lower())
 
     async def org(self, org: str) -> OrgState | None:
-        """An org by any of its names, whatever its case; None where the App is not installed."""
+        """Returns an org by any of its names, case-insensitively; None if the App is not installed there."""
 
         async def load() -> OrgState | None:
             installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
@@ -244,30 +248,30 @@ class FleetReader:
         return await self._orgs.read(org.lower(), load)
 
     async def _by_name(self) -> dict[str, Installation]:
-        """Every installation by each of its names, in lower case: read once for all orgs that are asked for."""
+        """Returns every installation by each of its names, in lower case; one cached read serves all orgs."""
         found: dict[str, Installation] = {}
         for installation in await self._installations.all():
             for name in installation.own:
                 found.setdefault(name.lower(), installation)
         return found
 
-    async def knows(self, of: OrgState, runner_id: int) -> bool:
-        """Whether anybody told us of that runner."""
-        return await self._evidence(of.installation.id, runner_id) is not None
+    async def knows(self, org_state: OrgState, runner_id: int) -> bool:
+        """True if there is a record of that runner."""
+        return await self._evidence(org_state.installation.id, runner_id) is not None
 
-    async def runners(self, of: OrgState) -> dict[int, Evidence]:
-        """Every known runner of an org, by id."""
-        installation = of.installation.id
+    async def runners(self, org_state: OrgState) -> dict[int, Evidence]:
+        """Returns all known runners of an org, by id."""
+        installation = org_state.installation.id
         return await self._fleets.read(installation, lambda: self._runners.all(installation)) or {}
 
-    async def jobs(self, of: OrgState) -> list[Job]:
-        """Every job of an org that is not over."""
-        installation = of.installation.id
+    async def jobs(self, org_state: OrgState) -> list[Job]:
+        """Returns all jobs of an org that are not over."""
+        installation = org_state.installation.id
         return await self._jobs.read(installation, lambda: self._demand.all(installation)) or []
 
-    async def objects(self, of: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
-        """ARC's objects by namespace, of the namespaces of an org's pools that the watch sees just now."""
-        rules = self._settings.pools_of(of.installation.org)
+    async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
+        """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""
+        rules = self._settings.pools_of(org_state.installation.org)
         found = {}
         for namespace in sorted({rule.namespace for rule in rules if rule.namespace}):
             view = await self._views.read(namespace, partial(self._pods.all, namespace))
@@ -275,19 +279,19 @@ class FleetReader:
                 found[namespace] = list(view.objects.values())
         return found
 
-    async def pools(self, of: OrgState) -> set[str]:
-        """The pools of an org: the configured, those of its runners, and those that have a fuse or a pause."""
-        configured = {rule.name for rule in self._settings.pools_of(of.installation.org)}
-        known = {self.pool(of, evidence) for evidence in (await self.runners(of)).values()}
-        return (configured | known | of.fuses.keys() | of.pauses.keys()) - {WHOLE_ORG}
+    async def pools(self, org_state: OrgState) -> set[str]:
+        """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
+        configured = {rule.name for rule in self._settings.pools_of(org_state.installation.org)}
+        known = {self.pool(org_state, evidence) for evidence in (await self.runners(org_state)).values()}
+        return (configured | known | org_state.fuses.keys() | org_state.pauses.keys()) - {WHOLE_ORG}
 
-    def pool(self, of: OrgState, evidence: Evidence) -> str:
-        """The pool that a runner belongs to."""
-        return pool_of(evidence.labels, evidence.custom_labels, self._settings.pools_of(of.installation.org))
+    def pool(self, org_state: OrgState, evidence: Evidence) -> str:
+        """Returns the pool of a runner."""
+        return pool_of(evidence.labels, evidence.custom_labels, self._settings.pools_of(org_state.installation.org))
 
-    def verdict(self, of: OrgState, evidence: Evidence, now: float) -> Verdict:
-        """What is true of a runner."""
-        return judge(evidence, of.survey, now, self._settings.of(of.installation.org).evidence)
+    def verdict(self, org_state: OrgState, evidence: Evidence, now: float) -> Verdict:
+        """Returns the verdict on a runner."""
+        return judge(evidence, org_state.survey, now, self._settings.of(org_state.installation.org).evidence)
 
     async def _evidence(self, installation: int, runner_id: int) -> Evidence | None:
         async def load() -> Evidence | None:
@@ -295,18 +299,25 @@ class FleetReader:
 
         return await self._one.read((installation, runner_id), load)
 
-    def _document(self, of: OrgState, evidence: Evidence, now: float) -> Document:
-        key = of.installation.id, evidence.id
-        told = self._told.get(key)
-        if told is not None and told.of is of and told.evidence is evidence and 0 <= now - told.at < TOLD_SECONDS:
-            return told.document
-        document = self._written(of, evidence, now)
-        self._told[key] = ServedDocument(of, evidence, now, document)
+    def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> Document:
+        key = org_state.installation.id, evidence.id
+        served = self._served.get(key)
+        if (
+            served is not None
+            and served.org_state is org_state
+            and served.evidence is evidence
+            and 0 <= now - served.at < SERVED_SECONDS
+        ):
+            return served.document
+        document = self._build_document(org_state, evidence, now)
+        self._served[key] = ServedDocument(org_state, evidence, now, document)
         return document
 
-    def _written(self, of: OrgState, evidence: Evidence, now: float) -> Document:
-        org, pool = of.installation.org, self.pool(of, evidence)
-        standing = PoolBrakes(fuse_of(of.fuses, pool).position, WHOLE_ORG in of.pauses or pool in of.pauses)
-        verdict = self.verdict(of, evidence, now)
-        rules, claim = self._settings.pools_of(org), claim_on(of.claimed, evidence.name, now)
-        return health_document(org, evidence, verdict, of.survey, standing, rules, now, claim)
+    def _build_document(self, org_state: OrgState, evidence: Evidence, now: float) -> Document:
+        org, pool = org_state.installation.org, self.pool(org_state, evidence)
+        brakes = PoolBrakes(
+            fuse_of(org_state.fuses, pool).position, WHOLE_ORG in org_state.pauses or pool in org_state.pauses
+        )
+        verdict = self.verdict(org_state, evidence, now)
+        rules, claim = self._settings.pools_of(org), claim_on(org_state.claimed, evidence.name, now)
+        return health_document(org, evidence, verdict, org_state.survey, brakes, rules, now, claim)

@@ -1,4 +1,4 @@
-"""Who reaches whom: is it this machine's own browser, and can GitHub deliver here."""
+"""Decides whether a request comes from this machine's browser, and whether GitHub can reach an address of ours."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-_LEFT_BY_PROXIES = ("forwarded", "via", "x-real-ip")
+_PROXY_HEADERS = ("forwarded", "via", "x-real-ip")
 
 
 def is_from_this_machine(request: Request) -> bool:
-    """Whether a browser on this machine sent it, to this machine's own name, with nobody between.
+    """True if a browser on this machine sent the request to a loopback name, without a proxy.
 
-    The peer alone proves nothing: a reverse proxy here passes on the whole world's requests, and a page from
-    elsewhere whose name was made to resolve to 127.0.0.1 has the browser send its own.
+    The peer's address alone proves nothing: a local reverse proxy forwards requests from everywhere, and by DNS
+    rebinding a foreign page can make the browser send requests to 127.0.0.1.
     """
     peer = request.client
     return (
         peer is not None
         and is_loopback(peer.host)
         and is_loopback(_hostname(request.headers.get("host", "")))
-        and not any(name.startswith("x-forwarded") or name in _LEFT_BY_PROXIES for name in request.headers)
-        # No browser speaks 1.0; reverse proxies do that leave none of these headers.
+        and not any(name.startswith("x-forwarded") or name in _PROXY_HEADERS for name in request.headers)
+        # Browsers never send HTTP/1.0, but some reverse proxies that add no header do.
         and request.scope.get("http_version") != "1.0"
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address means the machine itself."""
+    """True if a name or an address is that of the machine itself."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -36,10 +36,10 @@ def is_loopback(host: str) -> bool:
 
 
 def can_deliver(web_url: str, address: str) -> bool:
-    """Whether that GitHub can send deliveries to an address of ours.
+    """True if the GitHub at `web_url` can send deliveries to `address`.
 
-    One on this machine it reaches only when it is here too. github.com takes none but public addresses; a server of
-    one's own may stand in the same network.
+    A loopback address is reachable only for a GitHub on this machine. github.com and ghe.com deliver to public
+    addresses only; a GitHub Enterprise Server may be in the same network.
     """
     theirs, ours = (_hostname(urlsplit(url).netloc) for url in (web_url, address))
     if is_loopback(theirs):

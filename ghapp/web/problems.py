@@ -11,11 +11,11 @@ TYPE = "application/problem+json"
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    """A problem document; `detail` says what is wrong and what would be right."""
+    """Returns a problem document; `detail` names the error and what would be right."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(msgspec.json.encode(body), status, headers, TYPE)
 
 
 def not_installed(org: str) -> Response:
-    """Only for whoever holds a token of that org: others are not told which orgs there are."""
+    """404 for clients with a token for that org; other clients must not learn which orgs exist."""
     return problem(404, f"the App is not installed in {org}; install it, or wait for the next discovery")

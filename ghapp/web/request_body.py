@@ -1,4 +1,4 @@
-"""What is sent to us: read up to a size, and understood as a shape."""
+"""Reads request bodies up to a size limit, and parses them as JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """The body, of `most` bytes at most, whatever its Content-Length says.
+    """Returns the body, of at most `most` bytes; the limit does not rely on Content-Length.
 
-    Starlette's own limit on a route answers in plain text, where every error here is a problem document.
+    Starlette's own limit for routes answers with plain text, but every error of ours is a problem document.
 
     Raises:
         HTTPException: 413.
@@ -23,17 +23,17 @@ async def read_body(request: Request, most: int) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > most:
-            raise HTTPException(413, f"a body here has at most {most} bytes")
+            raise HTTPException(413, f"the body may have at most {most} bytes")
     return bytes(body)
 
 
 def parse_json(shape: type[T], body: bytes, takes: str) -> T:
-    """A JSON body as a value.
+    """Returns a JSON body as a value of a msgspec type.
 
     Args:
-        shape: a msgspec type.
-        body: the bytes that were sent.
-        takes: an example of what would be right.
+        shape: the msgspec type.
+        body: the request's bytes.
+        takes: an example of a valid body, for the error message.
 
     Raises:
         HTTPException: 400.
@@ -41,8 +41,8 @@ def parse_json(shape: type[T], body: bytes, takes: str) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HTTPException(400, f"{_said(error)}; it takes {takes}") from None
+        raise HTTPException(400, f"{_message(error)}; it takes {takes}") from None
 
 
-def _said(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
+def _message(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
     return "the body is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)

@@ -41,7 +41,7 @@ class DegradedView:
         """
         if isinstance(error, ClusterForbiddenError) and not self._grace.lasts(self._place, str(error)):
             return
-        self.log("watch sees nothing", str(error))
+        self.log("watch failed", str(error))
         if isinstance(error, ClusterForbiddenError | ResourceMissingError):
             self._may_be_kept = True
             await self._troubles.say(self._place, redact(str(error)))

@@ -100,7 +100,7 @@ def test_through_a_proxy_the_key_opens_it_and_leaves_the_address(setup, open_pag
     page = open_page(extra_http_headers={"x-forwarded-for": "192.0.2.1"})
     page.goto(f"{setup.base}/setup")
     page.get_by_label("Key").fill(key)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.wait_for_url(f"{setup.base}/setup")
     assert page.get_by_role("button", name="Create the App").is_visible()
 

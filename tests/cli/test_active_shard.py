@@ -44,16 +44,22 @@ def python(code):
         ("print('  pink  ')", ActiveShardAnswer("pink", "", NOW)),
         ("print('pink', end='')", ActiveShardAnswer("pink", "", NOW)),
         ("import sys; print('pink'); print('hush', file=sys.stderr)", ActiveShardAnswer("pink", "", NOW)),
-        ("print()", ActiveShardAnswer("", "it said nothing", NOW)),
-        ("print('pink purple')", ActiveShardAnswer("", "what it said is not the name of a shard", NOW)),
+        ("print()", ActiveShardAnswer("", "its output is empty", NOW)),
+        ("print('pink purple')", ActiveShardAnswer("", "its output is not the name of a shard", NOW)),
         (
             "import sys; sys.stdout.buffer.write(bytes([255]))",
-            ActiveShardAnswer("", "what it said is not the name of a shard", NOW),
+            ActiveShardAnswer("", "its output is not the name of a shard", NOW),
         ),
-        ("import sys; print('pink'); sys.exit(3)", ActiveShardAnswer("", "it ended with 3", NOW)),
-        (f"print('a' * {LARGEST_BYTES + 1})", ActiveShardAnswer("", f"it said more than {LARGEST_BYTES} bytes", NOW)),
-        ("while True: print('a' * 9999)", ActiveShardAnswer("", f"it said more than {LARGEST_BYTES} bytes", NOW)),
-        ("input()", ActiveShardAnswer("", "it ended with 1", NOW)),
+        ("import sys; print('pink'); sys.exit(3)", ActiveShardAnswer("", "exit code 3", NOW)),
+        (
+            f"print('a' * {LARGEST_BYTES + 1})",
+            ActiveShardAnswer("", f"its output has more than {LARGEST_BYTES} bytes", NOW),
+        ),
+        (
+            "while True: print('a' * 9999)",
+            ActiveShardAnswer("", f"its output has more than {LARGEST_BYTES} bytes", NOW),
+        ),
+        ("input()", ActiveShardAnswer("", "exit code 1", NOW)),
     ],
     ids=[
         "trimmed",
@@ -94,7 +100,7 @@ async def test_a_command_that_hangs_is_ended_with_all_that_it_started(settings, 
     told = tmp_path / "pid"
     code = f"import subprocess as s; p = s.Popen(['sleep', '60']); open({str(told)!r}, 'w').write(str(p.pid)); p.wait()"
     answer = await query_active_shard(settings, python(code), clock)
-    assert answer == ActiveShardAnswer("", "it took longer than 1 s", NOW)
+    assert answer == ActiveShardAnswer("", "no answer within 1 s", NOW)
     assert await asyncio.to_thread(wait_for, lambda: has_ended(told.read_text()))
 
 
@@ -141,11 +147,11 @@ def url():
     ("path", "answer"),
     [
         ("/pink", ActiveShardAnswer("pink", "", NOW)),
-        ("/long", ActiveShardAnswer("", f"it said more than {LARGEST_BYTES} bytes", NOW)),
+        ("/long", ActiveShardAnswer("", f"its output has more than {LARGEST_BYTES} bytes", NOW)),
         ("/gone", ActiveShardAnswer("", "it answered 503", NOW)),
         ("/case", ActiveShardAnswer("PINK", "", NOW)),
-        ("/html", ActiveShardAnswer("", "what it said is not the name of a shard", NOW)),
-        ("/empty", ActiveShardAnswer("", "it said nothing", NOW)),
+        ("/html", ActiveShardAnswer("", "its output is not the name of a shard", NOW)),
+        ("/empty", ActiveShardAnswer("", "its output is empty", NOW)),
         ("/moved", ActiveShardAnswer("", "it answered 302", NOW)),
     ],
 )

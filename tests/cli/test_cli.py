@@ -103,7 +103,7 @@ async def install(url):
 def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
     with embedded_redis(tmp_path / "redis", durable=False) as url:
         refused = ghapp("token", "create", "--org", "acme", "--scope", "read", GHAPP_STATE_DIR=str(tmp_path))
-        assert "acme: the App is not installed there; installed are: none" in one_line(refused, 2)
+        assert "acme: the App is not installed there; it is installed on: none" in one_line(refused, 2)
         assert ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path)).stdout == "[]\n"
         asyncio.run(install(url))
         made = ghapp("token", "create", "--org", "acme", "--scope", "read", "--json", GHAPP_STATE_DIR=str(tmp_path))
@@ -113,12 +113,12 @@ def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
         made_at = json.loads(listed.stdout)[0]["created_at"]
         assert abs(datetime.fromisoformat(made_at) - datetime.now(UTC)) < timedelta(minutes=5)
         table = ghapp("token", "list", GHAPP_STATE_DIR=str(tmp_path)).stdout
-        assert table.split()[:6] == ["id", "name", "orgs", "scopes", "made", "expires"]
+        assert table.split()[:6] == ["id", "name", "orgs", "scopes", "created", "expires"]
         assert not any(line.endswith(" ") for line in table.splitlines()), "nothing to strip for who reads it by line"
         assert ghapp("deliveries", "dead", GHAPP_STATE_DIR=str(tmp_path)).stdout == "no delivery was given up\n"
         for words in (["runners", "--org", "nobody"], ["explain", "nobody", "x"], ["resume", "nobody"]):
             unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
-            assert "nobody: the App is not installed there; installed are: acme" in one_line(unknown, 2)
+            assert "nobody: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
         nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
 
@@ -130,7 +130,7 @@ def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
     ):
         theirs = {**CREDENTIALS, "GHAPP_GITHUB_API_URL": sandbox.api_url, "GHAPP_REDIS_URL": url}
         line = one_line(ghapp("sweep", **theirs), 2)
-        assert "GHAPP_APP_ID and the private key must be of one App" in line
+        assert "GHAPP_APP_ID and the private key are of one App" in line
         ours = {"GHAPP_APP_ID": str(sandbox.app_id), "GHAPP_PRIVATE_KEY": sandbox.private_key_pem}
         well = ghapp("sweep", **{**theirs, **ours})
         assert well.returncode == 0, well.stderr
@@ -139,7 +139,7 @@ def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
         away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
         assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
         unknown = ghapp("sweep", "--org", "nobody", **{**theirs, **ours})
-        assert "nobody: the App is not installed there; installed are: acme" in one_line(unknown, 2)
+        assert "nobody: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
         explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
         assert f"acme/{name} (" in explained.stdout, "a name is not broken where there is little room"

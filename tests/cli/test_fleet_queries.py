@@ -123,7 +123,7 @@ async def test_a_cluster_that_nobody_sees_is_one_line(known, age, said):
         await Pods(known.redis).replace_all("runners", [], [], known.now - age)
     lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
     assert lines == (
-        [] if said is None else [f"the cluster was {said} (runners): see that `ghapp watch` runs, and `ghapp doctor`"]
+        [] if said is None else [f"the cluster was {said} (runners): check that `ghapp watch` runs; see `ghapp doctor`"]
     )
     unseen = (await known.told("runners"))["unseen"]
     assert [each["namespace"] for each in unseen] == ([] if said is None else ["runners"])
@@ -159,7 +159,7 @@ async def test_a_name_that_nobody_knows_any_more_is_told_by_its_death(known):
     assert (told["death"]["cause"], told["death"]["job"]) == ("vanished", None)
     said = (await known.ask("explain", "acme", "linux-9")).stdout
     assert "acme/linux-9 (9) is unknown: NeverObserved" in said
-    assert "vanished (nobody saw its exit code, OOMKilled)" in said
+    assert "vanished (exit code unknown, OOMKilled)" in said
 
 
 async def test_a_name_that_never_was_is_said_in_one_line(known):
@@ -198,7 +198,7 @@ async def test_runners_that_left_are_counted_and_shown_only_when_asked_for(known
     assert (told["total"], told["healed"], told["retired"]) == (2, 1, 1)
     said = (await known.ask("runners")).stdout
     assert "2 runners\n 1 healed, 1 retired within the last 24 hours; --all shows them" in said
-    assert "gone since " in said
+    assert "absent since " in said
     assert (await known.told("runners", "--all"))["total"] == 4
     lost = await known.told("runners", "--state", "invalidated")
     assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]

@@ -125,7 +125,7 @@ async def test_a_log_that_is_not_terraform_s_is_said_and_left_out(fleet, ghapp, 
     (tmp_path / "log").write_text("nothing")
     done = ghapp("acme", "linux", "pink", "--provision-log", str(tmp_path / "log"))
     assert done.returncode == 0
-    assert done.stderr == f"ghapp: {tmp_path}/log does not say what Terraform did; going on without it\n"
+    assert done.stderr == f"ghapp: {tmp_path}/log has no result of a Terraform run; continuing without it\n"
 
 
 async def test_a_log_of_fifty_megabytes_is_read_from_its_end(fleet, ghapp, tmp_path):
@@ -161,7 +161,7 @@ async def test_whoever_interrupts_it_is_told_no_answer(fleet, ghapp, more):
     done = ghapp(*words, rows=f"active_command = {json.dumps(command)}")
     assert done.returncode == 130, "neither passed nor failed"
     assert done.stdout == ""
-    assert done.stderr.splitlines()[-1] == "ghapp: interrupted; whether it passes is not known"
+    assert done.stderr.splitlines()[-1] == "ghapp: interrupted before there was a result"
     assert "Traceback" not in done.stderr
 
 
@@ -197,7 +197,7 @@ async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghap
     ("words", "said"),
     [
         (["acme", "linux"], "Missing argument 'SHARD'"),
-        (["acme", "linux", "p k"], "'p k' is no shard's name"),
+        (["acme", "linux", "p k"], "'p k' is not a valid name of a shard"),
         (
             ["acme", "gpu", "pink"],
             "[[pools]] gpu: acme has no such pool with shard_label, shard_groups or shard_name; it has linux",
@@ -205,14 +205,14 @@ async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghap
         (["acme", "mac", "pink"], "[[pools]] mac: acme has no such pool"),
         (["acme", "linux", "pink", "--min-online", "0"], "--min-online"),
         (["acme", "linux", "pink", "--min-online", "many"], "--min-online"),
-        (["acme", "linux", "pink", "--version", ""], "it takes a version, as 2.336.0"),
+        (["acme", "linux", "pink", "--version", ""], "give a version, like 2.336.0"),
         (["acme", "linux", "pink", "--timeout", "nan"], "--timeout"),
         (["acme", "linux", "pink", "--timeout", "inf"], "--timeout"),
-        (["acme", "linux", ""], "'' is no shard's name"),
-        (["acme", "linux", "pink/../purple"], "is no shard's name"),
-        (["acme", "linux", "pınk"], "is no shard's name"),
+        (["acme", "linux", ""], "'' is not a valid name of a shard"),
+        (["acme", "linux", "pink/../purple"], "is not a valid name of a shard"),
+        (["acme", "linux", "pınk"], "is not a valid name of a shard"),
         (["acme", "linux", "pink", "--timeout", "-1"], "--timeout"),
-        (["acme", "linux", "pink", "--timeout", "5", "--settle", "6"], "leaves no time to settle for 6 seconds"),
+        (["acme", "linux", "pink", "--timeout", "5", "--settle", "6"], "is shorter than the 6 seconds to settle"),
         (["acme", "linux", "pink", "--provision-log", "/nowhere"], "cannot read /nowhere"),
     ],
     ids=" ".join,
@@ -229,7 +229,10 @@ async def test_misuse_exits_2_with_one_line(fleet, ghapp, words, said):
 async def test_an_org_without_the_app_is_misuse(redis, ghapp):
     await Installations(redis).put(Installation(ORG, "globex", 70))
     done = ghapp("acme", "linux", "pink")
-    assert (done.returncode, done.stderr) == (2, "ghapp: acme: the App is not installed there; installed are: globex\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "ghapp: acme: the App is not installed there; it is installed on: globex\n",
+    )
 
 
 async def test_a_redis_that_is_away_is_said_in_one_line(ghapp):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
-from ghapp.cli.gate_wait import POLL_SECONDS, Patience, watch
+from ghapp.cli.gate_wait import POLL_SECONDS, GateTimeouts, watch
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import Gate
 from ghapp.health.gate.shard_checks import Check
@@ -23,7 +23,7 @@ class Time:
     def __init__(self, script):
         self.script, self.now, self.said = script, 0.0, []
 
-    async def look(self):
+    async def query(self):
         now = self.script[min(int(self.now), len(self.script) - 1)]
         if now == "away":
             raise RedisAway("away")
@@ -32,11 +32,11 @@ class Time:
     async def pause(self, seconds):
         self.now += seconds
 
-    def say(self, answer, waited):
+    def report(self, answer, waited):
         self.said.append((None if answer is None else answer.passed, waited))
 
     async def watch(self, *patience):
-        return await watch(self.look, Patience(*patience), lambda: self.now, self.pause, self.say)
+        return await watch(self.query, GateTimeouts(*patience), lambda: self.now, self.pause, self.report)
 
 
 FAIL, PASS, AWAY = ["fail"], ["pass"], ["away"]

@@ -172,14 +172,20 @@ def test_no_word_ends_its_string_before_its_end(value):
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"", "answered what is not a Loki's streams"),
-        (b"<html>", "answered what is not a Loki's streams"),
-        (b"{}", "answered what is not a Loki's streams"),
-        (answer("matrix", []), "answered what is not a Loki's streams"),
-        (answer("streams", [], "error"), "answered what is not a Loki's streams"),
-        (answer("streams", [{"stream": {}, "values": [["soon", "x"]]}]), "answered what is not a Loki's streams"),
-        (answer("streams", [{"stream": {}, "values": [["1"]]}]), "answered what is not a Loki's streams"),
-        (answer("streams", [{"stream": {}, "values": [[1, "x"]]}]), "answered what is not a Loki's streams"),
+        (b"", "sent an answer that is not Loki's list of streams"),
+        (b"<html>", "sent an answer that is not Loki's list of streams"),
+        (b"{}", "sent an answer that is not Loki's list of streams"),
+        (answer("matrix", []), "sent an answer that is not Loki's list of streams"),
+        (answer("streams", [], "error"), "sent an answer that is not Loki's list of streams"),
+        (
+            answer("streams", [{"stream": {}, "values": [["soon", "x"]]}]),
+            "sent an answer that is not Loki's list of streams",
+        ),
+        (answer("streams", [{"stream": {}, "values": [["1"]]}]), "sent an answer that is not Loki's list of streams"),
+        (
+            answer("streams", [{"stream": {}, "values": [[1, "x"]]}]),
+            "sent an answer that is not Loki's list of streams",
+        ),
         (b" " * (MOST_BYTES + 1), "answered more than 4,194,304 bytes"),
     ],
     ids=["nothing", "html", "empty", "matrix", "error", "no time", "no line", "number", "too long"],
@@ -207,7 +213,7 @@ async def test_any_other_status_is_an_error(store, logs, status):
 async def test_an_answer_that_is_packed_is_not_unpacked(store, logs):
     store.headers = {"content-encoding": "gzip"}
     store.body = b"\x1f\x8b" + b"\0" * 100
-    with pytest.raises(LogStoreUnavailableError, match="not a Loki's streams"):
+    with pytest.raises(LogStoreUnavailableError, match="not Loki's list of streams"):
         await logs.runner_lines("runners", "x", ENDED)
 
 

@@ -34,7 +34,10 @@ async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis
         f"still paused: Acme, by {user}: maintenance",
     ]
     org = ghapp(redis_url, "resume", "acme")
-    assert org.stdout.splitlines() == [f"resumed: Acme, paused by {user}: maintenance", "fuse proves anew: Acme/gpu"]
+    assert org.stdout.splitlines() == [
+        f"resumed: Acme, paused by {user}: maintenance",
+        "fuse restarted, now proving: Acme/gpu",
+    ]
     assert org.stderr == "", "what was done is said once"
     fuse = (await Fuses(redis).all(7))["gpu"]
     assert (fuse.position, fuse.by) == (Position.PROVING, user)
@@ -57,7 +60,7 @@ async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):
     for arguments in (("pause", "globex", "--why", "x"), ("resume", "globex")):
         done = ghapp(redis_url, *arguments)
         assert done.returncode == 2
-        assert done.stderr == "ghapp: globex: the App is not installed there; installed are: acme\n"
+        assert done.stderr == "ghapp: globex: the App is not installed there; it is installed on: acme\n"
 
 
 async def test_a_second_pause_keeps_the_first_and_says_so(redis, redis_url):
@@ -68,7 +71,7 @@ async def test_a_second_pause_keeps_the_first_and_says_so(redis, redis_url):
     first, then = again.stdout.splitlines()
     assert first.startswith(f"already paused: Acme, by {getpass.getuser()} since ")
     assert first.endswith(": maintenance")
-    assert then == "that pause holds until `ghapp resume Acme`; your reason was not recorded"
+    assert then == "that pause lasts until `ghapp resume Acme`; your reason was not recorded"
     assert (await Fuses(redis).pauses(7))["*"].why == "maintenance"
 
 
@@ -85,7 +88,7 @@ async def test_the_fuse_of_the_whole_installation_is_resumed_with_it_and_named_s
     for pool in ("*", "gpu"):
         await Fuses(redis).save(7, pool, None, STOPPED)
     assert ghapp(redis_url, "resume", "acme", "--pool", "gpu").stdout.splitlines() == [
-        "fuse proves anew: Acme/gpu",
+        "fuse restarted, now proving: Acme/gpu",
         "still stopped: the fuse of the whole installation (BatchNeverOnline); `ghapp resume Acme`",
     ]
-    assert ghapp(redis_url, "resume", "acme").stdout == "fuse proves anew: Acme, the whole installation\n"
+    assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, the whole installation\n"

@@ -41,10 +41,10 @@ def read(monkeypatch):
                 # What a client calls that is given a context reads nothing.
                 monkeypatch.setattr(module, "create_ssl_context", _given_or(build, module.create_ssl_context))
     trusted.cache_clear()
-    connection._machines_trust.cache_clear()
+    connection._system_trust.cache_clear()
     yield times
     trusted.cache_clear()
-    connection._machines_trust.cache_clear()
+    connection._system_trust.cache_clear()
 
 
 def _given_or(count, build):

@@ -247,7 +247,7 @@ async def test_a_node_that_does_not_answer_is_no_empty_log(api, cluster):
 
 def between(cluster, happens, times: int = 1, *, before: bool = False) -> None:
     """Has something happen after each of the first requests, or before it."""
-    ask, left = cluster.transport.ask, [times]
+    ask, left = cluster.transport.request, [times]
 
     async def ask_and_more(call, **how):
         now, left[0] = left[0] > 0, left[0] - 1
@@ -258,4 +258,4 @@ def between(cluster, happens, times: int = 1, *, before: bool = False) -> None:
             happens()
         return answer
 
-    cluster.transport.ask = ask_and_more
+    cluster.transport.request = ask_and_more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cluster.api_errors import RefusedError, error_of, says_absent
+from ghapp.cluster.api_errors import RefusedError, error_of, proves_absence
 from ghapp.cluster.request import EPHEMERAL_RUNNERS, LEASES, PODS, ClusterRequest
 from ghapp.errors import (
     ClusterForbiddenError,
@@ -20,7 +20,7 @@ ABSENT = status(404, "NotFound", 'ephemeralrunners.actions.github.com "x" not fo
 
 
 def test_the_object_s_own_404_says_that_it_is_gone():
-    assert says_absent(GET, 404, encoded(ABSENT)) is True
+    assert proves_absence(GET, 404, encoded(ABSENT)) is True
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_the_object_s_own_404_says_that_it_is_gone():
     ],
 )
 def test_nothing_else_does(code, body):
-    assert says_absent(GET, code, body) is False
+    assert proves_absence(GET, code, body) is False
 
 
 def test_a_list_s_404_never_does():
     assert (
-        says_absent(ClusterRequest("list", EPHEMERAL_RUNNERS, "runners"), 404, encoded(ABSENT | {"details": {}}))
+        proves_absence(ClusterRequest("list", EPHEMERAL_RUNNERS, "runners"), 404, encoded(ABSENT | {"details": {}}))
         is False
     )
 

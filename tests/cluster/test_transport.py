@@ -181,5 +181,5 @@ async def test_whoever_stops_reading_a_watch_closes_it():
     ids=["told", "of no zone", "not told", "empty", "in words", "of no year"],
 )
 async def test_an_answer_tells_when_it_was_given(headers, at):
-    answer = await mocked(lambda _: httpx2.Response(200, content=b"{}", headers=headers)).ask(LIST)
+    answer = await mocked(lambda _: httpx2.Response(200, content=b"{}", headers=headers)).request(LIST)
     assert answer == (b"{}", at)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.cluster.watch import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, WATCHES, follow, pause_after
+from ghapp.cluster.watch import FIRST_PAUSE, LONGEST_PAUSE, RESUME_ATTEMPTS, WATCHES, follow, pause_after
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.cluster.wire import pods
 from ghapp.errors import (
@@ -57,7 +57,7 @@ class Scripted:
     async def play(self):
         """Everything that is seen until the script is over."""
         seen = []
-        async with aclosing(follow(self, "runners", rest=self.rest)) as sights:
+        async with aclosing(follow(self, "runners", sleep=self.rest)) as sights:
             try:
                 async for sight in sights:
                     seen.append(sight)  # noqa: PERF401 - it ends by an error
@@ -123,10 +123,10 @@ async def test_where_watching_is_not_to_be_had_lists_must_do(error):
 
 
 async def test_a_version_that_fails_again_and_again_is_given_up():
-    cluster = Scripted(listed("10"), *[[AWAY]] * PATIENCE, listed("20"), [change("21")])
+    cluster = Scripted(listed("10"), *[[AWAY]] * RESUME_ATTEMPTS, listed("20"), [change("21")])
     seen = await cluster.play()
-    assert cluster.asked[: PATIENCE + 3] == ["list", *["watch 10"] * PATIENCE, "list", "watch 20"]
-    assert seen == [listed("10"), *[WatchFailure(AWAY)] * PATIENCE, listed("20"), change("21")]
+    assert cluster.asked[: RESUME_ATTEMPTS + 3] == ["list", *["watch 10"] * RESUME_ATTEMPTS, "list", "watch 20"]
+    assert seen == [listed("10"), *[WatchFailure(AWAY)] * RESUME_ATTEMPTS, listed("20"), change("21")]
 
 
 async def test_everything_is_listed_anew_from_time_to_time():

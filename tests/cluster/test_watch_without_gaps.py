@@ -62,7 +62,7 @@ async def seen_of(api, cluster, *, live: bool = True):
     Live, it happens while a watch is open; else before there is one, so that it is all history.
     """
     seen, happened = [], False
-    async with asyncio.timeout(30), aclosing(follow(cluster, "runners", rest=at_once)) as sights:
+    async with asyncio.timeout(30), aclosing(follow(cluster, "runners", sleep=at_once)) as sights:
         following = asyncio.ensure_future(anext(sights))
         while True:
             sight = await following

@@ -24,27 +24,27 @@ BROKEN = ActiveShardAnswer("", "it ended with 1", NOW - 12)
 @pytest.mark.parametrize(
     ("here", "told", "known", "status", "said"),
     [
-        (PURPLE, PURPLE, True, "ok", "purple, by active_command, here and at the workers"),
+        (PURPLE, PURPLE, True, "ok", "purple, from active_command, here and on the workers"),
         (
             PURPLE,
             ActiveShardAnswer("Purple", "", NOW),
             True,
             "ok",
-            "purple, by active_command, here and at the workers",
+            "purple, from active_command, here and on the workers",
         ),
-        (PURPLE, None, False, "ok", "purple, by active_command"),
-        (PURPLE, None, True, "warning", "says purple here, and no worker has asked it for minutes"),
-        (PURPLE, BROKEN, True, "warning", "says purple here, and failed to a worker 12 s ago: it ended with 1"),
-        (PURPLE, PINK, True, "warning", "says purple here, and said pink to a worker 12 s ago"),
-        (BROKEN, PINK, True, "warning", "failed here, it ended with 1; it said pink to a worker 12 s ago"),
-        (BROKEN, None, True, "wrong", "active_command failed, it ended with 1"),
-        (BROKEN, None, False, "wrong", "active_command failed, it ended with 1"),
+        (PURPLE, None, False, "ok", "purple, from active_command"),
+        (PURPLE, None, True, "warning", "returns purple here; no worker has queried it for minutes"),
+        (PURPLE, BROKEN, True, "warning", "returns purple here, but failed on a worker 12 s ago: it ended with 1"),
+        (PURPLE, PINK, True, "warning", "returns purple here, but returned pink on a worker 12 s ago"),
+        (BROKEN, PINK, True, "warning", "failed here: it ended with 1; it returned pink on a worker 12 s ago"),
+        (BROKEN, None, True, "wrong", "active_command failed: it ended with 1"),
+        (BROKEN, None, False, "wrong", "active_command failed: it ended with 1"),
         (
             BROKEN,
             ActiveShardAnswer("", "it said nothing", NOW + 9),
             True,
             "wrong",
-            "; to a worker 0 s ago: it said nothing",
+            "; on a worker 0 s ago: it said nothing",
         ),
     ],
     ids=[
@@ -74,7 +74,7 @@ def looked(tmp_path):
             f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label = "shard"\n{rows}'
         )
         settings = Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "PATH": "/usr/bin:/bin"})
-        return await active_shard.look(settings, url)
+        return await active_shard.check(settings, url)
 
     return look
 
@@ -96,7 +96,7 @@ async def test_the_command_is_run_and_held_against_the_store(looked, redis, redi
 
 async def test_where_the_app_is_not_installed_yet_only_here_is_told(looked, redis, redis_url):
     (found,) = await looked(ECHO, redis_url)
-    assert (found.status, found.said) == (FindingStatus.OK, "purple, by active_command")
+    assert (found.status, found.said) == (FindingStatus.OK, "purple, from active_command")
 
 
 async def test_a_redis_that_is_away_hides_nothing_of_the_command(looked):
@@ -111,4 +111,4 @@ async def test_a_url_that_hangs_is_given_up(looked, monkeypatch):
     monkeypatch.setattr("ghapp.active_shard.TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         (found,) = await looked(f'active_url = "http://127.0.0.1:{silent.getsockname()[1]}/"')
-    assert (found.status, found.said) == (FindingStatus.WRONG, "active_url failed, it took longer than 0 s")
+    assert (found.status, found.said) == (FindingStatus.WRONG, "active_url failed: no answer within 0 s")

@@ -54,7 +54,7 @@ async def looked(api, redis, redis_url, tmp_path):
         config = api.kubeconfig(tmp_path / "kubeconfig", user, HOME)
         known = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "KUBECONFIG": str(config)}
         settings = Settings.read({**known, "GHAPP_REDIS_URL": redis_url, **environ})
-        found = await cluster.look(settings, settings.redis_url)
+        found = await cluster.check(settings, settings.redis_url)
         assert len({each.name for each in found}) == len(found)
         assert all((each.fix is None) is (each.status is FindingStatus.OK) for each in found)
         return {each.name: each for each in found}
@@ -179,7 +179,7 @@ async def test_whose_account_it_is_is_said_and_other_roles_rights_are_not_called
     rules += [rule(each, HOME) for each in AT_HOME if each.role == role]
     api.control.user(name, [each for each in rules if (*each.verbs, *each.resources) != without])
     found = await looked(user=name)
-    assert found["account"].said == f"{name}, that of `ghapp {role}`"
+    assert found["account"].said == f"{name}, the account of `ghapp {role}`"
     mine, others = found[f"rights of {role} in runners"], found[f"rights of {other} in runners"]
     assert (mine.status, others.status) == (FindingStatus.WRONG if without else FindingStatus.OK, FindingStatus.WARNING)
     assert "lacks" not in others.said
@@ -227,7 +227,7 @@ async def test_a_cluster_that_does_not_answer_is_one_thing(api, looked, trouble)
 
 
 async def test_a_cluster_that_hangs_is_given_up(api, looked, monkeypatch):
-    monkeypatch.setattr("ghapp.doctor.probe.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("ghapp.doctor.probe.TIMEOUT_SECONDS", 0.2)
     api.control.hangs()
     assert (await looked())["answers"].said.startswith("no answer within")
 
@@ -289,10 +289,10 @@ def pod(name, container="runner", **labels):
     ("pods", "status", "said"),
     [
         ([], None, ""),
-        ([pod("a")], "warning", "no pod bears it"),
+        ([pod("a")], "warning", "no pod has it"),
         ([pod("a", owner="x"), pod("b")], "ok", "on 1 of 2 pods"),
         ([pod("a", owner="x"), pod("b", None, owner="x")], "ok", "on 2 of 2 pods"),
-        ([pod("a", owner="x"), pod("b", "web", owner="x")], "warning", "1 of 2 pods with it have no container called"),
+        ([pod("a", owner="x"), pod("b", "web", owner="x")], "warning", "1 of 2 pods with it have no container runner"),
     ],
     ids=["no pod", "on none", "on one", "not started", "with another meaning"],
 )
@@ -317,8 +317,8 @@ def test_a_view_is_kept_fresh(at, status):
         ("a", ["a", "b"], "ok", "a, of 2 alive"),
         ("", [], "warning", "no watch is alive"),
         ("a", [], "warning", "no watch is alive"),
-        ("", ["b"], "warning", "1 watches are alive, and none leads"),
-        ("a", ["b"], "warning", "1 watches are alive, and a leads, which is not"),
+        ("", ["b"], "warning", "1 watches are alive, but none leads"),
+        ("a", ["b"], "warning", "1 watches are alive, but the leader is a, which is not"),
     ],
     ids=["one leads", "none", "it died", "none leads", "the dead one leads"],
 )

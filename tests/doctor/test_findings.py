@@ -7,7 +7,7 @@ from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
 from ghapp.doctor.deliveries import of_arrivals, of_hook, of_inbox
 from ghapp.doctor.finding import FindingStatus
-from ghapp.doctor.github import of_app, of_clock, of_refusal, settings_page
+from ghapp.doctor.github import of_app, of_clock, of_rejection, settings_page
 from ghapp.doctor.installations import (
     of_budget,
     of_installation,
@@ -53,7 +53,7 @@ def test_whatever_is_not_well_comes_with_what_to_do():
         *of_roles(0, [], {"urgent": 3}, 2),
         *of_inbox(0, 1, has_come=False),
         *of_clock(90),
-        *of_refusal("7", 0),
+        *of_rejection("7", 0),
         *of_app(APP._replace(permissions={}, events=()), PAGE),
         *of_hook(HookConfig("", is_signed=False), None, PAGE),
         *of_arrivals([FAILED], PAGE),
@@ -83,10 +83,10 @@ def test_a_clock_that_is_off_says_which_way(skew, said):
 
 
 def test_a_refusal_is_the_keys_fault_only_while_the_clock_is_right():
-    assert [(each.name, each.status) for each in of_refusal("7", 60)] == [("clock", "warning"), ("app", "wrong")]
-    assert "of the same App" in of_refusal("7", 60)[1].fix
-    assert [(each.name, each.status) for each in of_refusal("7", 61)] == [("clock", "wrong"), ("app", "wrong")]
-    assert of_refusal("7", 61)[1].fix == "mend the clock first"
+    assert [(each.name, each.status) for each in of_rejection("7", 60)] == [("clock", "warning"), ("app", "wrong")]
+    assert "of the same App" in of_rejection("7", 60)[1].fix
+    assert [(each.name, each.status) for each in of_rejection("7", 61)] == [("clock", "wrong"), ("app", "wrong")]
+    assert of_rejection("7", 61)[1].fix == "fix the clock first"
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
     [
         (ReadOnlyError(), "it is a replica", "name the primary"),
         (OutOfMemoryError(), "its memory is full", "raise its maxmemory"),
-        (NoPermissionError(), "our user may not write", "~ghapp:*"),
-        (ResponseError("MISCONF disk is full"), "it keeps nothing: MISCONF disk is full", "mend that"),
+        (NoPermissionError(), "its ACL user may not write", "~ghapp:*"),
+        (ResponseError("MISCONF disk is full"), "writes fail: MISCONF disk is full", "fix that"),
     ],
     ids=["a replica", "full", "not permitted", "no disk"],
 )

@@ -33,7 +33,7 @@ async def looked(redis, redis_url, tmp_path):
             '[[pools]]\norg = "other"\nname = "mac"\nlabels = ["mac"]\nreplacer = "pods"\nnamespace = "runners"\n'
         )
         settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path)})
-        return await pod_locations.look(settings, redis_url)
+        return await pod_locations.check(settings, redis_url)
 
     return look
 
@@ -48,7 +48,7 @@ async def test_a_pool_whose_pods_were_never_seen_there_is_named(looked, seen):
     (found,) = await looked(*seen)
     assert (found.status, found.said) == (
         FindingStatus.WARNING,
-        "nothing in runners is called as one of its runners: of lost ones, none is replaced there",
+        "no pod in runners has the name of one of its runners, so its lost runners are not replaced there",
     )
 
 
@@ -58,4 +58,4 @@ async def test_nothing_is_said_of_a_pool_without_runners_or_that_is_not_replaced
 
 
 async def test_without_redis_nothing_is_said():
-    assert await pod_locations.look(Settings.read({}), None) == []
+    assert await pod_locations.check(Settings.read({}), None) == []

@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.doctor import cluster
 from ghapp.doctor.finding import FindingStatus
-from ghapp.doctor.reaper import look, of_tick, of_unfinished
+from ghapp.doctor.reaper import check, of_tick, of_unfinished
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.report.documents import timestamp
@@ -32,17 +32,17 @@ def orphan(name="linux-1", **changes):
 @pytest.mark.parametrize(
     ("last", "status", "said"),
     [
-        (tick(), "ok", "12 stamped pods; in the last minute 2 were reaped"),
+        (tick(), "ok", "12 pods with the owner label; 2 reaped in the last minute"),
         (
             tick(deferred=3, told=4, nobodys=1),
             "ok",
-            "12 stamped pods; in the last minute 2 were reaped, 3 deferred, 4 only told, 1 nobody knows whose",
+            "12 pods with the owner label; 2 reaped in the last minute, 3 deferred, 4 reported only, 1 without a known owner",
         ),
         (
             tick(kept={"SessionOpen": 7, "NeverStarted": 1}, examples={"NeverStarted": (("runners/a", NOW - 900),)}),
             "ok",
             (
-                "12 stamped pods; in the last minute 2 were reaped; kept: 1 NeverStarted, 7 SessionOpen: "
+                "12 pods with the owner label; 2 reaped in the last minute; kept: 1 NeverStarted, 7 SessionOpen: "
                 f"runners/a (created {timestamp(NOW - 900)})"
             ),
         ),
@@ -50,7 +50,7 @@ def orphan(name="linux-1", **changes):
             tick(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/b", NOW - 900),)}),
             "warning",
             (
-                "1 running pods are unclaimed, and their runners' names are not known: "
+                "1 running pods are unclaimed, and the names of their runners are unknown: "
                 f"runners/b (created {timestamp(NOW - 900)}); kept: 1 Unnamed"
             ),
         ),
@@ -59,17 +59,17 @@ def orphan(name="linux-1", **changes):
             "warning",
             f"2 leaked pods are held back by the fuse: runners/c (created {timestamp(NOW - 900)}); kept: 2 MassLeak",
         ),
-        (tick(strangers=2), "warning", "2 of 12 pods that bear the owner label were never a runner's, and are kept"),
+        (tick(strangers=2), "warning", "2 of 12 pods with the owner label never ran a runner, and are kept"),
         (
             tick(trouble="no answer", trouble_since=NOW - 300),
             "warning",
-            f"held up since {timestamp(NOW - 300)}: no answer",
+            f"blocked since {timestamp(NOW - 300)}: no answer",
         ),
-        (tick(at=NOW - 180), "ok", "12 stamped"),
-        (tick(at=NOW - 180.001), "warning", f"it last looked at {timestamp(NOW - 181)}"),
-        (tick(at=NOW - 600, trouble="no answer", trouble_since=NOW - 900), "warning", "it last looked at"),
-        (tick(at=NOW + 600), "warning", "it last looked at"),
-        (Tick(), "warning", "it has not looked in the last day"),
+        (tick(at=NOW - 180), "ok", "12 pods"),
+        (tick(at=NOW - 180.001), "warning", f"it last ran at {timestamp(NOW - 181)}"),
+        (tick(at=NOW - 600, trouble="no answer", trouble_since=NOW - 900), "warning", "it last ran at"),
+        (tick(at=NOW + 600), "warning", "it last ran at"),
+        (Tick(), "warning", "it did not run in the last day"),
     ],
     ids=[
         "well",
@@ -120,7 +120,7 @@ def test_deletions_that_stay_unfinished(begun, said):
 async def names(redis, redis_url, tmp_path):
     """What a look finds of an org, by name; the org is installed, and nothing has looked at it."""
 
-    async def looked(toml=PLACED, installation=ACME, url=redis_url, through=look):
+    async def looked(toml=PLACED, installation=ACME, url=redis_url, through=check):
         await Installations(redis).put(installation)
         policy = tmp_path / "ghapp.toml"
         policy.write_text(toml)
@@ -154,7 +154,7 @@ async def test_what_the_reaper_stored_is_read(names, redis):
 
 
 async def test_it_is_part_of_the_cluster_s_group(names):
-    assert (await names(through=cluster.look))["reaper"] is FindingStatus.WARNING
+    assert (await names(through=cluster.check))["reaper"] is FindingStatus.WARNING
 
 
 async def test_without_redis_that_is_what_is_wrong(names):

@@ -87,7 +87,7 @@ async def test_a_redis_that_only_replicates_is_wrong_and_still_tells_what_it_kno
         await sweep_installation(app.context, app.installation)
         request.getfixturevalue("replica")
         found = await looked(app)
-        assert found["redis", "writing"].said == "it is a replica, and takes nothing"
+        assert found["redis", "writing"].said == "it is a replica and rejects writes"
         assert found["installations", "sweeps"].said.startswith("12 runners")
 
 
@@ -100,7 +100,7 @@ def test_a_name_server_that_never_answers_does_not_hold_it_up(monkeypatch, tmp_p
         return ours("127.0.0.1", *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(probe, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(probe, "TIMEOUT_SECONDS", 1.0)
     names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://nobody.example")
     credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
     environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}
@@ -211,7 +211,7 @@ async def test_findings_come_in_the_order_in_which_to_mend_them(story):  # noqa:
 async def test_a_controller_that_is_away_is_found(story):  # noqa: F811
     async with story() as app:
         away = replace(app.settings.pools[0], name="away", url="http://127.0.0.1:1/events")
-        found = await controllers.look(replace(app.settings, pools=(*app.settings.pools, away)))
+        found = await controllers.check(replace(app.settings, pools=(*app.settings.pools, away)))
         assert [each.status for each in found] == ["ok", "wrong"]
 
 

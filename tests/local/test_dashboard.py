@@ -25,7 +25,7 @@ class Tended:
         self.tended = 0
         self.settings = Settings.read({"GHAPP_REDIS_URL": url})
 
-    def tend(self):
+    def supervise(self):
         self.tended += 1
 
 
@@ -39,7 +39,7 @@ async def test_a_redis_that_does_not_answer_is_said_and_waited_for():
     site = Tended("redis://127.0.0.1:1/0")
     shown = frames(site)
     for turn in (1, 2):
-        assert "Redis does not answer; it is asked again" in drawn(await anext(shown), 80)
+        assert "Redis does not answer, retrying" in drawn(await anext(shown), 80)
         assert site.tended == turn, "the roles are looked after meanwhile"
     await shown.aclose()
 

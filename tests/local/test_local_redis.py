@@ -34,11 +34,11 @@ def test_one_that_was_killed_is_back_with_its_data_and_one_that_lives_is_left_al
         redis = Redis.from_url(own.url)
         assert redis.config_get("appendfsync") == {"appendfsync": "always"}
         redis.set("kept", "yes")
-        own.revive()
+        own.restart_if_exited()
         pid = redis.info("server")["process_id"]
         os.kill(pid, signal.SIGKILL)
         while redis_lives(pid):
-            own.revive()
+            own.restart_if_exited()
         own.wait()
         assert Redis.from_url(own.url).get("kept") == b"yes"
 

@@ -16,7 +16,7 @@ class Started:
     def __init__(self):
         self.tended = 0
 
-    def revive(self):
+    def restart_if_exited(self):
         self.tended += 1
 
 
@@ -30,7 +30,7 @@ async def test_an_interruption_that_a_library_has_swallowed_ends_it_at_the_next_
 
     async def draw():
         for _ in range(3):
-            site.tend()
+            site.supervise()
             with suppress(asyncio.CancelledError):  # as Redis' client does, on Python 3.11
                 await asyncio.sleep(0)
 
@@ -45,12 +45,12 @@ async def test_an_interruption_that_a_library_has_swallowed_ends_it_at_the_next_
 async def test_whoever_is_not_interrupted_goes_on(tmp_path):
     role = Started()
     site = site_of(role, tmp_path)
-    await asyncio.gather(*(asyncio.to_thread(site.tend), asyncio.sleep(0)))
-    site.tend()
+    await asyncio.gather(*(asyncio.to_thread(site.supervise), asyncio.sleep(0)))
+    site.supervise()
     assert role.tended == 2
 
 
 def test_it_can_be_tended_without_a_loop(tmp_path):
     role = Started()
-    site_of(role, tmp_path).tend()
+    site_of(role, tmp_path).supervise()
     assert role.tended == 1

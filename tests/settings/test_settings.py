@@ -200,8 +200,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         ("[orgs.acme.sweeps]\n", "[orgs.acme.sweeps]: unknown table; did you mean sweep?"),
         ("[report]\nrepository = 'acme / b'", "[report] repository: 'acme / b' is not valid; it takes owner/name"),
         ("[orgs.'']", "[orgs.]: '' is not valid; it takes a string"),
-        ("[orgs.'acme/fleet']", "[orgs.acme/fleet]: 'acme/fleet' is not valid; it takes a login, as it stands in"),
-        ("[orgs.acme.sweep]\n[orgs.Acme.fuse]", "[orgs.Acme]: it is there twice, in another case"),
+        ("[orgs.'acme/fleet']", "[orgs.acme/fleet]: 'acme/fleet' is not valid; it takes a login, as in"),
+        ("[orgs.acme.sweep]\n[orgs.Acme.fuse]", "[orgs.Acme]: defined twice, because GitHub ignores case"),
         (f"a = {'[' * 5000}", "GHAPP_CONFIG: "),
     ],
 )
@@ -231,7 +231,7 @@ def pool(**changes):
         (pool(name=None), "[[pools]] 1 name: missing"),
         (pool(labels=None), '[[pools]] linux labels: missing; ["*"] takes every runner of acme'),
         (pool(labels="[]"), "[[pools]] linux labels: missing"),
-        (pool(labels="['*', 'linux']"), '[[pools]] linux labels: "*" takes every runner, and stands alone'),
+        (pool(labels="['*', 'linux']"), '[[pools]] linux labels: "*" takes every runner, so it must be the only label'),
         (
             pool(org="'https://github.com/acme'"),
             "[[pools]] linux org: 'https://github.com/acme' is not valid; it takes",
@@ -243,7 +243,7 @@ def pool(**changes):
         (pool(label="['x']"), "[[pools]] linux label: unknown key; did you mean labels?"),
         (pool(labels="'x'"), "[[pools]] linux labels: 'x' is not valid; it takes a list of strings"),
         (pool(labels="['x', 1]"), "[[pools]] linux labels: ['x', 1] is not valid"),
-        (pool(replacer="'arc'"), "[[pools]] linux: replacer 'arc' needs namespace, where its pods are"),
+        (pool(replacer="'arc'"), "[[pools]] linux: replacer 'arc' needs namespace, the one of its pods"),
         (pool(replacer="'pods'"), "[[pools]] linux: replacer 'pods' needs namespace"),
         (pool(namespace="'Runners'"), "[[pools]] linux namespace: 'Runners' is not valid; it takes the name of a Kube"),
         (pool(replacer="'helm'"), "[[pools]] linux replacer: 'helm' is not valid; it takes one of cloudevents"),
@@ -255,9 +255,12 @@ def pool(**changes):
         (pool(url="'http://a..b'"), "[[pools]] linux url: 'http://a..b' is not valid"),
         (pool(url="'http://c:events'"), "[[pools]] linux url: 'http://c:events' is not valid"),
         (pool(replace_offline_after_seconds="0"), "[[pools]] linux replace_offline_after_seconds: 0 is not valid"),
-        (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET must hold"),
-        (pool() + "\n" + pool(org="'ACME'"), "[[pools]] linux: there are two of that name in ACME; rename one"),
-        (pool(secret_env="'GHAPP_SECRET'"), "[[pools]] linux secret_env: GHAPP_SECRET is taken"),
+        (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET must contain"),
+        (pool() + "\n" + pool(org="'ACME'"), "[[pools]] linux: ACME has two pools of that name; rename one"),
+        (
+            pool(secret_env="'GHAPP_SECRET'"),
+            "[[pools]] linux secret_env: GHAPP_SECRET is not valid: names with GHAPP_ are reserved",
+        ),
     ],
 )
 def test_a_wrong_pool_is_refused_by_its_name_and_key(read, toml, said):
@@ -267,7 +270,7 @@ def test_a_wrong_pool_is_refused_by_its_name_and_key(read, toml, said):
 @pytest.mark.parametrize("secret", ["hunter2", "whsec_", "whsec_hunter2!", "whsec_aHVudGVyMg=="])
 def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_told(read, secret):
     message = refusal(read, POOL, CONTROLLER_SECRET=secret)
-    assert message.startswith("[[pools]] linux secret_env: the variable CONTROLLER_SECRET must hold")
+    assert message.startswith("[[pools]] linux secret_env: the variable CONTROLLER_SECRET must contain")
     assert secret.removeprefix("whsec_") == "" or secret not in message
 
 

@@ -78,15 +78,15 @@ SHARDS = 'shard_label = "shard"\n'
             SHARDS + "active_command = 'aws'",
             "[[pools]] linux active_command: 'aws' is not valid; it takes a list of strings",
         ),
-        (SHARDS + "active_command = ['']", "[[pools]] linux active_command: takes a program and its arguments"),
+        (SHARDS + "active_command = ['']", "[[pools]] linux active_command: it takes a program and its arguments"),
         (
             SHARDS + 'active_command = ["a\\u0000b"]',
-            "[[pools]] linux active_command: takes a program and its arguments",
+            "[[pools]] linux active_command: it takes a program and its arguments",
         ),
         (SHARDS + "active_url = 'ssm://x'", "[[pools]] linux active_url: 'ssm://x' is not valid; it takes an http"),
         (
             SHARDS + "active_command = ['aws']\nactive_url = 'http://x'",
-            "[[pools]] linux: active_command and active_url are two answers to one question",
+            "[[pools]] linux: active_command and active_url exclude each other",
         ),
         (
             SHARDS + "active_env = ['A-B']",

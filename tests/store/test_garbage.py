@@ -162,7 +162,7 @@ async def test_garbage_in_any_value_costs_that_record_alone(redis):
 @pytest.mark.parametrize(
     ("key", "kind", "field"),
     [
-        (keys.WELL_UNTIL, "string", b""),
+        (keys.COMPLETE_UNTIL, "string", b""),
         (keys.budget(ORG), "hash", b"used"),
         (keys.heartbeats("watch"), "zset", b""),
         (keys.events(ORG), "stream", b"e"),
@@ -172,7 +172,7 @@ async def test_each_type_of_key_is_named_by_doctor(redis, key, kind, field):
     await write(redis)
     await spoil(redis, key, kind, field)
     await read(redis)
-    assert [each.key for each in await Quarantine(redis).standing()] == [key]
+    assert [each.key for each in await Quarantine(redis).unresolved()] == [key]
 
 
 async def test_a_count_that_is_unreadable_begins_anew_and_is_counted(redis):

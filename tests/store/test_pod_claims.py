@@ -94,7 +94,7 @@ async def test_where_there_is_no_room_a_new_claim_is_refused_and_the_others_hold
     monkeypatch.setattr(module, "MOST", 2)
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     await claims.claim(ORG, "b", "b", None, NOW + 10)
-    with pytest.raises(PodClaimsFullError, match="give back"):
+    with pytest.raises(PodClaimsFullError, match="release claims"):
         await claims.claim(ORG, "c", "c", None, NOW + 60)
     await claims.claim(ORG, "a", "a", 42, NOW + 60)
     assert {each.pod for each in await claims.all(ORG, NOW)} == {"a", "b"}

@@ -19,4 +19,4 @@ async def test_what_was_said_is_not_said_again_for_a_day(redis):
     said = [await store.is_unpublished(7, "a"), await store.is_unpublished(7, "a"), await store.is_unpublished(7, "b")]
     assert said == [True, False, True]
     assert await store.is_unpublished(8, "a") is True
-    assert await redis.ttl(keys.said(7, "a")) == 86_400
+    assert await redis.ttl(keys.published(7, "a")) == 86_400

@@ -57,7 +57,7 @@ async def test_a_record_that_changes_each_time_is_given_up_and_not_overwritten(r
         return await shards_replace(**asked)
 
     shards_replace, shards._replace = shards._replace, replace
-    with pytest.raises(StoreUnavailableError, match="20 times under our hands"):
+    with pytest.raises(StoreUnavailableError, match="changed concurrently 20 times"):
         await shards.tell(ORG, "linux", lambda _: deploy("pink"))
     assert "pink" not in {each.shard for each in await shards.deploys(ORG, "linux")}
 

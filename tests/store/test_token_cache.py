@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from ghapp.store import keys
-from ghapp.store.token_cache import SPARE_SECONDS, SharedToken, SharedTokens
+from ghapp.store.token_cache import MINIMUM_LEFT_SECONDS, SharedToken, SharedTokens
 from tests.store.contents import everything
 
 NOW = 1_790_000_000.0
@@ -80,12 +80,12 @@ async def test_whoever_shares_a_token_knows_when_it_was_minted(redis):
 
 
 async def test_a_token_goes_five_minutes_before_github_ends_it(redis):
-    await SharedTokens(redis, "key").token(ORG, Mint(lasts=SPARE_SECONDS + 10), NOW)
+    await SharedTokens(redis, "key").token(ORG, Mint(lasts=MINIMUM_LEFT_SECONDS + 10), NOW)
     assert 9_000 < await redis.pttl(keys.credential(ORG)) <= 10_000
 
 
 async def test_a_token_that_ends_too_soon_is_used_once_and_not_shared(redis):
-    mint = Mint(lasts=SPARE_SECONDS)
+    mint = Mint(lasts=MINIMUM_LEFT_SECONDS)
     credentials = SharedTokens(redis, "key")
     got = [await credentials.token(ORG, mint, NOW) for _ in range(2)]
     assert [each.secret for each in got] == ["ghs_secret1", "ghs_secret2"]

@@ -184,7 +184,7 @@ async def test_an_unreadable_runner_costs_itself_alone(redis):
     runners, others = await three_of_which_two_is_unreadable(redis)
     assert await runners.all(ORG) == others
     assert await runners.some(ORG, [1, 2, 3]) == others
-    (aside,) = await Quarantine(redis).standing()
+    (aside,) = await Quarantine(redis).unresolved()
     assert (aside.kind, aside.key, aside.field, aside.row) == ("runner", keys.runners(ORG), "2", b"garbage")
 
 
@@ -199,7 +199,7 @@ async def test_it_is_unknown_to_whoever_revises_it_and_is_written_anew(redis):
     assert await runners.revise(ORG, {2: fold}, await runners.all(ORG)) == {2: TWO}
     assert set(seen) == {None}
     assert await runners.all(ORG) == {**others, 2: TWO}
-    assert await Quarantine(redis).standing() == [], "what was written again is no trouble any more"
+    assert await Quarantine(redis).unresolved() == [], "what was written again is no trouble any more"
     assert len(await Quarantine(redis).all()) == 1, "its bytes are kept for a while"
 
 

@@ -144,7 +144,7 @@ async def test_a_token_that_is_not_known_everywhere_yet_loses_no_runner(story):
         await app.live_through_an_interval()
         app.sandbox.control.doubt_new_tokens("acme")
         for doubted in (0, 2, 4, 6):
-            await app.context.github._vault.forget(app.installation)
+            await app.context.github._token_cache.forget(app.installation)
             await sweep_installation(app.context, app.installation)
             await app.pass_(doubted)
             await confirm_installation(app.context, app.installation)

@@ -131,7 +131,7 @@ def test_while_the_api_server_is_away_nothing_is_taken_for_gone_and_afterwards_n
         app.remediate(lost, LEAST_PAUSE_SECONDS)  # what the next sweep asks for then, if none has yet
         app.until(lambda: replaced(app, lost))
         assert ("delete", "pods", pod, 200) in app.asked(WORKER, "delete")
-        assert app.lines("watch sees nothing")
+        assert app.lines("watch failed")
         assert all(each.process.poll() is None for each in app.began), "nobody gave up"
 
 

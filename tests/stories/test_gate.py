@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ghapp.cli.gate_query import GateQuery
-from ghapp.cli.gate_wait import Patience, watch
+from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.judgement import GateRequest
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
@@ -174,7 +174,7 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
     assert "the configuration says that pink is active (active_command)" in disputed.next[0].why
     assert "GitHub has given purple 2 jobs lately" in disputed.next[0].why
     assert (agreed.passed, silent.passed) == (True, True)
-    assert "the configuration is silent: active_command failed, it ended with 1" in check(silent, "role").said
+    assert "the configuration is silent: active_command failed, exit code 1" in check(silent, "role").said
 
 
 async def test_the_command_is_asked_anew_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
@@ -206,7 +206,7 @@ async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role
         failed = await Shards(app.context.redis).answer(app.installation, POOL)
         assert await refresh_active_shards_of(app.context, app.installation + 1) == 0, "nobody knows that installation"
     assert (kept.shard, kept.failure) == ("purple", "")
-    assert (failed.shard, failed.failure) == ("", "it ended with 1")
+    assert (failed.shard, failed.failure) == ("", "exit code 1")
 
 
 async def test_a_shard_that_is_online_and_takes_no_jobs_does_not_pass_with_a_canary(shards):
@@ -264,11 +264,11 @@ async def test_a_shard_that_flaps_does_not_settle_and_one_that_holds_does(shards
             up[0] = not up[0]
             (app.sandbox.control.bring_online if up[0] else app.sandbox.control.take_offline)("acme", ids=[pink])
 
-        flapping = await Waiting(app, flap).watch(Patience(300, 300, 60))
+        flapping = await Waiting(app, flap).watch(GateTimeouts(300, 300, 60))
         if not up[0]:
             flap()
         held = Waiting(app)
-        settled = await held.watch(Patience(300, 300, 60))
+        settled = await held.watch(GateTimeouts(300, 300, 60))
     assert not flapping.passed
     assert not check(flapping, "settled").passed
     assert settled.passed
@@ -284,6 +284,6 @@ async def test_a_shard_that_starts_is_waited_for(shards):
             registered.append(registered or app.sandbox.control.register("acme", pool="pink", count=2))
 
         waiting = Waiting(app, provision)
-        answer = await waiting.watch(Patience(300, 300), min_online=2, expect_new=True)
+        answer = await waiting.watch(GateTimeouts(300, 300), min_online=2, expect_new=True)
     assert answer.passed
     assert waiting.said[0] is False

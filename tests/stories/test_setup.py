@@ -93,8 +93,8 @@ def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_pa
         (link, key) = re.search(r"(http\S+)\?key=(\S+)", app.said()).groups()
         browser = Browser(client)
         assert browser.open(link).status_code == 403
-        assert browser.press("Go on", key="guessed").status_code == 403
-        browser.press("Go on", key=key)
+        assert browser.press("Continue", key="guessed").status_code == 403
+        browser.press("Continue", key=key)
         assert (str(browser.url), browser.answer.status_code) == (link, 200)
         browser.press("Create the App", organization="")
         assert browser.url.path == "/settings/apps/new", "of the person's own account"

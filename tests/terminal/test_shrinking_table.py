@@ -71,7 +71,7 @@ def test_what_differs_stays():
 
 def test_one_that_is_gone_is_not_said_to_be_seen():
     _, line, _ = drawn(200, document(since="2026-11-22T09:10:11Z"))
-    assert line.endswith("gone since 09:10:11")
+    assert line.endswith("absent since 09:10:11")
 
 
 def test_what_healed_is_marked_and_counted():

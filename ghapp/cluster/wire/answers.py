@@ -1,10 +1,10 @@
-"""Answers that are about ourselves and the API server: may we, and which version is it. No I/O."""
+"""Parses reviews of our own permissions and account, and the API server's version. No I/O."""
 
 from __future__ import annotations
 
 import msgspec
 
-from ghapp.cluster.wire.envelope import Word, read
+from ghapp.cluster.wire.envelope import NonEmpty, read
 
 
 class _Decision(msgspec.Struct):
@@ -16,11 +16,11 @@ class _Review(msgspec.Struct):
 
 
 class _Version(msgspec.Struct, rename="camel"):
-    git_version: Word
+    git_version: NonEmpty
 
 
 class _User(msgspec.Struct):
-    username: Word = ""
+    username: NonEmpty = ""
 
 
 class _Who(msgspec.Struct, rename="camel"):
@@ -37,15 +37,15 @@ _version = msgspec.json.Decoder(_Version)
 
 
 def is_allowed(body: bytes) -> bool:
-    """A `SelfSubjectAccessReview` that was answered."""
+    """Parses an answered `SelfSubjectAccessReview`."""
     return read(_review, body).status.allowed
 
 
 def username(body: bytes) -> str:
-    """A `SelfSubjectReview`: who the API server takes us for, as `system:serviceaccount:NAMESPACE:NAME`."""
+    """Parses a `SelfSubjectReview`; returns our user name, as `system:serviceaccount:NAMESPACE:NAME`."""
     return read(_self_review, body).status.user_info.username
 
 
 def git_version(body: bytes) -> str:
-    """`GET /version`."""
+    """Parses `GET /version`."""
     return read(_version, body).git_version

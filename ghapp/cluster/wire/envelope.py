@@ -1,7 +1,7 @@
-"""What every object and every list of the API server has, and how its JSON is read. No I/O.
+"""Parses the common parts of all objects and lists of the API server. No I/O.
 
-Strict where we act on it (name, uid, resourceVersion, the age), for a body without these is no object at all; lenient
-everywhere else.
+Strict for fields on which actions depend (name, uid, resourceVersion, age): a body without them is not an object.
+Lenient for all other fields.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ghapp.health.pods.pod import Owner as OwnerValue
 T = TypeVar("T")
 V = TypeVar("V")
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-Word = Annotated[str, msgspec.Meta(min_length=1)]
+Timestamp = Annotated[datetime, msgspec.Meta(tz=True)]
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class OwnerReference(msgspec.Struct):
@@ -31,7 +31,7 @@ class OwnerReference(msgspec.Struct):
 
 
 class Annotations(msgspec.Struct):
-    """The one annotation that we read."""
+    """The only annotation that is read."""
 
     default_container: str | None = msgspec.field(name="kubectl.kubernetes.io/default-container", default=None)
 
@@ -39,12 +39,12 @@ class Annotations(msgspec.Struct):
 class Meta(msgspec.Struct, rename="camel"):
     """`metadata` of a namespaced object."""
 
-    name: Word
-    namespace: Word
-    uid: Word
-    resource_version: Word
-    creation_timestamp: Moment
-    deletion_timestamp: Moment | None = None
+    name: NonEmpty
+    namespace: NonEmpty
+    uid: NonEmpty
+    resource_version: NonEmpty
+    creation_timestamp: Timestamp
+    deletion_timestamp: Timestamp | None = None
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: Annotations | None = None
@@ -53,19 +53,19 @@ class Meta(msgspec.Struct, rename="camel"):
 
     @property
     def created_at(self) -> float:
-        """Epoch seconds."""
+        """Creation time in epoch seconds."""
         return self.creation_timestamp.timestamp()
 
     @property
     def deleting_since(self) -> float | None:
-        """When its deletion was asked for. `deletionTimestamp` is when its grace ends, which for a pod is later."""
+        """Time of the deletion request. `deletionTimestamp` is the end of the grace period, for pods later."""
         if self.deletion_timestamp is None:
             return None
         return self.deletion_timestamp.timestamp() - max(0, self.deletion_grace_period_seconds or 0)
 
     @property
     def owners(self) -> tuple[OwnerValue, ...]:
-        """Its ownerReferences."""
+        """The ownerReferences."""
         return tuple(OwnerValue(each.kind, each.name, each.uid) for each in self.owner_references or ())
 
 
@@ -75,14 +75,14 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class Items(msgspec.Struct, Generic[T]):
-    """A list, or a part of one. `items` must be there: a body that lacks it is no empty list."""
+    """A list, or a page of one. `items` is mandatory: a body without it is not an empty list."""
 
     metadata: _ListMeta
     items: list[T] | None
 
 
 class ObjectPage(NamedTuple, Generic[V]):
-    """A part of a list, and the token by which the next one is had; empty when that was all."""
+    """A page of a list, and the token of the next page; empty for the last page."""
 
     items: list[V]
     version: str
@@ -101,7 +101,7 @@ class _Object(msgspec.Struct):
 
 
 class _Version(msgspec.Struct, rename="camel"):
-    resource_version: Word
+    resource_version: NonEmpty
 
 
 class _Bookmark(msgspec.Struct):
@@ -114,34 +114,34 @@ _bookmark = msgspec.json.Decoder(_Bookmark)
 
 
 def meta(body: bytes) -> Meta:
-    """Of any namespaced object."""
+    """Parses the metadata of any namespaced object."""
     return read(_object, body).metadata
 
 
 def event(line: bytes) -> Event:
-    """A line of a watch; its object is not read yet."""
+    """Parses a line of a watch; its object is not parsed yet."""
     return read(_event, line)
 
 
 def bookmarked(body: bytes | msgspec.Raw) -> str:
-    """The version that a bookmark tells."""
+    """Returns the version of a bookmark."""
     return read(_bookmark, body).metadata.resource_version
 
 
 def page(decoder: msgspec.json.Decoder[Items[T]], body: bytes, value: Callable[[T], V]) -> ObjectPage[V]:
-    """A part of a list, as values."""
+    """Parses a page of a list, and converts its items."""
     found = read(decoder, body)
     version = found.metadata.resource_version
-    if version in ("", "0"):  # to a watch these say: from wherever you like
+    if version in ("", "0"):  # a watch from these versions may start anywhere
         raise ClusterUnavailableError("the cluster's list has no resourceVersion")
     return ObjectPage([value(each) for each in found.items or ()], version, found.metadata.next or "")
 
 
 def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
-    """A body that should be what the API describes.
+    """Decodes a body.
 
     Raises:
-        ClusterUnavailableError: it is not.
+        ClusterUnavailableError: the body is not what the API describes.
     """
     try:
         return decoder.decode(body)

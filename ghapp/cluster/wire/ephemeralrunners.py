@@ -1,6 +1,6 @@
-"""The JSON of ARC's object for one runner, and the value made of it. No I/O.
+"""Parses ARC's EphemeralRunners. No I/O.
 
-Lenient about types, too: ARC's fields have changed theirs between versions, and one odd object must not hide the rest.
+Lenient about types as well: ARC has changed the types of its fields, and one unusual object must not hide the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCALE_SET = "actions.github.com/scale-set-name"
 ORGANIZATION = "actions.github.com/organization"
 
 _GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
-"""What Kubernetes appends for `generateName`."""
+"""The suffix that Kubernetes appends for `generateName`."""
 
 MOST_DIGITS = 19
 
@@ -49,13 +49,13 @@ _runners = msgspec.json.Decoder(Items[_EphemeralRunner])
 def ephemeral_runner(body: bytes | msgspec.Raw, read_at: float | None = None) -> EphemeralRunner:
     """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners/{name}`, and a watch's object.
 
-    `read_at`: when the API server answered, by its own clock.
+    `read_at`: time of the answer by the API server's clock.
     """
     return _value(envelope.read(_runner, body), read_at)
 
 
 def ephemeral_runners(body: bytes, read_at: float | None = None) -> ObjectPage[EphemeralRunner]:
-    """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners`, a part of it."""
+    """`GET /apis/actions.github.com/v1alpha1/namespaces/{namespace}/ephemeralrunners`, one page."""
     return envelope.page(_runners, body, partial(_value, read_at=read_at))
 
 
@@ -73,7 +73,7 @@ def _value(found: _EphemeralRunner, read_at: float | None) -> EphemeralRunner:
         message=_text(status.message),
         runner_id=_number(status.runner_id),
         runner_name=_text(status.runner_name),
-        # Older versions tell of a job by its request's number alone: such a runner is busy, too.
+        # Older versions have only the number of the job request: such a runner is busy, too.
         job_id=_text(status.job_id) or _text(status.job_request_id),
         workflow_run_id=_number(status.workflow_run_id),
         failures=_failures(status.failures),
@@ -87,18 +87,18 @@ def _value(found: _EphemeralRunner, read_at: float | None) -> EphemeralRunner:
 
 
 def _owning_set(meta: Meta) -> str:
-    """From the name of its EphemeralRunnerSet, which is the scale set's and five letters that were made up."""
+    """Derives the scale set from the name of the EphemeralRunnerSet: the scale set's name and a generated suffix."""
     owners = (each.name for each in meta.owner_references or () if each.kind == "EphemeralRunnerSet")
     return _GENERATED.sub("", next(owners, ""))
 
 
 def _failures(value: Any) -> int:
-    """By pod: true in older versions, a time in newer ones."""
+    """Counts the failures by pod; their values are `true` in older versions, times in newer ones."""
     return sum(1 for each in value.values() if each) if isinstance(value, dict) else 0
 
 
 def _text(value: Any) -> str:
-    """A word, or a number as one; zero is Go's way to say none."""
+    """Returns a string, or a number as one; empty for 0, Go's zero value."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
     return str(value) if value else ""

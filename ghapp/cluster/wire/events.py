@@ -1,4 +1,4 @@
-"""One line of a watch, and what it says. No I/O."""
+"""Parses one line of a watch. No I/O."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ GONE = 410
 
 
 def change_of(call: ClusterRequest, line: bytes, read: Callable[[msgspec.Raw], T]) -> WatchChange[T]:
-    """The change that an event tells of.
+    """Returns the change of an event.
 
     Args:
         call: the watch.
-        line: of its answer.
-        read: makes the value of an object.
+        line: the line of its answer.
+        read: parses an object.
 
     Raises:
-        VersionGoneError: an ERROR event that says so.
-        ClusterError: another ERROR event, or no event at all.
+        VersionGoneError: an ERROR event with that reason.
+        ClusterError: another ERROR event, or a line that is not an event.
     """
     event = envelope.event(line)
     if event.type == "ERROR":

@@ -1,6 +1,6 @@
-"""The JSON of a Lease, and the values made of it. No I/O.
+"""Parses and writes a Lease. No I/O.
 
-The object is written back whole, so what we do not read of it is kept as it is.
+The whole object is written back, so that fields that are not parsed here are preserved.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Lease(msgspec.Struct):
 
 
 class Lease(NamedTuple):
-    """Who leads. Times are as they were written: they are other machines' clocks, and only compared for equality."""
+    """A lease. Its times are as they were written: they come from other clocks, and are compared only for equality."""
 
     holder: str
     seconds: int | None
@@ -52,7 +52,7 @@ def lease(body: bytes) -> Lease:
 
 
 def new_lease(namespace: str, name: str, spec: Lease) -> dict[str, Any]:
-    """The body that makes one."""
+    """Returns the body that creates a lease."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -62,13 +62,13 @@ def new_lease(namespace: str, name: str, spec: Lease) -> dict[str, Any]:
 
 
 def changed_lease(body: bytes, spec: Lease) -> dict[str, Any]:
-    """The body that changes one that was read; its resourceVersion sees to it that nobody else did meanwhile."""
+    """Returns the body that changes a lease; its resourceVersion makes the API server reject concurrent changes."""
     found: dict[str, Any] = msgspec.json.decode(body)
     return {**found, "spec": {**(found.get("spec") or {}), **_written(spec)}}
 
 
 def micro_time(at: float) -> str:
-    """Epoch seconds as Kubernetes' `MicroTime`."""
+    """Returns epoch seconds as Kubernetes' `MicroTime`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -1,6 +1,6 @@
-"""A pod's JSON, and the value made of it. No I/O.
+"""Parses pods. No I/O.
 
-Lenient: a status may lack anything, and the kubelet need not have told of any container.
+Lenient: any part of the status may be missing, and the kubelet may not have reported any container yet.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from ghapp.cluster.wire import envelope
-from ghapp.cluster.wire.envelope import Items, Meta, Moment, ObjectPage
+from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
 from ghapp.health.pods.pod import Container, Ended, Pod, runner_container
 
 
@@ -29,12 +29,12 @@ class _Terminated(msgspec.Struct, rename="camel"):
     signal: int | None = None
     reason: str | None = None
     message: str | None = None
-    started_at: Moment | None = None
-    finished_at: Moment | None = None
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None
 
 
 class _Running(msgspec.Struct, rename="camel"):
-    started_at: Moment | None = None
+    started_at: Timestamp | None = None
 
 
 class _Waiting(msgspec.Struct):
@@ -81,13 +81,13 @@ _pods = msgspec.json.Decoder(Items[_Pod])
 def pod(body: bytes | msgspec.Raw, read_at: float | None = None) -> Pod:
     """`GET /api/v1/namespaces/{namespace}/pods/{name}`, and the object of a watch's event.
 
-    `read_at`: when the API server answered, by its own clock.
+    `read_at`: time of the answer by the API server's clock.
     """
     return _value(envelope.read(_pod, body), read_at)
 
 
 def pods(body: bytes, read_at: float | None = None) -> ObjectPage[Pod]:
-    """`GET /api/v1/namespaces/{namespace}/pods`, a part of it."""
+    """`GET /api/v1/namespaces/{namespace}/pods`, one page."""
     return envelope.page(_pods, body, partial(_value, read_at=read_at))
 
 
@@ -117,33 +117,33 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
 
 
 def _disruption(status: _PodStatus) -> str:
-    held = (each for each in status.conditions or () if each.type == "DisruptionTarget" and each.status == "True")
-    return next((each.reason or "DisruptionTarget" for each in held), "")
+    true = (each for each in status.conditions or () if each.type == "DisruptionTarget" and each.status == "True")
+    return next((each.reason or "DisruptionTarget" for each in true), "")
 
 
-def _told_of(found: _Pod) -> dict[str, _ContainerStatus]:
+def _statuses(found: _Pod) -> dict[str, _ContainerStatus]:
     return {each.name: each for each in (found.status or _PodStatus()).container_statuses or ()}
 
 
 def _container_of(found: _Pod) -> str | None:
-    """What the container is called that runs the agent, by the `spec`."""
+    """Returns the name of the container that runs the agent, by the `spec`."""
     meta, spec = found.metadata, found.spec or _Spec()
-    names = [each.name for each in spec.containers or ()] or list(_told_of(found))
+    names = [each.name for each in spec.containers or ()] or list(_statuses(found))
     return runner_container(names, meta.annotations.default_container if meta.annotations else None)
 
 
 def _runner_of(found: _Pod) -> Container | None:
-    """That container, as far as the kubelet has told of it."""
-    meta, name, told = found.metadata, _container_of(found), _told_of(found)
-    if name is None or name not in told:
+    """Returns that container; None if the kubelet has not reported it."""
+    meta, name, statuses = found.metadata, _container_of(found), _statuses(found)
+    if name is None or name not in statuses:
         return None
-    status = told[name]
+    status = statuses[name]
     state, before = status.state or _State(), status.last_state or _State()
     running, ended = state.running, None if state.running else state.terminated
     waiting = None if running or ended else state.waiting
     return Container(
         name=name,
-        # A kubelet that forgot when it started still says that it runs.
+        # A running container without a start time counts as running since the pod was created.
         running_since=None if running is None else (running.started_at or meta.creation_timestamp).timestamp(),
         ended=None if ended is None else _ended(ended),
         last_ended=None if before.terminated is None else _ended(before.terminated),

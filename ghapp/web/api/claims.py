@@ -1,4 +1,4 @@
-"""Controllers say that a pod is legitimately busy, and when it no longer is: for holders of the scope `claim`."""
+"""Pod claims: a controller with a token of scope `claim` declares a pod busy, and no longer busy."""
 
 from __future__ import annotations
 
@@ -25,15 +25,12 @@ from ghapp.web.request_body import parse_json, read_body
 LARGEST_BYTES = 64 * 1024
 LONGEST_NAME = 253
 POD_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
-TAKES = (
-    '{"ttl_seconds": 1 to 86400}, and, where they say something, "runner_name" (when it is not the pod\'s name) and '
-    '"job_id" (a number)'
-)
+TAKES = '{"ttl_seconds": 1 to 86400}, and optionally "runner_name" (default: the pod\'s name) and "job_id" (a number)'
 LARGEST_ID = 10**18
 
 
 class ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
-    """For how many seconds the pod is busy, as which runner, and with which job."""
+    """How many seconds the pod is busy, for which runner, and with which job."""
 
     ttl_seconds: Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
     runner_name: (
@@ -43,47 +40,49 @@ class ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ClaimEndpoints:
-    """The endpoints. Each may be asked again and again: the last word holds."""
+    """The endpoints. Requests may be repeated: the latest claim replaces earlier ones."""
 
-    def __init__(self, redis: Redis, reads: FleetReader, gate: Authenticator, clock: Clock) -> None:
-        self._reads, self._gate, self._clock = reads, gate, clock
+    def __init__(self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
+        self._reader, self._authenticator, self._clock = reader, authenticator, clock
         self._claims = PodClaims(redis, clock)
 
     def routes(self) -> Sequence[Route]:
-        """Both of them."""
+        """Returns both routes."""
         path = "/v1/orgs/{org}/claims/{pod}"
-        return [Route(path, self._claim, methods=["PUT"]), Route(path, self._give_back, methods=["DELETE"])]
+        return [Route(path, self._claim, methods=["PUT"]), Route(path, self._release, methods=["DELETE"])]
 
     async def _claim(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
-        installation = await self._admitted(request, org, pod, now)
+        installation = await self._authorized(request, org, pod, now)
         if isinstance(installation, Response):
             return installation
-        busy = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
-        runner_name = busy.runner_name or pod
+        claim = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
+        runner_name = claim.runner_name or pod
         try:
             async with redis_errors():
-                await self._claims.claim(installation.id, pod, runner_name, busy.job_id, now + busy.ttl_seconds)
+                await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
         except PodClaimsFullError as error:
             return problem(507, str(error))
-        self._reads.forget(org)
+        self._reader.forget(org)
         return Response(status_code=204)
 
-    async def _give_back(self, request: Request) -> Response:
+    async def _release(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
-        installation = await self._admitted(request, org, pod, now)
+        installation = await self._authorized(request, org, pod, now)
         if isinstance(installation, Response):
             return installation
         async with redis_errors():
             await self._claims.give_back(installation.id, pod)
-        self._reads.forget(org)
+        self._reader.forget(org)
         return Response(status_code=204)
 
-    async def _admitted(self, request: Request, org: str, pod: str, now: float) -> Installation | Response:
-        """Whose pod it is; or why that is refused."""
-        if refusal := await self._gate.refuse(request, "claim", org, now):
+    async def _authorized(self, request: Request, org: str, pod: str, now: float) -> Installation | Response:
+        """Returns the pod's installation, or the problem if the request is rejected."""
+        if refusal := await self._authenticator.refuse(request, "claim", org, now):
             return refusal
         if len(pod) > LONGEST_NAME or POD_NAME.fullmatch(pod) is None:
-            return problem(400, f"{pod[:LONGEST_NAME]!r} is no pod's name: small letters, digits, - and .")
-        of = await self._reads.org(org)
-        return not_installed(org) if of is None else of.installation
+            return problem(
+                400, f"{pod[:LONGEST_NAME]!r} is not a pod's name; it takes lower-case letters, digits, - and ."
+            )
+        org_state = await self._reader.org(org)
+        return not_installed(org) if org_state is None else org_state.installation

@@ -1,4 +1,4 @@
-"""Post-mortems: how a runner ended, why, and what the platform team should change."""
+"""Post-mortems: how a runner ended, why, and what to change."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ghapp.web.problems import not_installed, problem
 
 
 class DeathEndpoints:
-    """The endpoint. What is asked once, after something went wrong, needs no cache."""
+    """The endpoint. Post-mortems are read rarely, so they are not cached."""
 
-    def __init__(self, redis: Redis, reads: FleetReader, gate: Authenticator, clock: Clock) -> None:
-        self._reads, self._gate, self._clock = reads, gate, clock
+    def __init__(self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
+        self._reader, self._authenticator, self._clock = reader, authenticator, clock
         self._deaths = Deaths(redis, clock)
 
     def routes(self) -> Sequence[Route]:
-        """It alone."""
+        """Returns the route."""
         return [Route("/v1/orgs/{org}/deaths/{runner_name}", self._of, methods=["GET"])]
 
     async def _of(self, request: Request) -> Response:
         org, name = request.path_params["org"], request.path_params["runner_name"]
-        if refusal := await self._gate.refuse(request, "read", org, self._clock()):
+        if refusal := await self._authenticator.refuse(request, "read", org, self._clock()):
             return refusal
-        if (of := await self._reads.org(org)) is None:
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
         async with redis_errors():
-            found = await self._deaths.of(of.installation.id, name)
+            found = await self._deaths.of(org_state.installation.id, name)
         if found is None:
-            return problem(404, f"no runner of {org} called {name} is known to have died in the last 30 days")
+            return problem(404, f"no death of a runner {name} of {org} was recorded in the last 30 days")
         return Response(msgspec.json.encode(death_document(found)), media_type="application/json")

@@ -1,4 +1,4 @@
-"""The demand document: jobs queued and running by pool, and those that no online runner can take."""
+"""The demand document: queued and running jobs by pool, and jobs that no online runner can take."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def demand_document(
     now: float,
     assigned: Mapping[str, int] = NONE_ASSIGNED,
 ) -> Document:
-    """The document as of `now`; `observed_at` is when the runners were last listed, None before the first sweep.
+    """Returns the document as of `now`; `observed_at` is the time of the last runner list, None before any sweep.
 
-    `assigned` is the cluster's own count by pool; a pool that is not in it has none.
+    `assigned` is the cluster's own count by pool; pools without such a count are missing from it.
     """
     pools, unserved = demand(jobs, workers(runners, rules), rules, now, assigned)
     return {
@@ -54,7 +54,7 @@ def demand_document(
 
 
 def workers(runners: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[AvailableRunner]:
-    """The runners that could take a job, now or when they are back online."""
+    """Returns the runners that can take a job, now or when they come back online."""
     return [
         AvailableRunner(
             pool_of(evidence.labels, evidence.custom_labels, rules),
@@ -68,5 +68,5 @@ def workers(runners: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[Avai
 
 
 def _is_done(evidence: Evidence) -> bool:
-    """Whether an ephemeral runner has had its one job; lists go on showing it for a while."""
+    """True if an ephemeral runner has finished its only job; lists still contain it for a while."""
     return bool(evidence.ephemeral) and evidence.job_ended_at is not None

@@ -1,4 +1,4 @@
-"""What happens in an org, as server-sent events: each one a CloudEvent, its id good for `Last-Event-ID`."""
+"""An org's events as server-sent events: each is a CloudEvent, and `Last-Event-ID` resumes after its id."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ghapp.web.problems import not_installed, problem
 
 POLL_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 15.0
-"""Proxies cut a connection that is silent for longer than half a minute or so."""
+"""Proxies close a connection that is silent for about half a minute."""
 
-AT_ONCE = 100
+MOST_PER_READ = 100
 STREAM_ID = re.compile(r"0|[0-9]{1,19}-[0-9]{1,19}")
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -35,58 +35,58 @@ KEEP_ALIVE = b": still here\n\n"
 
 
 class EventStream:
-    """The endpoint. Its streams end when `stopping` is set, and when their token is no longer good."""
+    """The endpoint. Streams end when `stopping` is set, and when their token expires or is revoked."""
 
     def __init__(
-        self, redis: Redis, reads: FleetReader, gate: Authenticator, clock: Clock, stopping: asyncio.Event
+        self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock, stopping: asyncio.Event
     ) -> None:
-        self._stream, self._reads, self._gate, self._clock = Stream(redis), reads, gate, clock
+        self._stream, self._reader, self._authenticator, self._clock = Stream(redis), reader, authenticator, clock
         self._stopping = stopping
         self._ends: Cache[int, str] = Cache(MOST_ORGS, MOST_ORGS)
-        """Where each org's stream ends: asked once a second, however many listen."""
+        """The last id of each org's stream, read once a second for all listeners."""
 
     def routes(self) -> list[Route]:
-        """The one."""
+        """Returns the route."""
         return [Route("/v1/orgs/{org}/events", self._events, methods=["GET"])]
 
     async def _events(self, request: Request) -> Response:
         org = request.path_params["org"]
-        if refusal := await self._gate.refuse(request, "read", org, self._clock()):
+        if refusal := await self._authenticator.refuse(request, "read", org, self._clock()):
             return refusal
         last_id = request.headers.get("last-event-id")
         if last_id is not None and not STREAM_ID.fullmatch(last_id):
-            return problem(400, "Last-Event-ID takes the id of an event of this stream, or 0 for all that are kept")
-        if (of := await self._reads.org(org)) is None:
+            return problem(400, "Last-Event-ID takes the id of an event of this stream, or 0 for all stored events")
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        installation = of.installation.id
+        installation = org_state.installation.id
         async with redis_errors():
             if last_id is None:
                 last_id = await self._stream.last_id(installation)
             elif await self._stream.since(installation, last_id, 1) is None:
-                return problem(410, f"{last_id} is not kept any more; read the fleet, and listen without Last-Event-ID")
+                return problem(410, f"{last_id} is no longer stored; read the fleet, then listen without Last-Event-ID")
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
-        told = self._tell(request, org, installation, last_id)
-        return StreamingResponse(told, headers=HEADERS, media_type=MEDIA_TYPE)
+        messages = self._messages(request, org, installation, last_id)
+        return StreamingResponse(messages, headers=HEADERS, media_type=MEDIA_TYPE)
 
-    async def _tell(self, request: Request, org: str, installation: int, last_id: str) -> AsyncIterator[bytes]:
-        yield hello(last_id)
+    async def _messages(self, request: Request, org: str, installation: int, last_id: str) -> AsyncIterator[bytes]:
+        yield first_message(last_id)
         loop = asyncio.get_running_loop()
         silent_since = loop.time()
         while not self._stopping.is_set():
             try:
-                if await self._gate.refuse(request, "read", org, self._clock()) is not None:
+                if await self._authenticator.refuse(request, "read", org, self._clock()) is not None:
                     return
                 end = await self._ends.read(installation, lambda: self._stream.last_id(installation))
-                is_behind = end is not None and place(end) > place(last_id)
-                news = await self._stream.since(installation, last_id, AT_ONCE) if is_behind else []
-            except (RedisError, OSError, StoreUnavailableError):  # the listener keeps its place until Redis is back
-                news = []
-            if news is None:  # it was too slow: when it comes back it is told so
+                is_behind = end is not None and position(end) > position(last_id)
+                new = await self._stream.since(installation, last_id, MOST_PER_READ) if is_behind else []
+            except (RedisError, OSError, StoreUnavailableError):  # the stream continues when Redis is back
+                new = []
+            if new is None:  # the listener was too slow: its position expired, and reconnecting returns 410
                 return
-            if news:
-                last_id = news[-1][0]
-                yield b"".join(as_message(entry_id, event) for entry_id, event in news)
+            if new:
+                last_id = new[-1][0]
+                yield b"".join(as_message(entry_id, event) for entry_id, event in new)
             elif loop.time() - silent_since >= KEEP_ALIVE_SECONDS:
                 yield KEEP_ALIVE
             else:
@@ -96,17 +96,17 @@ class EventStream:
             silent_since = loop.time()
 
 
-def place(stream_id: str) -> tuple[int, int]:
-    """A stream id as what it is ordered by."""
+def position(stream_id: str) -> tuple[int, int]:
+    """Returns the sort key of a stream id."""
     milliseconds, _, number = stream_id.partition("-")
     return int(milliseconds), int(number or 0)
 
 
-def hello(last_id: str) -> bytes:
-    """The first message, without data: who is cut off before the first event, too, knows where it was."""
+def first_message(last_id: str) -> bytes:
+    """Returns the first message, without data, so that a client cut off before any event can resume."""
     return b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, last_id.encode())
 
 
 def as_message(entry_id: str, event: bytes) -> bytes:
-    """A CloudEvent (JSON, one line) as an unnamed message, so that `EventSource.onmessage` sees it."""
+    """Returns a CloudEvent (JSON, one line) as a message without a type, so that `EventSource.onmessage` gets it."""
     return b"id: %s\ndata: %s\n\n" % (entry_id.encode(), event)

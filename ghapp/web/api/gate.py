@@ -1,7 +1,7 @@
-"""The gate of a blue/green pool: may this shard take over; and what deploys tell of their shards.
+"""The gate of a blue/green pool: whether a shard may take over, and what deploys report about their shards.
 
-What the pool's own command or URL says is read from the store: this process runs no commands. Nothing is decided on
-what was last known here: whatever the gate rests on is read anew, and while Redis is away there is no answer.
+The answer of the pool's own command or URL is read from the store: this process runs no commands. The gate uses no
+cached data: all its inputs are read from Redis, and while Redis is unavailable there is no answer.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ LARGEST_BYTES = 16 * 1024
 MOST_DIGITS = 7
 MOST_DEATHS = 500
 AHEAD_SECONDS = 300.0
-"""How far a deployer's clock may run ahead of ours."""
+"""Maximum lead of a deployer's clock over ours."""
 
 TAKES = '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42"}, the last two optional'
-NOT_A_SHARD = "a shard is called by letters, digits and . _ : - between them, 100 at most"
-ASKED = {"min_online", "canary", "version", "expect_new", "failures"}
+NOT_A_SHARD = "the name of a shard has letters and digits, . _ : - between them, and at most 100 characters"
+PARAMETERS = {"min_online", "canary", "version", "expect_new", "failures"}
 FLAGS = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 
 class DeployBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What a deploy says of a shard. What is left out stays as it was; a first deploy, or of another ref, is of now."""
+    """A deploy's report. Missing fields keep their value; a first deploy, or one of another ref, dates from now."""
 
     role: Literal["active", "inactive"]
     deployed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
@@ -59,39 +59,44 @@ class GateEndpoints:
     """The endpoints."""
 
     def __init__(
-        self, settings: Settings, redis: Redis, reads: FleetReader, gate: Authenticator, ask: Enqueue, clock: Clock
+        self,
+        settings: Settings,
+        redis: Redis,
+        reader: FleetReader,
+        authenticator: Authenticator,
+        enqueue: Enqueue,
+        clock: Clock,
     ) -> None:
-        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
+        self._settings, self._reader, self._authenticator = settings, reader, authenticator
+        self._enqueue, self._clock = enqueue, clock
         self._shards, self._deaths = Shards(redis), Deaths(redis, clock)
         self._runners, self._demand = Runners(redis), Demand(redis)
 
     def routes(self) -> Sequence[Route]:
-        """Both of them."""
+        """Returns both routes."""
         shard = "/v1/orgs/{org}/pools/{pool}/shards/{shard}"
         return [
             Route(f"{shard}/gate", self._judge, methods=["GET"]),
-            Route(shard, self._told, methods=["PUT"]),
+            Route(shard, self._record_deploy, methods=["PUT"]),
         ]
 
     async def _judge(self, request: Request) -> Response:
-        """May this shard take over."""
+        """Answers whether this shard may take over."""
         org, shard, now = request.path_params["org"], request.path_params["shard"], self._clock()
-        if refusal := await self._gate.refuse(request, "read", org, now):
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
-        if (of := await self._reads.org(org)) is None:
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        pool = self._pool(of, request.path_params["pool"])
+        pool = self._pool(org_state, request.path_params["pool"])
         if isinstance(pool, Response):
             return pool
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         query = request.query_params
-        if set(query) - ASKED or len(query.multi_items()) > len(query):
-            return problem(
-                400, f"the gate takes {', '.join(sorted(ASKED))}, each once: nothing that is asked is left out"
-            )
+        if set(query) - PARAMETERS or len(query.multi_items()) > len(query):
+            return problem(400, f"the gate takes {', '.join(sorted(PARAMETERS))}, each once; it ignores no parameter")
         if query.get("version") == "":
-            return problem(400, "version takes a version, as 2.336.0; leave it out for any")
+            return problem(400, "version takes a version, like 2.336.0; leave it out for any version")
         least, canary = query.get("min_online", str(pool.min_online)), query.get("canary", "").lower()
         if not _is_count(least):
             return problem(400, f"min_online takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
@@ -100,64 +105,66 @@ class GateEndpoints:
             return problem(400, f"{'expect_new' if canary in FLAGS else 'canary'} takes true or false")
         if not _is_count(failures):
             return problem(400, f"failures takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
-        question = GateRequest(
+        gate_request = GateRequest(
             shard, int(least), query.get("version"), FLAGS[canary], expect_new=FLAGS[new], failures=int(failures)
         )
-        known, sources = await self._known(of, pool, now), await self._sources(of, pool)
-        if not question.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
+        known, sources = await self._known(org_state, pool, now), await self._sources(org_state, pool)
+        if not gate_request.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
             return problem(404, why.replace("--expect-new", "expect_new=true"))
-        gate = judge_gate(question, known, sources, now)
+        gate = judge_gate(gate_request, known, sources, now)
         return Response(msgspec.json.encode(gate.document()), media_type="application/json")
 
-    async def _told(self, request: Request) -> Response:
-        """A deploy says what a shard is now."""
+    async def _record_deploy(self, request: Request) -> Response:
+        """Records a deploy's report about its shard."""
         org, shard, now = request.path_params["org"], request.path_params["shard"].lower(), self._clock()
-        if refusal := await self._gate.refuse(request, "claim", org, now):
+        if refusal := await self._authenticator.refuse(request, "claim", org, now):
             return refusal
-        told = parse_json(DeployBody, await read_body(request, LARGEST_BYTES), TAKES)
-        if (of := await self._reads.org(org)) is None:
+        report = parse_json(DeployBody, await read_body(request, LARGEST_BYTES), TAKES)
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        pool = self._pool(of, request.path_params["pool"])
+        pool = self._pool(org_state, request.path_params["pool"])
         if isinstance(pool, Response):
             return pool
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
-        at = None if told.deployed_at is None else told.deployed_at.timestamp()
+        at = None if report.deployed_at is None else report.deployed_at.timestamp()
         if at is not None and not 0 < at <= now + AHEAD_SECONDS:
-            when = "a time to come" if at > 0 else "before 1970"
-            return problem(400, f"deployed_at is {when}; it takes when the shard was deployed")
-        by = await self._gate.who(request)
+            when = "in the future" if at > 0 else "before 1970"
+            return problem(400, f"deployed_at is {when}; it takes the time when the shard was deployed")
+        by = await self._authenticator.who(request)
         async with redis_errors():
-            said = await self._shards.tell(
-                of.installation.id, pool.name, lambda last: _deploy(last, shard, told, at, now, by)
+            recorded = await self._shards.tell(
+                org_state.installation.id, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
             )
-            if pool.deploy_repository and commit_of(said.ref):  # and if this is lost, the clock asks
-                await self._ask(JobName.GATE, of.installation.id, key=gates_key(of.installation.id), retry=False)
+            if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
+                await self._enqueue(
+                    JobName.GATE, org_state.installation.id, key=gates_key(org_state.installation.id), retry=False
+                )
         return Response(status_code=204)
 
-    def _pool(self, of: OrgState, name: str) -> PoolSettings | Response:
-        """A pool of the configuration: of others nobody can say what their shards are."""
-        org = of.installation.org
+    def _pool(self, org_state: OrgState, name: str) -> PoolSettings | Response:
+        """Returns a configured pool with shards; the shards of other pools are unknown."""
+        org = org_state.installation.org
         known = {pool.name: pool for pool in self._settings.pools_of(org) if has_shards(pool)}
         if name in known:
             return known[name]
         names = ", ".join(sorted(known)) or "none"
         return problem(404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}")
 
-    async def _known(self, of: OrgState, pool: PoolSettings, now: float) -> ShardInputs:
-        installation, deaths = of.installation.id, None
+    async def _known(self, org_state: OrgState, pool: PoolSettings, now: float) -> ShardInputs:
+        installation, deaths = org_state.installation.id, None
         async with redis_errors():
-            survey = await self._runners.survey(installation)  # first: what is read after it is no older
+            survey = await self._runners.survey(installation)  # read first, so that the runners are not older than it
             runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
             taken = await self._demand.taken(installation, now - ACTIVE_SECONDS)
             if self._settings.namespaces:
                 deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
-        org = of.installation.org
+        org = org_state.installation.org
         rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
         return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
 
-    async def _sources(self, of: OrgState, pool: PoolSettings) -> ActiveShardSources:
-        installation = of.installation.id
+    async def _sources(self, org_state: OrgState, pool: PoolSettings) -> ActiveShardSources:
+        installation = org_state.installation.id
         async with redis_errors():
             deploys = await self._shards.deploys(installation, pool.name)
             answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
@@ -168,12 +175,12 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) >= 1
 
 
-def _deploy(last: Deploy | None, shard: str, told: DeployBody, at: float | None, now: float, by: str) -> Deploy:
-    """What is known of a shard's deploy now. Another `ref` is another deploy: of now, unless it says when."""
-    ref = told.ref if told.ref is not None else "" if last is None else last.ref
+def _deploy(last: Deploy | None, shard: str, report: DeployBody, at: float | None, now: float, by: str) -> Deploy:
+    """Returns the shard's new deploy record. Another `ref` is another deploy, of now unless the report has a time."""
+    ref = report.ref if report.ref is not None else "" if last is None else last.ref
     if at is None:
         at = last.deployed_at if last is not None and last.ref == ref else now
     first = now
     if last is not None and (last.deployed_at, last.ref) == (at, ref):
-        first = min(last.first_told_at, now)  # of a clock that has jumped
-    return Deploy(shard, Role(told.role), at, now, ref, by, first)
+        first = min(last.first_told_at, now)  # the clock may have jumped back
+    return Deploy(shard, Role(report.role), at, now, ref, by, first)

@@ -1,4 +1,4 @@
-"""The health of runners, for their controllers, and for the runners' own liveness probes."""
+"""The health of runners, for their controllers and for the runners' own liveness probes."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ Clock = Callable[[], float]
 MOST_AT_ONCE = 1000
 LARGEST_BATCH_BYTES = 1024 * 1024
 ALIVE_SECONDS = 0.5
-"""A probe gives up after a second, and then counts it as a failure."""
+"""A probe times out after a second, and counts that as a failure."""
 
 DEFAULT_PAGE = 100
 MOST_DIGITS = 18
-"""What fits 64 bits."""
+"""Fits 64 bits."""
 
-LOOKS_AT_ONCE, LOOKS_AN_HOUR = 50, 250
-"""Of one installation, in each web process: a twentieth of the least that GitHub grants."""
+CHECKS_AT_ONCE, CHECKS_AN_HOUR = 50, 250
+"""Limit per installation and web process: a twentieth of the smallest rate limit that GitHub grants."""
 
-SWEEPS_LOOK_TOO = "many looks were asked for lately; sweeps see every runner anyway, or ask again later"
+TOO_MANY_CHECKS = "too many checks were requested; sweeps cover every runner anyway, or try again later"
 MISSING_ID = "a runner id is a whole number of 1 or more"
 FLAGS = {None: None, "true": True, "false": False}
 STATES = {state.value for state in State}
 
 
 class Enqueue(Protocol):
-    """Asks for work as `ghapp.queue.jobs.enqueue` does, without holding up the loop."""
+    """Enqueues a job, like `ghapp.queue.jobs.enqueue`, without blocking the event loop."""
 
     async def __call__(self, work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
-        """At most one such work waits or runs under a key."""
+        """At most one job per key waits or runs."""
 
 
 class Batch(msgspec.Struct, forbid_unknown_fields=True):
-    """Which runners are asked for at once."""
+    """The runners of one batch request."""
 
     ids: Annotated[
         list[Annotated[int, msgspec.Meta(ge=1, lt=10**MOST_DIGITS)]], msgspec.Meta(max_length=MOST_AT_ONCE)
@@ -70,12 +70,20 @@ class Batch(msgspec.Struct, forbid_unknown_fields=True):
 class HealthEndpoints:
     """The endpoints."""
 
-    def __init__(self, settings: Settings, reads: FleetReader, gate: Authenticator, ask: Enqueue, clock: Clock) -> None:
-        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
-        self._looks: RateLimit[int] = RateLimit(LOOKS_AT_ONCE, LOOKS_AN_HOUR, MOST_ORGS)
+    def __init__(
+        self, settings: Settings, reader: FleetReader, authenticator: Authenticator, enqueue: Enqueue, clock: Clock
+    ) -> None:
+        self._settings, self._reader, self._authenticator, self._enqueue, self._clock = (
+            settings,
+            reader,
+            authenticator,
+            enqueue,
+            clock,
+        )
+        self._checks: RateLimit[int] = RateLimit(CHECKS_AT_ONCE, CHECKS_AN_HOUR, MOST_ORGS)
 
     def routes(self) -> Sequence[Route]:
-        """All of them; routes are tried in order, so what is asked most comes first."""
+        """Returns all routes, the most used first, because routes are tried in order."""
         runners = "/v1/orgs/{org}/runners"
         return [
             Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
@@ -91,118 +99,120 @@ class HealthEndpoints:
 
     async def _by_id(self, request: Request) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        if refusal := await self._gate.refuse(request, "read", org, now):
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
         if (runner_id := _runner_id(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        return _json(await self._reads.by_id(org, runner_id, now))
+        return _json(await self._reader.by_id(org, runner_id, now))
 
     async def _by_name(self, request: Request) -> Response:
         org, name, now = request.path_params["org"], request.query_params.get("name"), self._clock()
-        if refusal := await self._gate.refuse(request, "read", org, now):
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
         if not name:
-            return problem(400, "say which runner: ?name=…")
-        return _json(await self._reads.by_name(org, name, now))
+            return problem(400, "name the runner: ?name=…")
+        return _json(await self._reader.by_name(org, name, now))
 
     async def _batch(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._gate.refuse(request, "read", org, now):
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
-        asked = parse_json(Batch, await read_body(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
-        if len(asked.ids) + len(asked.names) > MOST_AT_ONCE:
-            return problem(400, f"{MOST_AT_ONCE} runners at once are the most")
-        return _json({"runners": await self._reads.many(org, asked.ids, asked.names, now)})
+        batch = parse_json(Batch, await read_body(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
+        if len(batch.ids) + len(batch.names) > MOST_AT_ONCE:
+            return problem(400, f"a request may name at most {MOST_AT_ONCE} runners")
+        return _json({"runners": await self._reader.many(org, batch.ids, batch.names, now)})
 
     async def _fleet(self, request: Request) -> Response:
         org, now, query = request.path_params["org"], self._clock(), request.query_params
-        if refusal := await self._gate.refuse(request, "read", org, now):
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
         state, pool, cursor = query.get("state"), query.get("pool"), query.get("cursor", "0")
         limit, after = _whole(query.get("limit", str(DEFAULT_PAGE))), _whole(cursor)
         if state is not None and state not in STATES:
-            return problem(400, f"{state!r} is no state; states are {', '.join(sorted(STATES))}")
+            return problem(400, f"{state!r} is not a state; states are {', '.join(sorted(STATES))}")
         if limit is None or not 1 <= limit <= MOST_AT_ONCE:
             return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
         if after is None:
-            return problem(400, "cursor takes the next_cursor of the page before")
+            return problem(400, "cursor takes the next_cursor of the previous page")
         if (healed := query.get("healed")) not in FLAGS:
             return problem(400, "healed takes true or false")
-        page = await self._reads.fleet(org, state, pool, after, limit, now, healed=FLAGS[healed])
+        page = await self._reader.fleet(org, state, pool, after, limit, now, healed=FLAGS[healed])
         return _page(page, request.headers.get("if-none-match"))
 
     async def _retired(self, request: Request) -> Response:
-        """A controller removed this runner on purpose."""
-        return await self._told(request, retired_by_controller)
+        """Records that a controller removed this runner on purpose."""
+        return await self._record(request, retired_by_controller)
 
     async def _replaced(self, request: Request) -> Response:
-        """A controller that pulls has acted. What was not granted was not asked for, and changes nothing."""
-        return await self._told(
+        """Records that a polling controller replaced the runner; without a grant it has no effect."""
+        return await self._record(
             request, lambda evidence, at: evidence if evidence.granted_at is None else replaced(evidence, at)
         )
 
-    async def _told(self, request: Request, fold: Callable[[Evidence, float], Evidence]) -> Response:
+    async def _record(self, request: Request, fold: Callable[[Evidence, float], Evidence]) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        if refusal := await self._gate.refuse(request, "claim", org, now):
+        if refusal := await self._authenticator.refuse(request, "claim", org, now):
             return refusal
         if (runner_id := _runner_id(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        await self._reads.record(org, runner_id, lambda evidence: fold(evidence, now))
+        await self._reader.record(org, runner_id, lambda evidence: fold(evidence, now))
         return Response(status_code=204)
 
     async def _alive(self, request: Request) -> Response:
-        """410 only for an invalidated runner that is being replaced. Any doubt, ours included, lets it live."""
+        """Answers 410 only for an invalidated runner that is being replaced; in any doubt, errors included, 200."""
         org, name = request.path_params["org"], request.path_params["name"]
         try:
             async with asyncio.timeout(ALIVE_SECONDS):
-                lost = await self._reads.should_terminate(org, name, self._clock())
+                lost = await self._reader.should_terminate(org, name, self._clock())
         except (StoreUnavailableError, TimeoutError):
             lost = False
-        except Exception:  # a mistake of ours must not kill a fleet
-            log.exception("alive answered without knowing", org=org, runner=name)
+        except Exception:  # a bug must not kill a fleet
+            log.exception("alive check failed", org=org, runner=name)
             lost = False
-        return problem(410, "its registration is gone; end its pod") if lost else Response(status_code=200)
+        return problem(410, "its registration was deleted; stop its pod") if lost else Response(status_code=200)
 
     async def _check(self, request: Request) -> Response:
-        """Look at this runner now. Who asks again before it was looked at asks for the same look.
+        """Enqueues a check of this runner; requests while a check is queued have no further effect.
 
-        Each look costs a call that a sweep will lack, so there are not many in an hour. Of runners that nobody knows
-        one look waits at a time: there are more numbers than there is room for work.
+        Each check costs a call from the budget of sweeps, so checks per hour are limited. For unknown runners one
+        check per installation is queued at a time: any number is a valid id, but the queue is finite.
         """
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        if refusal := await self._gate.refuse(request, "read", org, now):
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
         if (runner_id := _runner_id(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        if (of := await self._reads.org(org)) is None:
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        installation = of.installation.id
-        if wait := self._looks.grant(installation, now):
-            return problem(429, SWEEPS_LOOK_TOO, {"Retry-After": str(ceil(wait))})
-        which = runner_id if await self._reads.knows(of, runner_id) else "unknown"
+        installation = org_state.installation.id
+        if wait := self._checks.grant(installation, now):
+            return problem(429, TOO_MANY_CHECKS, {"Retry-After": str(ceil(wait))})
+        which = runner_id if await self._reader.knows(org_state, runner_id) else "unknown"
         async with redis_errors():
-            await self._ask(JobName.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False)
+            await self._enqueue(
+                JobName.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False
+            )
         return Response(status_code=202)
 
     async def _demand(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._gate.refuse(request, "read", org, now):
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
-        if (of := await self._reads.org(org)) is None:
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        runners, jobs = await self._reads.runners(of), await self._reads.jobs(of)
-        named, rules = of.installation.org, self._settings.pools_of(of.installation.org)
-        assigned = assigned_by_pool(named, await self._reads.objects(of, now), rules)
-        return _json(demand_document(named, of.survey, runners.values(), jobs, rules, now, assigned))
+        runners, jobs = await self._reader.runners(org_state), await self._reader.jobs(org_state)
+        named, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
+        assigned = assigned_by_pool(named, await self._reader.objects(org_state, now), rules)
+        return _json(demand_document(named, org_state.survey, runners.values(), jobs, rules, now, assigned))
 
 
 def _page(page: FleetPage, known: str | None) -> Response:
-    """304 when nothing but their age has changed; a weak ETag, therefore."""
+    """Returns the page, or 304 if only ages changed; therefore the ETag is weak."""
     following = None if page.following is None else str(page.following)
     body = {"runners": page.documents, "total": page.total, "healed": page.healed, "next_cursor": following}
     ageless = {**body, "runners": [{**document, "age_seconds": None} for document in page.documents]}
     tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
-    if known is not None and (tag in known or known.strip() == "*"):  # several may be listed, each weak or not
+    if known is not None and (tag in known or known.strip() == "*"):  # the header may list several tags
         return Response(status_code=304, headers={"ETag": f"W/{tag}"})
     return _json(body, {"ETag": f"W/{tag}"})
 
@@ -212,7 +222,7 @@ def _runner_id(given: str) -> int | None:
 
 
 def _whole(given: str) -> int | None:
-    """A whole number that was written in digits, and not in thousands of them."""
+    """Returns a whole number of at most `MOST_DIGITS` digits; else None."""
     return int(given) if given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS else None
 
 

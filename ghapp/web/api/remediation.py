@@ -1,4 +1,4 @@
-"""Stop remediation, and let it go on: for whoever holds a token of scope `admin`. Who did it is recorded."""
+"""Pause and resume remediation, with a token of scope `admin`; the token's name is recorded."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class PauseBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What is to be paused: a pool, or without one (or as `*`) the whole org; and why."""
+    """The pool to pause, all of the org without a pool (or with `*`), and the reason."""
 
     why: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
     pool: PoolName | None = None
 
 
 class ResumeBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What is to go on: a pool, or without one the whole org and every pool of it."""
+    """The pool to resume; without a pool, the org and all its pools."""
 
     pool: PoolName | None = None
 
@@ -44,13 +44,25 @@ class RemediationEndpoints:
     """The endpoints."""
 
     def __init__(
-        self, settings: Settings, redis: Redis, reads: FleetReader, gate: Authenticator, ask: Enqueue, clock: Clock
+        self,
+        settings: Settings,
+        redis: Redis,
+        reader: FleetReader,
+        authenticator: Authenticator,
+        enqueue: Enqueue,
+        clock: Clock,
     ) -> None:
-        self._settings, self._reads, self._gate, self._ask, self._clock = settings, reads, gate, ask, clock
+        self._settings, self._reader, self._authenticator, self._enqueue, self._clock = (
+            settings,
+            reader,
+            authenticator,
+            enqueue,
+            clock,
+        )
         self._fuses = Fuses(redis)
 
     def routes(self) -> Sequence[Route]:
-        """Both of them."""
+        """Returns both routes."""
         return [
             Route("/v1/orgs/{org}/pause", self._pause, methods=["POST"]),
             Route("/v1/orgs/{org}/resume", self._resume, methods=["POST"]),
@@ -58,46 +70,50 @@ class RemediationEndpoints:
 
     async def _pause(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._gate.refuse(request, "admin", org, now):
+        if refusal := await self._authenticator.refuse(request, "admin", org, now):
             return refusal
-        stop = parse_json(PauseBody, await read_body(request, LARGEST_BYTES), TAKES)
-        if (of := await self._reads.org(org)) is None:
+        body = parse_json(PauseBody, await read_body(request, LARGEST_BYTES), TAKES)
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        if unknown := await self._unknown_pool(of, stop.pool):
+        if unknown := await self._unknown_pool(org_state, body.pool):
             return unknown
         async with redis_errors():
-            pause = Pause(await self._gate.who(request), stop.why, now)
-            first = await self._fuses.pause(of.installation.id, stop.pool or WHOLE_ORG, pause)
-        self._reads.forget(org)
-        if (first.who, first.why) == (pause.who, pause.why):  # asked again after an answer that was lost
+            pause = Pause(await self._authenticator.who(request), body.why, now)
+            first = await self._fuses.pause(org_state.installation.id, body.pool or WHOLE_ORG, pause)
+        self._reader.forget(org)
+        if (first.who, first.why) == (pause.who, pause.why):  # a retry of a request whose answer was lost
             return Response(status_code=204)
         return problem(
             409,
-            f"it is paused already, by {first.who} since {timestamp(first.at)}: {first.why}; that pause holds, and "
+            f"already paused by {first.who} since {timestamp(first.at)}: {first.why}; that pause stays in effect, and "
             "this reason was not recorded",
         )
 
     async def _resume(self, request: Request) -> Response:
-        """End pauses, and let stopped fuses prove anew; a sweep looks first at what is lost."""
+        """Clears pauses, restarts stopped fuses, and enqueues a sweep."""
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._gate.refuse(request, "admin", org, now):
+        if refusal := await self._authenticator.refuse(request, "admin", org, now):
             return refusal
-        go = parse_json(ResumeBody, await read_body(request, LARGEST_BYTES) or b"{}", TAKES)
-        if (of := await self._reads.org(org)) is None:
+        body = parse_json(ResumeBody, await read_body(request, LARGEST_BYTES) or b"{}", TAKES)
+        if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        if unknown := await self._unknown_pool(of, go.pool):
+        if unknown := await self._unknown_pool(org_state, body.pool):
             return unknown
-        installation = of.installation
+        installation = org_state.installation
         limits = self._settings.of(installation.org).fuse
         async with redis_errors():
-            done = await self._fuses.resume(installation, go.pool, await self._gate.who(request), now, limits)
-            await self._ask(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
-        self._reads.forget(org)
-        body = {"ended": sorted(done.ended), "proving": sorted(done.proving)}
-        return Response(msgspec.json.encode(body), media_type="application/json")
+            done = await self._fuses.resume(
+                installation, body.pool, await self._authenticator.who(request), now, limits
+            )
+            await self._enqueue(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
+        self._reader.forget(org)
+        result = {"ended": sorted(done.ended), "proving": sorted(done.proving)}
+        return Response(msgspec.json.encode(result), media_type="application/json")
 
-    async def _unknown_pool(self, of: OrgState, pool: str | None) -> Response | None:
-        """The problem of a pool that the org does not have: a mistyped name would stop, or resume, nothing."""
-        if pool is None or pool == WHOLE_ORG or pool in (pools := await self._reads.pools(of)):
+    async def _unknown_pool(self, org_state: OrgState, pool: str | None) -> Response | None:
+        """Returns a problem if the org has no such pool, because a mistyped name would stop or resume nothing."""
+        if pool is None or pool == WHOLE_ORG or pool in (pools := await self._reader.pools(org_state)):
             return None
-        return problem(404, f"{of.installation.org} has no pool {pool}; it has {', '.join(sorted(pools)) or 'none'}")
+        return problem(
+            404, f"{org_state.installation.org} has no pool {pool}; it has {', '.join(sorted(pools)) or 'none'}"
+        )

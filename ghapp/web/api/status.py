@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, and its numbers: for orchestrators and Prometheus. No tokens."""
+"""Liveness, readiness and metrics, for orchestrators and Prometheus. No tokens."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from ghapp.web.api.metrics import TYPE, Sample, exposition
 T = TypeVar("T")
 
 ORGS_AT_ONCE = 50
-"""Installations whose records are in memory at once."""
+"""Installations whose records are loaded at once; limits memory."""
 
 
 class InstallationStatus(NamedTuple):
-    """What the endpoints tell of one installation."""
+    """The data of one installation for these endpoints."""
 
     installation: Installation
     allowance: Allowance
@@ -55,17 +55,17 @@ class InstallationStatus(NamedTuple):
 
 
 class StatusEndpoints:
-    """The endpoints. What they read of many installations travels together: a few round trips in all."""
+    """The endpoints. Reads of many installations are pipelined into a few round trips."""
 
     def __init__(self, settings: Settings, redis: Redis, clock: Clock) -> None:
         self._settings, self._clock, redis = settings, clock, PipeliningRedis(redis)
         self._installations, self._inbox = Installations(redis, settings.named), Inbox(redis)
         self._budget, self._counters, self._schedule = Budget(redis), MetricCounters(redis), Schedule(redis)
         self._runners, self._fuses = Runners(redis), Fuses(redis)
-        self._pods, self._cluster_sides = Pods(redis), ClusterSummaries(redis)
+        self._pods, self._cluster_summaries = Pods(redis), ClusterSummaries(redis)
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Returns all routes."""
         return [
             Route("/livez", self._livez, methods=["GET"]),
             Route("/readyz", self._readyz, methods=["GET"]),
@@ -76,7 +76,7 @@ class StatusEndpoints:
         return _json({"alive": True})
 
     async def _readyz(self, _: Request) -> Response:
-        """Redis is all that this role needs; how it stands with each installation is told, and stops nobody."""
+        """Ready if Redis answers; the state of each installation is included but does not affect readiness."""
         try:
             rows = [self._row(each) async for each in self._known()]
         except (RedisError, OSError, StoreUnavailableError):
@@ -84,7 +84,7 @@ class StatusEndpoints:
         return _json({"ready": True, "redis": "ok", "installations": rows})
 
     async def _known(self) -> AsyncIterator[InstallationStatus]:
-        """Every installation; `ORGS_AT_ONCE` of them a round trip."""
+        """Yields every installation; `ORGS_AT_ONCE` per round trip."""
         installations, due, discovery_at = await asyncio.gather(
             self._installations.all(), self._schedule.all(), self._schedule.next_discovery()
         )
@@ -128,7 +128,7 @@ class StatusEndpoints:
             return Response(exposition(samples, counters), media_type=TYPE)
 
     async def _of_views(self) -> list[Sample]:
-        """How old each namespace's view is; one that was never seen has no age."""
+        """Returns the age of each namespace's snapshot; none for a namespace that was never seen."""
         name, seen = "ghapp_watch_view_age_seconds", self._pods.seen_at
         ages = {each: at for each in self._settings.namespaces if (at := await seen(each)) is not None}
         now = self._clock()
@@ -137,11 +137,11 @@ class StatusEndpoints:
     async def _of_org(self, known: InstallationStatus) -> list[Sample]:
         installation, allowance, survey, attempt = known
         now, org = self._clock(), {"org": installation.org}
-        runners, fuses, pauses, side = await asyncio.gather(
+        runners, fuses, pauses, summary = await asyncio.gather(
             self._runners.all(installation.id),
             self._fuses.all(installation.id),
             self._fuses.pauses(installation.id),
-            self._cluster_sides.of(installation.id),
+            self._cluster_summaries.of(installation.id),
         )
         samples = [
             Sample("ghapp_budget_limit_calls", org, allowance.limit),
@@ -150,14 +150,14 @@ class StatusEndpoints:
         ]
         if attempt.at is not None:
             samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, attempt.at))
-        samples += _phantoms(org, side)
+        samples += _phantoms(org, summary)
         samples += self._counted(installation, survey, runners.values(), now)
         return samples + org_samples(org, survey, fuses, pauses)
 
     def _counted(
         self, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
     ) -> list[Sample]:
-        """Runners by pool and state; the healed ones apart from those that are still missed."""
+        """Returns runners by pool and state, with the healed ones counted separately."""
         policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
         counts: Counter[tuple[str, str]] = Counter()
         healed: Counter[str] = Counter()
@@ -186,23 +186,23 @@ def _time(at: float | None) -> str | None:
     return None if at is None else timestamp(at)
 
 
-def _phantoms(org: Mapping[str, str], side: ClusterSummary | None) -> list[Sample]:
-    """By kind, zeros too, so that a kind that goes is seen to go. None where nobody looks at a cluster."""
-    if side is None:
+def _phantoms(org: Mapping[str, str], summary: ClusterSummary | None) -> list[Sample]:
+    """Returns phantoms by kind, zeros included, so that a series returns to 0; none without a cluster."""
+    if summary is None:
         return []
-    counts = Counter(each.kind for each in side.phantoms)
+    counts = Counter(each.kind for each in summary.phantoms)
     return [Sample("ghapp_phantoms", {**org, "kind": kind}, counts[kind]) for kind in PhantomKind]
 
 
 def lacking(installation: Installation) -> list[str]:
-    """What an organization has to do for its App to work, as `name: level`, or that it is suspended."""
+    """Returns the missing permissions as `name: level`, and `suspended` if the App is."""
     return [*installation.missing(), *(["suspended"] if installation.suspended else [])]
 
 
 def org_samples(
     org: Mapping[str, str], survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]
 ) -> list[Sample]:
-    """An org's fuses, pauses, and how its last looks went. Pool `*` is the whole installation."""
+    """Returns samples of an org's fuses, pauses and last sweeps. Pool `*` is the whole installation."""
     samples = [
         Sample("ghapp_fuse", {**org, "pool": pool, "position": fuse.position.value}, 1)
         for pool, fuse in sorted(fuses.items())

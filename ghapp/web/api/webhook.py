@@ -1,4 +1,4 @@
-"""`POST /webhook`: signed, small enough, understood, durable: then 202."""
+"""`POST /webhook`: checks a delivery's size, signature and format, stores it, then answers 202."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ghapp.web.problems import problem
 log = logger(__name__)
 
 LARGEST_BYTES = 25 * 1024 * 1024
-"""GitHub sends none that is larger."""
+"""GitHub's maximum for a delivery."""
 
 RETRY_AFTER_SECONDS = "10"
 
 
 class Webhook:
-    """The endpoint; `secrets` says those that hold now: none before there is an App, several during rotation."""
+    """The endpoint; `secrets` returns the current secrets: none before there is an App, several in a rotation."""
 
     def __init__(self, inbox: Inbox, secrets: Callable[[], Sequence[str]]) -> None:
         self._inbox, self._secrets = inbox, secrets
 
     async def receive(self, request: Request) -> Response:
-        """Answer one delivery. Nothing in it is believed, or even read, before its signature is."""
+        """Answers one delivery. Nothing in it is read before its signature was verified."""
         secrets = self._secrets()
         if not secrets:
             return problem(503, "the App has no webhook secret here yet", {"Retry-After": RETRY_AFTER_SECONDS})
@@ -47,13 +47,13 @@ class Webhook:
         except MalformedDeliveryError as error:
             return problem(400, str(error))
         except StoreUnavailableError as error:
-            log.warning("delivery not kept", delivery=guid, github_event=event, why=str(error))
-            return problem(503, "the delivery could not be kept; send it again", {"Retry-After": RETRY_AFTER_SECONDS})
+            log.warning("delivery not stored", delivery=guid, github_event=event, why=str(error))
+            return problem(503, "the delivery could not be stored; send it again", {"Retry-After": RETRY_AFTER_SECONDS})
         return Response(status_code=202)
 
 
 async def _read(request: Request) -> bytes | None:
-    """The body; None when it is too large, whatever its Content-Length says."""
+    """Returns the body; None if it is too large. The limit does not rely on Content-Length."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():

@@ -1,4 +1,4 @@
-"""The API's description: at `/v1/openapi.json` for machines, at `/docs` for people."""
+"""The OpenAPI document: JSON at `/v1/openapi.json`, HTML at `/docs`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ghapp.web.pages.docs import CONTENT_SECURITY_POLICY, page
 
 
 def routes() -> list[Route]:
-    """Both renderings. They say nothing of anybody's fleet, and need no token."""
+    """Returns both routes. They need no token, because the document has no data of any fleet."""
     return [Route("/v1/openapi.json", _json, methods=["GET"]), Route("/docs", _docs, methods=["GET"])]
 
 
 @cache
 def description() -> Schema:
-    """The OpenAPI 3.1 document."""
+    """Returns the OpenAPI 3.1 document."""
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "ghapp",
             "version": "1",
-            "description": "What is true of each self-hosted runner, how we know, and whether to replace it. "
-            "Times are RFC 3339 in UTC. `ghapp token create` makes a token; it is bound to orgs and to scopes, and any "
-            "other org is 403. `…/runners/{name}/alive` needs none, so that no secret is in a runner's pod.",
+            "description": "The state of each self-hosted runner, the evidence for it, and whether to replace the "
+            "runner. Times are RFC 3339 in UTC. Create a token with `ghapp token create`; a token is bound to orgs and "
+            "scopes, and any other org is 403. `…/runners/{name}/alive` needs no token, so that runners' pods need no "
+            "secret.",
         },
         "paths": paths(),
         "components": {

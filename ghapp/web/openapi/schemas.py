@@ -1,4 +1,4 @@
-"""The documents of the API, as JSON Schema."""
+"""The documents of the API as JSON Schema."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ Schema = dict[str, Any]
 
 
 def ref(name: str) -> Schema:
-    """One of `SCHEMAS`."""
+    """Returns a reference to one of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def array_of(items: Schema) -> Schema:
-    """A list."""
+    """Returns an array."""
     return {"type": "array", "items": items}
 
 
 def object_of(**properties: Schema) -> Schema:
-    """An object with these properties."""
+    """Returns an object with these properties."""
     return {"type": "object", "properties": properties}
 
 
 def nullable(schema: Schema) -> Schema:
-    """That, or null."""
+    """Returns the schema, or null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def takes(*required: str, **properties: Schema) -> Schema:
-    """A body with these properties and no others, of which some must be there."""
+    """Returns a request body with these properties only, of which `required` are mandatory."""
     return object_of(**properties) | {"required": list(required), "additionalProperties": False}
 
 
-def _every(schema: Schema) -> Schema:
-    """All of its properties are always there."""
+def _complete(schema: Schema) -> Schema:
+    """Makes all properties mandatory, and forbids others."""
     return schema | {"required": list(schema["properties"]), "additionalProperties": False}
 
 
@@ -49,13 +49,13 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 
-EVIDENCE = _every(
+EVIDENCE = _complete(
     object_of(at=TIME, source={"type": "string", "enum": ["list", "get", "delivery", "pod", "claim"]}, said=TEXT)
 )
-POOL_DEMAND = _every(
+POOL_DEMAND = _complete(
     object_of(pool=TEXT, queued=COUNT, running=COUNT, online=COUNT, idle=COUNT, assigned=nullable(COUNT))
 )
-UNSERVED = _every(
+UNSERVED = _complete(
     object_of(
         job_id={"type": "integer"},
         repository=TEXT,
@@ -65,28 +65,28 @@ UNSERVED = _every(
     )
 )
 
-BUSY: Schema = takes(
+CLAIM: Schema = takes(
     "ttl_seconds",
     ttl_seconds={"type": "number", "minimum": 1, "maximum": 86_400},
     runner_name=nullable({"type": "string", "maxLength": 253, "pattern": "^[^\\x00-\\x1f\\x7f]+$"}),
     job_id=nullable({"type": "integer", "minimum": 1, "maximum": MOST_ID}),
 )
-DEAD_JOB = _every(
+DEAD_JOB = _complete(
     object_of(
         id={"type": "integer"}, repository=TEXT, name=TEXT, head_sha=TEXT, conclusion=nullable(TEXT), html_url=TEXT
     )
 )
 
-CHECK = _every(object_of(name=TEXT, passed=FLAG, said=TEXT))
-STEP = _every(object_of(step=TEXT, why=TEXT))
-TOLD: Schema = takes(
+CHECK = _complete(object_of(name=TEXT, passed=FLAG, said=TEXT))
+STEP = _complete(object_of(step=TEXT, why=TEXT))
+DEPLOY: Schema = takes(
     "role",
     role={"type": "string", "enum": ["active", "inactive"]},
     deployed_at=nullable(TIME),
     ref=nullable({"type": "string", "maxLength": 200}),
 )
 
-STANDING = _every(
+INSTALLATION = _complete(
     object_of(
         org=TEXT,
         lacks=array_of(TEXT),
@@ -99,7 +99,7 @@ STANDING = _every(
 )
 
 SCHEMAS: Schema = {
-    "Health": _every(
+    "Health": _complete(
         object_of(
             org=TEXT,
             runner_id=nullable({"type": "integer"}),
@@ -119,10 +119,10 @@ SCHEMAS: Schema = {
             evidence=array_of(EVIDENCE),
         )
     ),
-    "Demand": _every(
+    "Demand": _complete(
         object_of(org=TEXT, observed_at=nullable(TIME), pools=array_of(POOL_DEMAND), unserved=array_of(UNSERVED))
     ),
-    "Death": _every(
+    "Death": _complete(
         object_of(
             runner_name=TEXT,
             pod=TEXT,
@@ -138,7 +138,7 @@ SCHEMAS: Schema = {
             host_log=array_of(TEXT),
         )
     ),
-    "Gate": _every(
+    "Gate": _complete(
         object_of(
             pool=TEXT,
             shard=TEXT,
@@ -148,12 +148,12 @@ SCHEMAS: Schema = {
             next=array_of(STEP),
         )
     ),
-    "Ready": _every(
+    "Ready": _complete(
         object_of(
             ready=FLAG,
             redis={"type": "string", "enum": ["ok", "away"]},
-            installations=array_of(STANDING),
+            installations=array_of(INSTALLATION),
         )
     ),
-    "Problem": _every(object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)),
+    "Problem": _complete(object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)),
 }

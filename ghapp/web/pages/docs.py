@@ -1,4 +1,4 @@
-"""The API's description as one static page: no script, nothing from elsewhere."""
+"""Renders the OpenAPI document as one static page, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ghapp.web.pages import layout as frame
 CONTENT_SECURITY_POLICY = frame.headers()
 
 LINKED = re.compile(r"`([^`]+)`|\[(\w+)\]")
-"""Code, and the name of a document, in what the description says."""
+"""Code, and the name of a schema, in the texts of the OpenAPI document."""
 
 ENVIRONMENT = "export GHAPP=http://127.0.0.1:8000 TOKEN=$(ghapp token create --org acme --scope read)"
-"""What the lines to paste take from a shell's environment."""
+"""The shell variables that the curl examples use."""
 
 
 def page(description: dict[str, Any]) -> str:
-    """The page, from an OpenAPI document."""
+    """Returns the page of an OpenAPI document."""
     info, schemas = description["info"], description["components"]["schemas"]
     calls = [
         (method.upper(), path, call)
@@ -28,7 +28,7 @@ def page(description: dict[str, Any]) -> str:
     ]
     contents = [(f"{method} {path}", call["summary"]) for method, path, call in calls]
     body = (
-        f"<p>{_marked(info['description'])} For machines: <a href='v1/openapi.json'>/v1/openapi.json</a></p>"
+        f"<p>{_marked(info['description'])} OpenAPI: <a href='v1/openapi.json'>/v1/openapi.json</a></p>"
         f"<pre><code>{escape(ENVIRONMENT)}</code></pre>{_contents(contents)}"
         f"{''.join(_operation(*call) for call in calls)}"
         f"<h1>Documents</h1>{''.join(_schema(name, schema) for name, schema in schemas.items())}"
@@ -46,13 +46,13 @@ def _contents(calls: list[tuple[str, str]]) -> str:
 
 def _operation(method: str, path: str, call: dict[str, Any]) -> str:
     parameters = [
-        (each["name"], f"{each['in']}, {said(each['schema'])}")
+        (each["name"], f"{each['in']}, {described(each['schema'])}")
         for each in call.get("parameters", [])
         if each["name"] != "org"
     ]
     body = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     if body is not None:
-        parameters.append(("body", said(body)))
+        parameters.append(("body", described(body)))
     answers = [(status, _answer(answer)) for status, answer in call["responses"].items()]
     name = f"{method} {path}"
     return (
@@ -63,7 +63,7 @@ def _operation(method: str, path: str, call: dict[str, Any]) -> str:
 
 
 def _curl(method: str, path: str, body: Any, *, with_token: bool) -> str:
-    """A line to paste, with made-up names; none for what only GitHub sends."""
+    """Returns a curl command with example values; empty for `/webhook`, which only GitHub calls."""
     if path == "/webhook":
         return ""
     words = ["curl"]
@@ -85,18 +85,18 @@ def _example(schema: dict[str, Any]) -> str:
 
 
 def _answer(answer: dict[str, Any]) -> str:
-    shapes = [said(each["schema"]) for each in answer.get("content", {}).values() if "schema" in each]
+    shapes = [described(each["schema"]) for each in answer.get("content", {}).values() if "schema" in each]
     return " ".join([answer["description"], *shapes])
 
 
 def _schema(name: str, schema: dict[str, Any]) -> str:
-    rows = [(field, said(kind)) for field, kind in schema.get("properties", {}).items()]
-    shape = _table(rows) if rows else f"<p>{_marked(said(schema))}</p>"
+    rows = [(field, described(kind)) for field, kind in schema.get("properties", {}).items()]
+    shape = _table(rows) if rows else f"<p>{_marked(described(schema))}</p>"
     return f'<h2 id="{escape(name)}"><code>{escape(name)}</code></h2>{shape}'
 
 
-def said(schema: dict[str, Any]) -> str:
-    """A schema in a few words; documents by their name in square brackets."""
+def described(schema: dict[str, Any]) -> str:
+    """Returns a schema in a few words, with references as names in square brackets."""
     return " or ".join(_words(schema))
 
 
@@ -109,9 +109,9 @@ def _words(schema: dict[str, Any]) -> Iterator[str]:
     elif "enum" in schema:
         yield from (f"`{each}`" for each in schema["enum"])
     elif schema["type"] == "array":
-        yield f"list of {said(schema['items'])}"
+        yield f"list of {described(schema['items'])}"
     elif "properties" in schema:
-        yield "{" + ", ".join(f"`{name}`: {said(kind)}" for name, kind in schema["properties"].items()) + "}"
+        yield "{" + ", ".join(f"`{name}`: {described(kind)}" for name, kind in schema["properties"].items()) + "}"
     else:
         yield schema.get("format", schema["type"])
 
@@ -122,7 +122,7 @@ def _table(rows: list[tuple[str, str]]) -> str:
 
 
 def _marked(text: str) -> str:
-    """Text with its code and its documents' names marked up."""
+    """Returns the text as HTML, with code and schema names marked up."""
 
     def mark(found: re.Match[str]) -> str:
         code, name = found.groups()

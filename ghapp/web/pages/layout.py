@@ -1,4 +1,4 @@
-"""The frame of our HTML pages: one stylesheet, no script, nothing from elsewhere."""
+"""The layout of our HTML pages: one stylesheet, no scripts, no external resources."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ _DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 
 def headers(*form_targets: str) -> dict[str, str]:
-    """What every page is served with.
+    """Returns the headers of every page.
 
     Args:
-        form_targets: where its forms may lead, redirects included, as origins or 'self'; nowhere when none are given.
+        form_targets: allowed targets of forms, redirects included, as origins or 'self'; default none.
     """
     targets = " ".join(form_targets) or "'none'"
     return {
@@ -72,13 +72,13 @@ def headers(*form_targets: str) -> dict[str, str]:
 
 
 def page(title: str, body: str, *, beside: str = "", wide: bool = False) -> str:
-    """A whole page.
+    """Returns a whole page.
 
     Args:
         title: text.
         body: HTML.
         beside: text at the top right.
-        wide: for reference, not for reading.
+        wide: True for reference pages with tables.
     """
     kind = ' class="wide"' if wide else ""
     return (

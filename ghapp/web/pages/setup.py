@@ -1,7 +1,7 @@
-"""/setup: from no App to an App that is at work, by GitHub's manifest flow, without a restart.
+"""/setup: creates and installs the App by GitHub's manifest flow, without a restart.
 
-Whoever walks through it decides which App this machine obeys. So it is open to this machine's own browser, and to
-others only with the key that `ghapp up` prints; and only until there is an App.
+It decides which App this machine obeys. It is therefore open only to a browser on this machine, or with the key that
+`ghapp up` prints, and only until there is an App.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ghapp.web.pages import layout, setup_pages
 log = logger(__name__)
 
 STATE_SECONDS = 3600
-"""As long as GitHub's code is good."""
+"""GitHub's code is valid for an hour."""
 
 LARGEST_FORM_BYTES = 64 * 1024
 KEY_COOKIE, STATE_COOKIE = "ghapp_setup_key", "ghapp_setup_state"
@@ -39,21 +39,21 @@ ORGANIZATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class SetupEndpoints:
-    """The endpoints, and the App's credentials as soon as there are any."""
+    """The set-up's endpoints, and the App's credentials once there are any."""
 
-    def __init__(self, settings: Settings, ask_for: Enqueue, clock: Clock) -> None:
-        """`settings` without credentials have a `setup_key`."""
-        self._settings, self._ask_for, self._clock = settings, ask_for, clock
+    def __init__(self, settings: Settings, enqueue_job: Enqueue, clock: Clock) -> None:
+        """`settings` without credentials need a `setup_key`."""
+        self._settings, self._enqueue, self._clock = settings, enqueue_job, clock
         self._credentials: AppCredentials | None = settings.credentials
         self._begun: dict[str, float] = {}
         self._one_at_a_time = asyncio.Lock()
 
     def webhook_secrets(self) -> tuple[str, ...]:
-        """Those that hold now; none before there is an App."""
+        """Returns the current webhook secrets; empty before there is an App."""
         return self._credentials.webhook_secrets if self._credentials is not None else ()
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Returns all routes of the set-up."""
         return [
             Route("/setup", self._show, methods=["GET"]),
             Route("/setup", self._begin, methods=["POST"], max_body_size=LARGEST_FORM_BYTES),
@@ -66,7 +66,7 @@ class SetupEndpoints:
             return self._page(setup_pages.done(self._credentials.install_url))
         key = request.query_params.get("key")
         if key is not None and self._is_key(key):
-            # Into a cookie, and out of the address: it is not to stay in the history.
+            # The key moves to a cookie, so that it does not stay in the browser's history.
             response = RedirectResponse("setup", 303, layout.headers())
             _set_cookie(request, response, KEY_COOKIE, key)
             return response
@@ -75,7 +75,7 @@ class SetupEndpoints:
         return self._page(setup_pages.begin(self._manifest(request), self._settings.web_url))
 
     async def _begin(self, request: Request) -> Response:
-        """Send the browser to GitHub, with the manifest that it has just posted here: a 307 makes it post it again."""
+        """Redirects the browser to GitHub with 307, so that it posts the manifest of this form again there."""
         if self._credentials is not None:
             return self._page(setup_pages.done(self._credentials.install_url), 409)
         if not self._may(request) or request.headers.get("sec-fetch-site") == "cross-site":
@@ -92,13 +92,13 @@ class SetupEndpoints:
         return response
 
     async def _created(self, request: Request) -> Response:
-        """GitHub sent the browser back: exchange the code, keep what it brings, and lead on."""
+        """Handles GitHub's redirect: exchanges the code for the App's credentials, stores them, and redirects."""
         async with self._one_at_a_time:
             if self._credentials is not None or not self._may(request):
                 return RedirectResponse("../setup", 303, layout.headers())
             state, code = request.query_params.get("state", ""), request.query_params.get("code", "")
             if not self._is_begun(state, request.cookies.get(STATE_COOKIE, "")) or not code:
-                return self._page(setup_pages.failed("That was not begun here", NOT_BEGUN), 400)
+                return self._page(setup_pages.failed("This set-up was not started here", NOT_STARTED), 400)
             return await self._exchange(state, code)
 
     async def _exchange(self, state: str, code: str) -> Response:
@@ -106,29 +106,29 @@ class SetupEndpoints:
             app = await convert(self._settings.api_url, code)
         except CodeRefusedError:
             self._begun.pop(state, None)
-            return self._page(setup_pages.failed("GitHub does not know this code", CODE_REFUSED), 400)
+            return self._page(setup_pages.failed("GitHub rejected the code", CODE_REJECTED), 400)
         except GitHubError as error:
-            # The code may still be good, so the state is too; and the error's own words, which hold it, are not told.
-            log.warning("App not created", why=type(error).__name__)
+            # The code may still be valid, so the state is kept. The error's text contains the code: it is not shown.
+            log.warning("App creation failed", why=type(error).__name__)
             return self._page(setup_pages.failed("GitHub gave no answer", NO_ANSWER, again=True), 502)
         self._begun.pop(state, None)
         try:
             await asyncio.to_thread(keep, self._settings.state_dir, app)
         except (OSError, ConfigurationError) as error:
-            log.warning("App created, and its credentials not kept", why=str(error))
+            log.warning("App credentials not stored", why=str(error))
             return self._page(
-                setup_pages.failed("The App's credentials could not be kept", f"{error}. {NOT_KEPT}"), 500
+                setup_pages.failed("The App's credentials could not be stored", f"{error}. {NOT_STORED}"), 500
             )
         self._credentials = app.credentials
         log.info("App created", app=app.id)
         return RedirectResponse("../setup", 303, layout.headers())
 
     async def _installed(self, request: Request) -> Response:
-        """The App's `setup_url`. Deliveries may be impossible, so this is a reason to look where it is installed."""
+        """Handles the App's `setup_url`; discovers installations, because deliveries may not reach us."""
         if self._credentials is None:
             return RedirectResponse("../setup", 303, layout.headers())
         if self._may(request):
-            await self._ask_for(JobName.INSTALLATIONS, key="installations", retry=False)
+            await self._enqueue(JobName.INSTALLATIONS, key="installations", retry=False)
         return self._page(setup_pages.installed(request.query_params.get("setup_action", "")))
 
     def _may(self, request: Request) -> bool:
@@ -146,11 +146,11 @@ class SetupEndpoints:
         return state
 
     def _is_begun(self, state: str, cookie: str) -> bool:
-        """Whether this browser was given this state, here, within the hour, and has not used it up."""
+        """True if this browser got this state from us within the last hour, and has not used it yet."""
         return compare_digest(state.encode(), cookie.encode()) and self._begun.get(state, 0.0) > self._clock()
 
     def _manifest(self, request: Request) -> dict[str, Any]:
-        """With addresses by which the browser, which holds our cookies, and GitHub reach us."""
+        """Returns the manifest, with addresses of ours for the browser, which has our cookies, and for GitHub."""
         public = self._settings.public_url
         here = f"{request.url.scheme}://{request.headers.get('host', '')}"
         if public is not None and not is_from_this_machine(request):
@@ -167,20 +167,20 @@ class SetupEndpoints:
         return HTMLResponse(html, status, layout.headers("'self'", f"{github.scheme}://{github.netloc}"))
 
 
-NOT_BEGUN = (
-    "This answer of GitHub's belongs to no set-up that was begun in this browser within the last hour, or to one that "
-    "is over. Nothing was done with it."
+NOT_STARTED = (
+    "GitHub's answer does not belong to a set-up that was started in this browser within the last hour, or that set-up "
+    "is finished. Nothing was changed."
 )
-CODE_REFUSED = (
-    "It is good once, and for an hour. If GitHub has just created an App for you, delete it there, in its advanced "
-    "settings: its key can be had no more from here."
+CODE_REJECTED = (
+    "A code is valid once, and for an hour. If GitHub has just created an App for you, delete that App there, in its "
+    "advanced settings: ghapp can no longer get its key."
 )
-NO_ANSWER = "The App is waiting there. Trying again creates no second one; the code stays good for an hour."
-NOT_KEPT = "Delete the App on GitHub, in its advanced settings, and start again when that is mended."
+NO_ANSWER = "The App exists there. Trying again does not create a second one; the code stays valid for an hour."
+NOT_STORED = "Delete the App on GitHub, in its advanced settings, fix the problem, and start again."
 
 
 def _set_cookie(request: Request, response: Response, name: str, value: str) -> None:
-    # Lax: GitHub's redirect back to us is to bring it along.
+    # Lax: the cookie must be sent with GitHub's redirect back to us.
     response.set_cookie(
         name, value, max_age=STATE_SECONDS, httponly=True, samesite="lax", secure=request.url.scheme == "https"
     )

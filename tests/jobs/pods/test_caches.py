@@ -176,7 +176,7 @@ async def test_what_cannot_be_seen_ages_and_is_not_taken_for_gone(redis, error, 
         for _ in range(3):
             await view.see(WatchFailure(error))
     assert (await Pods(redis).seen_at(NS) is not None) is has_none
-    assert [each["event"] for each in logs] == (["watch sees nothing"] if is_missed else []), "once, until it is over"
+    assert [each["event"] for each in logs] == (["watch failed"] if is_missed else []), "once, until it is over"
 
 
 async def test_a_bookmark_says_that_all_is_as_it_was_and_that_trouble_is_over(redis):

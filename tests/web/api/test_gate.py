@@ -222,7 +222,7 @@ async def test_of_two_deploys_at_once_both_are_known(http, redis):
 
 def test_the_description_tells_of_the_check_run_that_follows():
     put = description()["paths"]["/v1/orgs/{org}/pools/{pool}/shards/{shard}"]["put"]
-    assert 'the check run "Runner gate" follows on that commit' in put["summary"]
+    assert 'the check run "Runner gate" is updated on that commit' in put["summary"]
 
 
 async def test_it_decides_on_nothing_that_was_last_known_here(http, redis):
@@ -279,25 +279,25 @@ async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, a
         ("GET", "/v1/orgs/acme/pools/linux/shards/pinc/gate", None, 404, "did you mean pink? known are pink, purple"),
         ("GET", f"{GATE}?version=", None, 400, "version takes a version"),
         ("GET", f"{GATE}?min_online=%D9%A3", None, 400, "min_online takes"),
-        ("GET", "/v1/orgs/acme/pools/linux/shards/-/gate", None, 400, "a shard is called by letters"),
+        ("GET", "/v1/orgs/acme/pools/linux/shards/-/gate", None, 400, "the name of a shard has letters"),
         ("GET", "/v1/orgs/acme/pools/gpu/shards/pink/gate", None, 404, "acme has no pool gpu with"),
         ("GET", "/v1/orgs/acme/pools/mac/shards/pink/gate", None, 404, "it has linux"),
-        ("GET", "/v1/orgs/globex/pools/linux/shards/pink/gate", None, 403, "does not open globex"),
+        ("GET", "/v1/orgs/globex/pools/linux/shards/pink/gate", None, 403, "for globex"),
         ("PUT", PINK, {}, 400, "role"),
         ("PUT", PINK, {"role": "new"}, 400, "it takes"),
         ("PUT", PINK, {"role": "active", "colour": "pink"}, 400, "it takes"),
         ("PUT", PINK, {"role": "active", "deployed_at": "2027-01-15T07:50:00"}, 400, "it takes"),
-        ("PUT", PINK, {"role": "active", "deployed_at": "2027-01-15T08:05:01Z"}, 400, "a time to come"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "2027-01-15T08:05:01Z"}, 400, "in the future"),
         ("PUT", PINK, {"role": "active", "deployed_at": "1969-12-31T23:59:59Z"}, 400, "deployed_at is before 1970"),
         ("PUT", PINK, {"role": "active", "deployed_at": "0001-01-01T00:00:00Z"}, 400, "deployed_at is before 1970"),
-        ("PUT", PINK, {"role": "active", "deployed_at": "9999-12-31T23:59:59-12:00"}, 400, "a time to come"),
+        ("PUT", PINK, {"role": "active", "deployed_at": "9999-12-31T23:59:59-12:00"}, 400, "in the future"),
         ("PUT", PINK, {"role": "active", "deployed_at": NOW}, 400, "it takes"),
         ("PUT", PINK, [], 400, "it takes"),
         ("PUT", PINK, None, 400, "it takes"),
         ("PUT", PINK, {"role": "active", "ref": "x" * 201}, 400, "it takes"),
-        ("PUT", "/v1/orgs/acme/pools/linux/shards/a%20b", {"role": "active"}, 400, "a shard is called by letters"),
+        ("PUT", "/v1/orgs/acme/pools/linux/shards/a%20b", {"role": "active"}, 400, "the name of a shard has letters"),
         ("PUT", "/v1/orgs/acme/pools/gpu/shards/pink", {"role": "active"}, 404, "acme has no pool gpu"),
-        ("PUT", "/v1/orgs/globex/pools/linux/shards/pink", {"role": "active"}, 403, "does not open globex"),
+        ("PUT", "/v1/orgs/globex/pools/linux/shards/pink", {"role": "active"}, 403, "for globex"),
         ("PUT", PINK, {"role": "active", "ref": "x" * 20_000}, 413, "at most 16384 bytes"),
     ],
 )

@@ -149,7 +149,7 @@ async def test_a_reverse_proxy_that_adds_no_header_is_told_by_http_1_0(start, re
 async def test_a_wrong_key_is_refused(start, key):
     answer = await start(peer="192.0.2.1").get("/setup", params={"key": key})
     assert answer.status_code == 403
-    assert "That is not the key" in answer.text
+    assert "This key is wrong" in answer.text
     assert "set-cookie" not in answer.headers
 
 
@@ -222,7 +222,7 @@ async def test_an_organization_gets_its_own_page(start, github):
 async def test_what_is_no_organizations_name_is_said_so(start, organization):
     answer = await start().post("/setup", data={"organization": organization})
     assert answer.status_code == 422
-    assert "no organization" in answer.text
+    assert "not a valid organization name" in answer.text
 
 
 async def test_what_was_entered_cannot_write_html(start):
@@ -340,8 +340,8 @@ async def test_whoever_may_not_begin_cannot_end_it(start, github, tmp_path):
 async def test_a_code_that_github_does_not_know_ends_the_attempt(start, tmp_path):
     browser = start()
     query = {"code": "0123abc", "state": await begin(browser)}
-    assert "does not know this code" in (await browser.get("/setup/created", params=query)).text
-    assert "not begun here" in (await browser.get("/setup/created", params=query)).text
+    assert "rejected the code" in (await browser.get("/setup/created", params=query)).text
+    assert "not started here" in (await browser.get("/setup/created", params=query)).text
     assert kept(tmp_path) is None
 
 
