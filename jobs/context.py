@@ -18,6 +18,7 @@ from ghapp.github.installation_client import InstallationClient
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose, ceiling
 from ghapp.queue import jobs
+from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.connect import connect, connect_sync
@@ -29,6 +30,7 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.org_views import load_org_view
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.reports import Reports
 from ghapp.store.runners import Runners
@@ -70,6 +72,10 @@ class JobContext:
         """
         most = ceiling(purpose, self.settings.of(installation.org).budget)
         return await self.github.installation_client(replace(installation, org=installation.called, login=""), most)
+
+    async def org_view(self, installation: Installation) -> OrgView:
+        """What holds for all runners of an org just now."""
+        return await load_org_view(self.redis, installation, self.settings)
 
     def ask(self, what: jobs.JobName, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
         """Ask for more work; see `work.ask`."""

@@ -5,10 +5,8 @@ During a Redis outage readers get the last known values, with their age.
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -18,18 +16,17 @@ from redis.asyncio import Redis
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
-from ghapp.health.pods.pod_claim import Claimed, by_name, claim_on
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.remediation.fuse import Fuse, fuse_of
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import State, Verdict, judge
-from ghapp.report.documents import Document, PoolBrakes, health_document, is_healed, never_seen
+from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.verdict import State
+from ghapp.report.documents import Document, is_healed, never_seen
+from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, redis_errors
 from ghapp.store.demand import Demand
-from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
+from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.installations import Installations
-from ghapp.store.pod_claims import PodClaims
+from ghapp.store.org_views import load_org_view
 from ghapp.store.pods import NamespaceView, Pods
 from ghapp.store.runners import Runners
 from ghapp.web.cache import FRESH_SECONDS, Cache
@@ -45,16 +42,11 @@ SERVED_SECONDS = 0.1
 """Documents state their age in tenths of a second, so a document is reused until the next tenth."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrgState:
-    """The state that all runners of an org share."""
+class OrgState(NamedTuple):
+    """An installation and what holds for all of its runners."""
 
     installation: Installation
-    survey: Survey
-    fuses: Mapping[str, Fuse] = field(default_factory=dict)
-    pauses: Mapping[str, Pause] = field(default_factory=dict)
-    claimed: Claimed = field(default_factory=dict)
-    """May include expired claims: check with `claim_on`."""
+    view: OrgView
 
 
 class ServedDocument(NamedTuple):
@@ -92,9 +84,9 @@ class FleetReader:
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
         self._settings, redis = settings, PipeliningRedis(redis)
+        self._redis = redis
         self._installations = Installations(redis, settings.named)
-        self._runners, self._fuses = Runners(redis), Fuses(redis)
-        self._demand, self._pods, self._pod_claims = Demand(redis), Pods(redis), PodClaims(redis)
+        self._runners, self._demand, self._pods = Runners(redis), Demand(redis), Pods(redis)
         self._named: Cache[None, dict[str, Installation]] = Cache(1, 1)
         self._orgs: Cache[str, OrgState] = Cache(MOST_ORGS, MOST_ORGS)
         self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
@@ -187,13 +179,13 @@ class FleetReader:
         ids, count = [], 0
         for runner_id in sorted(known):
             evidence = known[runner_id]
-            if pool is not None and self.pool(org_state, evidence) != pool:
+            if pool is not None and org_state.view.pool(evidence) != pool:
                 continue
             may_have_healed = evidence.replaced_at is not None
             if state is None and healed is None and not may_have_healed:
                 ids.append(runner_id)
                 continue
-            verdict = self.verdict(org_state, evidence, now)
+            verdict = org_state.view.verdict(evidence, now)
             has_healed = is_healed(evidence, verdict)
             if state in (None, verdict.state) and healed in (None, has_healed):
                 ids.append(runner_id)
@@ -213,7 +205,7 @@ class FleetReader:
             return False
         evidence = await self._evidence(org_state.installation.id, document["runner_id"])
         is_granted = evidence is not None and evidence.granted_at is not None
-        return is_granted and claim_on(org_state.claimed, name, now) is None
+        return is_granted and claim_on(org_state.view.claimed, name, now) is None
 
     async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
         """Records what a controller reports about a runner, and invalidates the cache; ignores unknown runners."""
@@ -237,13 +229,7 @@ class FleetReader:
             installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
             if installation is None:
                 return None
-            survey, fuses, pauses, claims = await asyncio.gather(
-                self._runners.survey(installation.id),
-                self._fuses.all(installation.id),
-                self._fuses.pauses(installation.id),
-                self._pod_claims.kept(installation.id),
-            )
-            return OrgState(installation, survey, fuses, pauses, by_name(claims))
+            return OrgState(installation, await load_org_view(self._redis, installation, self._settings))
 
         return await self._orgs.read(org.lower(), load)
 
@@ -282,16 +268,8 @@ class FleetReader:
     async def pools(self, org_state: OrgState) -> set[str]:
         """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
         configured = {rule.name for rule in self._settings.pools_of(org_state.installation.org)}
-        known = {self.pool(org_state, evidence) for evidence in (await self.runners(org_state)).values()}
-        return (configured | known | org_state.fuses.keys() | org_state.pauses.keys()) - {WHOLE_ORG}
-
-    def pool(self, org_state: OrgState, evidence: Evidence) -> str:
-        """Returns the pool of a runner."""
-        return pool_of(evidence.labels, evidence.custom_labels, self._settings.pools_of(org_state.installation.org))
-
-    def verdict(self, org_state: OrgState, evidence: Evidence, now: float) -> Verdict:
-        """Returns the verdict on a runner."""
-        return judge(evidence, org_state.survey, now, self._settings.of(org_state.installation.org).evidence)
+        known = {org_state.view.pool(evidence) for evidence in (await self.runners(org_state)).values()}
+        return (configured | known | org_state.view.fuses.keys() | org_state.view.pauses.keys()) - {WHOLE_ORG}
 
     async def _evidence(self, installation: int, runner_id: int) -> Evidence | None:
         async def load() -> Evidence | None:
@@ -309,15 +287,6 @@ class FleetReader:
             and 0 <= now - served.at < SERVED_SECONDS
         ):
             return served.document
-        document = self._build_document(org_state, evidence, now)
+        document = org_state.view.document(evidence, now)
         self._served[key] = ServedDocument(org_state, evidence, now, document)
         return document
-
-    def _build_document(self, org_state: OrgState, evidence: Evidence, now: float) -> Document:
-        org, pool = org_state.installation.org, self.pool(org_state, evidence)
-        brakes = PoolBrakes(
-            fuse_of(org_state.fuses, pool).position, WHOLE_ORG in org_state.pauses or pool in org_state.pauses
-        )
-        verdict = self.verdict(org_state, evidence, now)
-        rules, claim = self._settings.pools_of(org), claim_on(org_state.claimed, evidence.name, now)
-        return health_document(org, evidence, verdict, org_state.survey, brakes, rules, now, claim)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ghapp.health.deaths.death import Death
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pods.pod_claim import by_name, claim_on
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at, fuse_of
+from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.transitions import published_state, transition
-from ghapp.health.runner.verdict import judge
 from ghapp.log import logger
-from ghapp.report.documents import PoolBrakes, death_document, health_document, orphan_document, timestamp
-from ghapp.store.fuses import WHOLE_ORG
+from ghapp.report.documents import death_document, orphan_document, timestamp
 from jobs.context import JobContext
 from jobs.events.deliver_event import REPLACE
 
@@ -35,8 +32,7 @@ async def publish_replacement_request(
 ) -> None:
     """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
     event_id = str(evidence.event_id)
-    survey = await context.runners.survey(installation.id)
-    data = await _document(context, installation, evidence, survey, now)
+    data = (await context.org_view(installation)).document(evidence, now)
     await _append(context, installation, event_id, REPLACE, evidence.name, data["pool"], data, now)
 
 
@@ -44,16 +40,16 @@ async def publish_runners(
     context: JobContext, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
 ) -> None:
     """Publish each runner that became offline or recovered since its last event."""
-    limits = context.settings.of(installation.org).evidence
+    view = replace(await context.org_view(installation), survey=survey)
     for evidence in runners:
-        verdict = judge(evidence, survey, now, limits)
+        verdict = view.verdict(evidence, now)
         told = published_state(evidence, verdict)
         if told == evidence.state:
             continue
         what = transition(evidence, verdict)
         if what is not None:
             event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
-            data = await _document(context, installation, evidence, survey, now)
+            data = view.document(evidence, now)
             kind = f"ghapp.runner.{what}.v1"
             await _append(context, installation, event_id, kind, evidence.name, data["pool"], data, now)
 
@@ -145,19 +141,6 @@ async def _publish_change(
     }
     event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{pool}/{turned}/{changed_at(fuse)}"))
     return await _append(context, installation, event_id, f"ghapp.fuse.{turned}.v1", pool, pool, data, now)
-
-
-async def _document(
-    context: JobContext, installation: Installation, evidence: Evidence, survey: Survey, now: float
-) -> dict[str, Any]:
-    rules = context.settings.pools_of(installation.org)
-    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-    fuse = fuse_of(await context.fuses.all(installation.id), pool)
-    pauses = await context.fuses.pauses(installation.id)
-    standing = PoolBrakes(fuse.position, WHOLE_ORG in pauses or pool in pauses)
-    verdict = judge(evidence, survey, now, context.settings.of(installation.org).evidence)
-    claim = claim_on(by_name(await context.pod_claims.kept(installation.id)), evidence.name, now)
-    return health_document(installation.org, evidence, verdict, survey, standing, rules, now, claim)
 
 
 async def _append(

@@ -203,7 +203,7 @@ class HealthEndpoints:
         runners, jobs = await self._reader.runners(org_state), await self._reader.jobs(org_state)
         named, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         assigned = assigned_by_pool(named, await self._reader.objects(org_state, now), rules)
-        return _json(demand_document(named, org_state.survey, runners.values(), jobs, rules, now, assigned))
+        return _json(demand_document(named, org_state.view.survey, runners.values(), jobs, rules, now, assigned))
 
 
 def _page(page: FleetPage, known: str | None) -> Response:

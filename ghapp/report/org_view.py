@@ -1,0 +1,55 @@
+"""What holds for all runners of an org: loaded once, handed down, and turned into each runner's document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ghapp.health.pods.pod_claim import PodClaim, claim_on
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.verdict import Limits, Verdict, judge
+from ghapp.health.shards import ShardRule
+from ghapp.report.documents import Document, PoolBrakes, health_document
+from ghapp.report.fleet import PauseView
+
+
+@dataclass(frozen=True, slots=True)
+class OrgView:
+    """The state of an org at one moment.
+
+    Attributes:
+        org: its name.
+        rules: its configured pools.
+        limits: of the judgement.
+        survey: of its last complete list.
+        fuses: by pool; `*` is the installation's.
+        pauses: by pool; `*` is the whole org's.
+        claimed: pod claims by runner and pod name. Some may have expired since they were read: `claim_on` checks.
+    """
+
+    org: str
+    rules: Sequence[ShardRule]
+    limits: Limits
+    survey: Survey
+    fuses: Mapping[str, Fuse] = field(default_factory=dict)
+    pauses: Mapping[str, PauseView] = field(default_factory=dict)
+    claimed: Mapping[str, PodClaim] = field(default_factory=dict)
+
+    def pool(self, evidence: Evidence) -> str:
+        """The pool of a runner."""
+        return pool_of(evidence.labels, evidence.custom_labels, self.rules)
+
+    def verdict(self, evidence: Evidence, now: float) -> Verdict:
+        """The state of a runner at `now`."""
+        return judge(evidence, self.survey, now, self.limits)
+
+    def document(self, evidence: Evidence, now: float) -> Document:
+        """The health document of a runner at `now`."""
+        pool = self.pool(evidence)
+        is_paused = WHOLE_INSTALLATION in self.pauses or pool in self.pauses
+        brakes = PoolBrakes(fuse_of(self.fuses, pool).position, is_paused)
+        claim = claim_on(self.claimed, evidence.name, now)
+        verdict = self.verdict(evidence, now)
+        return health_document(self.org, evidence, verdict, self.survey, brakes, self.rules, now, claim)
