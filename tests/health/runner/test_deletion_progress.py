@@ -152,7 +152,7 @@ def test_the_evidence_says_what_was_found_and_done():
 @pytest.mark.parametrize(
     ("look_at", "told"),
     [
-        (None, "ARC's object was already gone from the cluster"),
+        (None, "ARC's object was already deleted from the cluster"),
         (NOW + 126, "ARC's object was already being deleted"),
     ],
 )
