@@ -176,7 +176,7 @@ def test_it_tells_in_three_sentences_and_blocks_nothing():
     assert said.summary == (
         "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1` "
         "(`OOMKilled`, exit code 137, signal 9). No line of your code failed, but the job and the runner together "
-        "needed more memory than they were given. For the platform team: Raise `resources.limits.memory`."
+        "needed more memory than their limit. For the platform team: Raise `resources.limits.memory`."
     )
     assert (said.conclusion, said.actions) == (Conclusion.NEUTRAL, ())
 
