@@ -273,7 +273,11 @@ def test_losses_that_were_written_off_are_told_with_why():
         (stuck(), {"org_pause": PAUSE}, "waits: paused"),
         (stuck(), {"mode": "dry-run"}, "none: remediation is dry-run"),
         (stuck(), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
-        (stuck(Blocker.CLUSTER_UNAVAILABLE, None), {}, "waits (`ClusterUnavailable`): the cluster gives no answer"),
+        (
+            stuck(Blocker.CLUSTER_UNAVAILABLE, None),
+            {},
+            f"waits (`ClusterUnavailable`): {SENTENCES[Blocker.CLUSTER_UNAVAILABLE]}",
+        ),
         (stuck("OfALaterVersion"), {}, f"waits since {SINCE} (`OfALaterVersion`): for details run `ghapp explain`"),
         (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"requested {timestamp(NOW)}"),
     ],

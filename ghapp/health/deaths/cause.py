@@ -39,9 +39,9 @@ _BY_CAUSE = {
     Cause.CLEAN_EXIT: "Nothing needs to change: the runner finished its work and exited.",
     Cause.HOST_OOM: "The kernel killed the container at its memory limit: raise `resources.limits.memory`, and set"
     " `resources.requests.memory` to the same value, so that the node really has that much.",
-    Cause.GUEST_OOM_OR_KILL: "A process inside the machine sent SIGKILL, mostly the kernel when out of memory,"
-    " sometimes a failed livenessProbe: raise `resources.limits.memory`, and with kata `default_memory` of the RuntimeClass's"
-    " configuration.",
+    Cause.GUEST_OOM_OR_KILL: "A process inside the machine sent SIGKILL, mostly the kernel out of memory,"
+    " sometimes a failed livenessProbe: raise `resources.limits.memory`, and with kata `default_memory` of the"
+    " RuntimeClass's configuration.",
     Cause.TERMINATED: "The runner was asked to stop, by a deletion, a drain or a scale-down: set"
     " `terminationGracePeriodSeconds` to the length of the longest job, add a preStop hook that waits for the job, and"
     " protect busy runners from drains with a PodDisruptionBudget.",
