@@ -8,7 +8,7 @@ their uids and versions as preconditions. Pure; times are epoch seconds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.health.leaks.fuse_limit import held_back
@@ -87,27 +87,30 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     if flaw := _flaw(inputs, now, memory, pods=len(stamped), claims=claims):
         counted = memory if flaw is not Guard.READ_EMPTY else memory._replace(pods=len(stamped), claims=claims)
         return TickResult(memory=counted, skipped=flaw)
-    is_whole = memory.at is not None and 0.0 <= now - memory.at <= MOST_GAP_SECONDS
-    before, there_before = (memory.since, memory.since_there) if is_whole else ({}, {})
     names = {pod.uid: _runner_name(pod, inputs, memory) for pod in stamped}
     runners = {uid: inputs.runners.get(name, RunnerActivity()) for uid, name in names.items()}
-    unclaimed = [pod for pod in stamped if not _is_claimed(pod, runners[pod.uid], inputs, now)]
-    since = {pod.uid: before.get(pod.uid, now) for pod in unclaimed}
-    there = {pod.uid: there_before.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None}
-    alone = {pod.uid: min(now - since[pod.uid], lasted(there.get(pod.uid, 0.0), pod.read_at)) for pod in unclaimed}
-    ours = frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, memory))
-    named = _named(names, runners, memory)
-    judged = dict[str, Guard | None]()
-    for pod in stamped:
-        runner, started_at = runners[pod.uid], _started_at(pod, now)
-        seen_at = max(named.get(pod.uid, 0.0), runner.seen_at or 0.0)
-        pod_evidence = _PodEvidence(pod, runner, alone.get(pod.uid), is_named=seen_at >= started_at)
-        judged[pod.uid] = _others_business(pod, ours) or _guard(pod_evidence, inputs, now, limits)
+    after = _memory_after(stamped, names, runners, inputs, now, memory)._replace(pods=len(stamped), claims=claims)
+    judged = {
+        pod.uid: _others_business(pod, after.runners)
+        or _guard(_pod_evidence(pod, runners[pod.uid], after, now), inputs, now, limits)
+        for pod in stamped
+    }
+    return _result(stamped, judged, inputs, limits, after)
+
+
+def _result(
+    stamped: Sequence[Pod],
+    judged: Mapping[str, Guard | None],
+    inputs: TickInputs,
+    limits: LeakLimits,
+    memory: TickMemory,
+) -> TickResult:
+    """Guards 9, 10 and 18: returns which leaks are reaped, deferred or held. `judged` is by the pods' uids."""
     oldest = sorted(stamped, key=lambda pod: (pod.created_at, pod.uid))
     found = [pod for pod in oldest if judged[pod.uid] is None]
     likely = [pod for pod in oldest if judged[pod.uid] is Guard.GITHUB_UNKNOWN and pod.uid in inputs.unasked]
-    there_now = [pod for pod in stamped if pod.uid in ours and pod.deleting_since is None]
-    held = held_back([*found, *likely], there_now, inputs.fuse)
+    expected = [pod for pod in stamped if pod.uid in memory.runners and pod.deleting_since is None]
+    held = held_back([*found, *likely], expected, inputs.fuse)
     free = [pod for pod in found if pod.uid not in held]
     chosen = tuple(free[: limits.per_tick])
     is_leak = {pod.uid for pod in (*found, *likely)}
@@ -118,7 +121,7 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
         kept=tuple(
             (pod, guard) for pod in stamped if (guard := judged[pod.uid]) is not None and pod.uid not in is_leak
         ),
-        memory=TickMemory(since, len(stamped), claims, now, names, there, ours, named),
+        memory=memory,
         held=tuple((pod, held[pod.uid]) for pod in oldest if pod.uid in held),
     )
 
@@ -133,6 +136,28 @@ def _flaw(inputs: TickInputs, now: float, memory: TickMemory, *, pods: int, clai
         return Guard.READ_STALE
     is_emptied = (memory.pods > 0 and pods == 0) or (memory.claims > 0 and claims == 0)
     return Guard.READ_EMPTY if is_emptied else None
+
+
+def _memory_after(
+    stamped: Sequence[Pod],
+    names: Mapping[str, str],
+    runners: Mapping[str, RunnerActivity],
+    inputs: TickInputs,
+    now: float,
+    before: TickMemory,
+) -> TickMemory:
+    """Returns the memory after valid reads, without the counts. `names` and `runners` are by the pods' uids."""
+    is_continued = before.at is not None and 0.0 <= now - before.at <= MOST_GAP_SECONDS
+    since, since_there = (before.since, before.since_there) if is_continued else ({}, {})
+    unclaimed = [pod for pod in stamped if not _is_claimed(pod, runners[pod.uid], inputs, now)]
+    return TickMemory(
+        since={pod.uid: since.get(pod.uid, now) for pod in unclaimed},
+        at=now,
+        names=names,
+        since_there={pod.uid: since_there.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None},
+        runners=frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, before)),
+        named=_named(names, runners, before),
+    )
 
 
 def _others_business(pod: Pod, runners: Collection[str]) -> Guard | None:
@@ -151,6 +176,19 @@ class _PodEvidence(NamedTuple):
     runner: RunnerActivity
     unclaimed_for: float | None
     is_named: bool
+
+
+def _pod_evidence(pod: Pod, runner: RunnerActivity, memory: TickMemory, now: float) -> _PodEvidence:
+    """Returns the evidence about one pod; it is unclaimed for the shorter time of our clock and the cluster's."""
+    since = memory.since.get(pod.uid)
+    by_cluster = lasted(memory.since_there.get(pod.uid, 0.0), pod.read_at)
+    seen_at = max(memory.named.get(pod.uid, 0.0), runner.seen_at or 0.0)
+    return _PodEvidence(
+        pod,
+        runner,
+        unclaimed_for=None if since is None else min(now - since, by_cluster),
+        is_named=seen_at >= _started_at(pod, now),
+    )
 
 
 def _guard(pod_evidence: _PodEvidence, inputs: TickInputs, now: float, limits: LeakLimits) -> Guard | None:
