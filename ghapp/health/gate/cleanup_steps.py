@@ -31,8 +31,6 @@ def cleanup_steps(
     """
     others = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
     left = [shards[name] for name in others if shards[name].is_there]
-    spare = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
-    left = [shards[name] for name in spare if shards[name].is_there]
     if ruling.role is Role.ACTIVE:
         standby = [each for each in left if not _is_left_over(each, ruling, taken, deploys)]
         left = [each for each in left if each not in standby]

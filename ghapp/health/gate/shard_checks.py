@@ -59,30 +59,30 @@ def role(ruling: ShardRole) -> Check:
 def online(least: int, mine: ShardStatus, shards: Mapping[str, ShardStatus]) -> Check:
     """Passes if enough runners of the shard can take a job; `shards` are all known shards."""
     count = len(mine.online)
-    said = f"{counted(count, 'runner')} of {mine.shard} online, {least} needed"
+    text = f"{counted(count, 'runner')} of {mine.shard} online, {least} needed"
     if mine.unhealthy:
-        said += f"; unhealthy: {next_steps.runner_list([each.name for each in mine.unhealthy])}"
+        text += f"; unhealthy: {next_steps.runner_list([each.name for each in mine.unhealthy])}"
     if mine.starting:
-        said += f"; {mine.starting} starting"
+        text += f"; {mine.starting} starting"
     if not mine.is_there and mine.shard not in shards:
-        said += f"; no runner of that shard is known, only of {', '.join(sorted(shards)) or 'no shard'}"
-    return Check("online", count >= least, said)
+        text += f"; no runner of that shard is known, only of {', '.join(sorted(shards)) or 'no shard'}"
+    return Check("online", count >= least, text)
 
 
 def version(least: int, wanted: str, mine: ShardStatus) -> Check:
     """Passes if at least as many runners have the required version."""
     count = sum(each.version == wanted for each in mine.online)
     others = sorted({each.version or "unknown" for each in mine.online} - {wanted})
-    said = f"{count} of {len(mine.online)} online have version {wanted}, {least} needed"
-    return Check("version", count >= least, said + (f"; others: {', '.join(others)}" if others else ""))
+    text = f"{count} of {len(mine.online)} online have version {wanted}, {least} needed"
+    return Check("version", count >= least, text + (f"; others: {', '.join(others)}" if others else ""))
 
 
 def deaths(mine: ShardStatus) -> Check:
     """Passes if the shard's runners do not die in a loop."""
     loop = max(LOOP_DEATHS, ceil(LOOP_SHARE * len(mine.online)))
     count = len(mine.deaths)
-    said = f"{count} died in the last 10 minutes" + (f": {causes(mine.deaths)}" if count else "")
-    return Check("deaths", count < loop, f"{said}; {loop} would be a loop" if count < loop else f"{said}: a loop")
+    text = f"{count} died in the last 10 minutes" + (f": {causes(mine.deaths)}" if count else "")
+    return Check("deaths", count < loop, f"{text}; {loop} would be a loop" if count < loop else f"{text}: a loop")
 
 
 def canary(mine: ShardStatus, deploy: Deploy | None) -> Check:
@@ -97,20 +97,20 @@ def canary(mine: ShardStatus, deploy: Deploy | None) -> Check:
 def at_once(shards: Mapping[str, ShardStatus], now: float) -> Check:
     """Passes if at most one shard takes jobs."""
     taken = {shard: count for shard, each in sorted(shards.items()) if (count := each.taken_lately(now))}
-    said = ", ".join(f"{shard} has taken {counted(count, 'job')}" for shard, count in taken.items())
+    text = ", ".join(f"{shard} has taken {counted(count, 'job')}" for shard, count in taken.items())
     many = f"warning: {len(taken)} shards take jobs at once: " if len(taken) > 1 else ""
-    said = f"{many}{said or 'no shard has taken a job'} in the last 10 minutes"
-    return Check("one-shard", len(taken) <= 1, said, decides=False)
+    text = f"{many}{text or 'no shard has taken a job'} in the last 10 minutes"
+    return Check("one-shard", len(taken) <= 1, text, decides=False)
 
 
 def running(ruling: ShardRole, shards: Mapping[str, ShardStatus]) -> Check:
     """Lists jobs that stopping a shard would interrupt. Running jobs are expected on the active shard."""
     at_work = {shard: each.running.values() for shard, each in sorted(shards.items()) if each.running}
-    said = [
+    lines = [
         f"{shard}, which is active, runs {counted(len(running), 'job')}: {next_steps.job_list(running)}"
         if shard == ruling.active
         else f"stopping {shard} would interrupt {counted(len(running), 'running job')}: {next_steps.job_list(running)}"
         for shard, running in at_work.items()
     ]
     inactive = at_work.keys() - {ruling.active}
-    return Check("running-jobs", not inactive, "; ".join(said) or "no shard runs a known job", decides=False)
+    return Check("running-jobs", not inactive, "; ".join(lines) or "no shard runs a known job", decides=False)

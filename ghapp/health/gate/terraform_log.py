@@ -23,7 +23,7 @@ _SUMMARY = re.compile(
 )
 _NO_CHANGES = re.compile(r"\bNo changes\.")
 _OTHERS = re.compile(r"\((?:local|remote)-exec\):")
-_ERROR = re.compile(r"^(?:\d{4}-\d\d-\d\dT\S+ )?[\s│|]*Error: (?P<said>.+)$")
+_ERROR = re.compile(r"^(?:\d{4}-\d\d-\d\dT\S+ )?[\s│|]*Error: (?P<text>.+)$")
 
 
 class TerraformRun(NamedTuple):
@@ -62,7 +62,7 @@ def read_terraform_log(log: str) -> TerraformRun:
         elif _NO_CHANGES.search(line):
             found = TerraformRun(0, 0, 0)
         elif (error := _ERROR.match(line)) and len(found.errors) < MOST_ERRORS:
-            found = found._replace(errors=(*found.errors, _shown(error["said"])))
+            found = found._replace(errors=(*found.errors, _shown(error["text"])))
     return found
 
 

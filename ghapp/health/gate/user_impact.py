@@ -24,8 +24,8 @@ def user_impact(active: str | None, shards: Mapping[str, ShardStatus], known: Sh
     has = f"the active shard {active} has"
     if active not in shards:
         others = ", ".join(sorted(shards)) or "no shard"
-        said = f"no runner of the active shard {active} is known, only of {others}; {queue or 'no job waits'}"
-        return UserImpact(hurt=True, said=f"{said}: an outage, or the name is wrong")
+        text = f"no runner of the active shard {active} is known, only of {others}; {queue or 'no job waits'}"
+        return UserImpact(hurt=True, said=f"{text}: an outage, or the name is wrong")
     if not online:
         before = f"; it took {counted(taken, 'job')} {LATELY}" if taken else ""
         return UserImpact(hurt=True, said=f"{has} no runner online{before}{'; ' + queue if queue else ''}: an outage")

@@ -48,9 +48,9 @@ class Deletion(NamedTuple):
         return self.accepted_at is not None and self.over_at is None
 
 
-def found(deletion: Deletion | None, at: float, uid: str, said: str, *, left_to_arc: bool) -> Deletion:
+def found(deletion: Deletion | None, at: float, uid: str, description: str, *, left_to_arc: bool) -> Deletion:
     """Records the target before its deletion. What it waited for is cleared only when the deletion is accepted."""
-    return (deletion or Deletion())._replace(uid=uid, found=said, found_at=at, left_to_arc=left_to_arc)
+    return (deletion or Deletion())._replace(uid=uid, found=description, found_at=at, left_to_arc=left_to_arc)
 
 
 def accepted(deletion: Deletion, at: float, look_at: float | None, *, gone_already: bool = False) -> Deletion:
