@@ -1,7 +1,7 @@
-"""What people are told of an org's cluster side: phantoms that last, deaths of the last day, and what nobody sees.
+"""Summary of an org's cluster side: lasting phantoms, deaths of the last day, and stale namespaces.
 
-Looks come one after the other, and each is folded into what the ones before it left: what is fleeting is never told,
-and no death is read twice. Pure; times are epoch seconds.
+Each check is merged into the result of the previous ones: transient phantoms are never reported, and no death is read
+twice. Pure; times are epoch seconds.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ghapp.health.pods.reconcile import NamespaceRule
 
 DAY_SECONDS = 86_400.0
 LASTING_SECONDS = 120.0
-"""A phantom is told when every look has found it for so long. ARC's objects alone are listed as seldom as 20 s."""
+"""A phantom is reported once every check has found it for this long. ARC's objects alone may be listed every 20 s."""
 
 BRIDGED_SECONDS = 600.0
-"""After a longer time without a look nothing is known of what lay between."""
+"""After a longer gap between two checks, the time between them counts as unknown."""
 
 LATE_SECONDS = 900.0
-"""Deaths are recorded, and their causes mended, up to so long after they came."""
+"""Maximum delay until a death is recorded, and until its cause is final."""
 
 MOST_DEATHS = 1_000
-"""Kept of the last day, the latest."""
+"""Maximum deaths kept of the last day; the latest are kept."""
 
 
 class DeathSummary(NamedTuple):
-    """A death in short. Fields are only ever appended: stored records are read by position."""
+    """A death in brief. Fields are only ever appended: stored records are read by position."""
 
     runner_name: str
     at: float
@@ -39,15 +39,14 @@ class DeathSummary(NamedTuple):
 
 
 class ClusterSummary(NamedTuple):
-    """What the looks so far have left. Fields are only ever appended: stored records are read by position.
+    """The result of all checks so far. Fields are only ever appended: stored records are read by position.
 
     Attributes:
-        at: when the last look was.
-        since: since when each finding has stood, fleeting ones too, by `phantom.key`.
-        phantoms: those that last.
-        deaths: of the last day, clean exits left out; latest first.
-        hidden: what was told before it could not be looked for any more, by key: since when it has stood, and when it
-            was found last.
+        at: time of the last check.
+        since: when each phantom, including transient ones, was first found, by `phantom_kinds.key`.
+        phantoms: lasting phantoms.
+        deaths: deaths of the last day without clean exits; latest first.
+        hidden: reported phantoms that could not be checked since, by key: when first found, and when last found.
     """
 
     at: float
@@ -58,29 +57,29 @@ class ClusterSummary(NamedTuple):
 
 
 class StaleNamespace(NamedTuple):
-    """A namespace of a pool that nobody sees just now, and when it was last seen; None for never."""
+    """A namespace of a pool that is not being read, and when it was last read; None for never."""
 
     namespace: str
     seen_at: float | None
 
 
 def stale_namespaces(seen_at: Mapping[str, float | None], now: float) -> list[StaleNamespace]:
-    """Those namespaces whose view is old or missing, in the order of their names."""
+    """Returns the namespaces whose view is old or missing, sorted by name."""
     return [StaleNamespace(name, at) for name, at in sorted(seen_at.items()) if at is None or not is_fresh(at, now)]
 
 
 def namespaces_of(rules: Iterable[NamespaceRule]) -> list[str]:
-    """Where the pools' pods are, each once."""
+    """Returns the distinct namespaces of the pools' pods, sorted."""
     return sorted({rule.namespace for rule in rules if rule.namespace})
 
 
 def unread_since(before: ClusterSummary | None, now: float) -> float:
-    """From when on deaths are to be read for the next look."""
+    """Returns the time from which deaths must be read for the next check."""
     return now - DAY_SECONDS if before is None else max(before.at - LATE_SECONDS, now - DAY_SECONDS)
 
 
 def continued(before: ClusterSummary | None, now: float) -> ClusterSummary | None:
-    """What was left, if the next look may go on from it: not after a long time, and not when the clock went back."""
+    """Returns the summary if the next check may continue it: not after a long gap, nor if the clock went back."""
     return before if before is not None and 0 <= now - before.at <= BRIDGED_SECONDS else None
 
 
@@ -92,39 +91,39 @@ def summary_after(
     *,
     is_blind: bool = False,
 ) -> ClusterSummary:
-    """What is known after one more look.
+    """Returns the summary after one more check.
 
-    A phantom that was told, and then could not be looked for during some minutes, has stood since it was first found.
+    A reported phantom that could not be checked for some minutes keeps the time when it was first found.
 
     Args:
-        before: what was left by the one before it, as `bridged` lets through.
-        found: what did not fit together.
+        before: the previous summary, as returned by `continued`.
+        found: phantoms found by this check.
         recent: deaths from `unread_since` on.
-        now: when it was.
-        is_blind: whether a part could not be seen in this look: what is not found may be there all the same.
+        now: time of the check.
+        is_blind: True if a part could not be read: phantoms that were not found may still exist.
     """
     known: FoundSince = (
         {} if before is None else {**{key: since for key, (since, _) in before.hidden.items()}, **before.since}
     )
-    told, since = lasting(found, known, now, LASTING_SECONDS)
+    reported, since = lasting(found, known, now, LASTING_SECONDS)
     hidden = _hidden(before, since, now) if is_blind else {}
     deaths = {} if before is None else {(each.runner_name, each.at): each for each in before.deaths}
     for death in recent:
         deaths[death.runner_name, death.at] = DeathSummary(death.runner_name, death.at, death.cause, death.reason)
     latest = sorted(deaths.values(), key=lambda each: (-each.at, each.runner_name))
     kept = [each for each in latest if each.at >= now - DAY_SECONDS and each.cause is not Cause.CLEAN_EXIT]
-    return ClusterSummary(now, since, tuple(told), tuple(kept[:MOST_DEATHS]), hidden)
+    return ClusterSummary(now, since, tuple(reported), tuple(kept[:MOST_DEATHS]), hidden)
 
 
 def _hidden(before: ClusterSummary | None, since: FoundSince, now: float) -> dict[str, tuple[float, float]]:
-    """What was told before and is not found now, for as long as looks are bridged."""
+    """Returns previously reported phantoms that are not found now, for at most `BRIDGED_SECONDS`."""
     if before is None:
         return {}
-    told = {key(each): (phantom_since(before, each), before.at) for each in before.phantoms}
-    known = {**before.hidden, **told}
+    reported = {key(each): (phantom_since(before, each), before.at) for each in before.phantoms}
+    known = {**before.hidden, **reported}
     return {name: row for name, row in known.items() if name not in since and now - row[1] <= BRIDGED_SECONDS}
 
 
-def phantom_since(side: ClusterSummary, phantom: Phantom) -> float:
-    """Since when looks have found a phantom."""
-    return side.since.get(key(phantom), side.at)
+def phantom_since(summary: ClusterSummary, phantom: Phantom) -> float:
+    """Returns when a phantom was first found."""
+    return summary.since.get(key(phantom), summary.at)

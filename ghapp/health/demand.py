@@ -1,8 +1,8 @@
-"""What is asked of the pools, from GitHub's side: jobs queued and running, and those nobody online can take.
+"""Demand on the pools, from GitHub's side: jobs queued and running, and jobs that no online runner can take.
 
-GitHub tells of its own machines' jobs, too. Once such a job has a runner, its runner group says so. Before that its
-labels must: a queued job that asks for one of GitHub's images, not for `self-hosted`, and that no runner known here
-could take, is none of ours and is left out.
+GitHub sends deliveries for jobs on GitHub-hosted runners, too. Once such a job has started, its runner group shows
+that. A queued job is ignored if its labels request a GitHub-hosted image, not `self-hosted`, and no known runner could
+take it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UnservedReason(StrEnum):
 
 
 class AvailableRunner(NamedTuple):
-    """A runner that demand may be met by."""
+    """A runner that may take jobs."""
 
     pool: str
     labels: tuple[str, ...]
@@ -40,7 +40,7 @@ class AvailableRunner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """A pool's jobs and runners. `assigned` is the cluster's own count, None where there is no cluster."""
+    """A pool's jobs and runners. `assigned` is ARC's own count; None without a cluster."""
 
     pool: str
     queued: int
@@ -60,17 +60,17 @@ class UnservedJob:
 
 def demand(
     jobs: Iterable[Job],
-    workers: Sequence[AvailableRunner],
+    runners: Sequence[AvailableRunner],
     rules: Sequence[PoolRule],
     now: float,
     assigned: Mapping[str, int] = NONE_ASSIGNED,
 ) -> tuple[list[PoolDemand], list[UnservedJob]]:
-    """Count jobs and runners by pool, pools in the order of their names, unserved jobs by age.
+    """Counts jobs and runners by pool. Pools are sorted by name, unserved jobs by age.
 
-    `assigned` is from `assigned_by_pool`: a pool that the cluster alone knows of is counted, too.
+    `assigned` is from `assigned_by_pool`: a pool known only from the cluster is counted, too.
     """
-    pools = {worker.pool for worker in workers} | assigned.keys()
-    pool_labels = _labels_by_pool(workers)
+    pools = {runner.pool for runner in runners} | assigned.keys()
+    pool_labels = _labels_by_pool(runners)
     queued: Counter[str] = Counter()
     running: Counter[str] = Counter()
     unserved: list[UnservedJob] = []
@@ -87,8 +87,8 @@ def demand(
         queued[pool] += 1
         if reason is not None:
             unserved.append(UnservedJob(job, reason))
-    online = Counter(worker.pool for worker in workers if worker.online)
-    idle = Counter(worker.pool for worker in workers if worker.online and not worker.busy)
+    online = Counter(runner.pool for runner in runners if runner.online)
+    idle = Counter(runner.pool for runner in runners if runner.online and not runner.busy)
     rows = [
         PoolDemand(pool, queued[pool], running[pool], online[pool], idle[pool], assigned.get(pool))
         for pool in sorted(pools)
@@ -99,16 +99,16 @@ def demand(
 def assigned_by_pool(
     org: str, objects: Mapping[str, Iterable[EphemeralRunner]], rules: Sequence[ScaledRule]
 ) -> dict[str, int]:
-    """How many jobs ARC counts as assigned, by pool: those of ARC's pools, and others that have any.
+    """Returns the number of jobs that ARC counts as assigned, by pool: for ARC's pools, and others that have any.
 
-    Above a pool's running jobs the count is inflated: failed objects that still name a job are in it.
+    A count above the pool's running jobs is inflated by failed objects that still name a job.
 
-    A namespace of one pool is all its own. Where several share one, an object's scale set says whose it is: ARC's
-    runners bear its name as their label.
+    A namespace of one pool belongs to it alone. If several pools share one, an object's scale set selects the pool:
+    ARC's runners have the scale set's name as their label.
 
     Args:
-        org: whose; an object that names another org is not counted.
-        objects: ARC's objects by namespace, of fresh views alone.
+        org: login of the org; objects of other orgs are not counted.
+        objects: ARC's objects by namespace, from fresh views only.
         rules: the org's configured pools.
     """
     counted: dict[str, int] = {}
@@ -131,14 +131,14 @@ def _pool_of_object(found: EphemeralRunner, sharing: Sequence[ScaledRule]) -> st
     return pool if any(rule.name == pool for rule in sharing) else None
 
 
-def _labels_by_pool(workers: Iterable[AvailableRunner]) -> dict[tuple[str, frozenset[str]], bool]:
-    """Each distinct (pool, lower-cased labels), and whether any runner of it is online."""
-    seen: dict[tuple[str, tuple[str, ...]], bool] = {}
-    for worker in workers:
-        key = (worker.pool, worker.labels)
-        seen[key] = seen.get(key, False) or worker.online
+def _labels_by_pool(runners: Iterable[AvailableRunner]) -> dict[tuple[str, frozenset[str]], bool]:
+    """Returns each distinct (pool, lower-cased labels), and whether any of its runners is online."""
+    spelled: dict[tuple[str, tuple[str, ...]], bool] = {}
+    for runner in runners:
+        key = (runner.pool, runner.labels)
+        spelled[key] = spelled.get(key, False) or runner.online
     found: dict[tuple[str, frozenset[str]], bool] = {}
-    for (pool, labels), online in seen.items():
+    for (pool, labels), online in spelled.items():
         folded = (pool, frozenset(label.lower() for label in labels))
         found[folded] = found.get(folded, False) or online
     return found

@@ -1,4 +1,4 @@
-"""A workflow job, as its deliveries report it. Pure; times are epoch seconds."""
+"""A workflow job as reported by deliveries. Pure; times are epoch seconds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Literal, NamedTuple
 from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
-"""GitHub fails a job that nobody took for a day; a later word about it was lost."""
+"""GitHub fails a job that no runner took within a day; an older queued job lost its later deliveries."""
 
 RUNNING_TOO_LONG_SECONDS = LONGEST_JOB_SECONDS
 
 
 HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
-"""How the labels of GitHub's own machines begin."""
+"""Prefixes of the labels of GitHub-hosted runners."""
 
 
 class Job(NamedTuple):
-    """A workflow job as its deliveries told of it. Fields are only ever appended. Times are epoch seconds."""
+    """A workflow job as reported by deliveries. Fields are only ever appended. Times are epoch seconds."""
 
     id: int
     status: Literal["queued", "running", "over"]
@@ -30,7 +30,7 @@ class Job(NamedTuple):
 
 
 def is_over(job: Job, now: float) -> bool:
-    """Whether a job has ended, or must have: its last delivery was lost."""
+    """True if a job has ended, or must have ended because its last delivery was lost."""
     if job.status == "queued":
         return now - job.queued_at > QUEUED_TOO_LONG_SECONDS
     if job.status == "running":
@@ -39,6 +39,6 @@ def is_over(job: Job, now: float) -> bool:
 
 
 def asks_for_hosted(job: Job) -> bool:
-    """Whether a job's labels name one of GitHub's own machines."""
+    """True if a job's labels request a GitHub-hosted runner."""
     labels = [label.lower() for label in job.labels]
     return "self-hosted" not in labels and any(label.startswith(HOSTED_IMAGES) for label in labels)

@@ -1,4 +1,4 @@
-"""When to sweep next, from what is left of the budget.
+"""Computes when to sweep next, from the remaining budget.
 
 GitHub grants an installation a number of calls an hour (5,000 at least; 15,000 on Enterprise Cloud). A sweep of N
 runners costs ⌈N/100⌉ calls at most, and those whose page did not change cost nothing. At a share of 0.5 of 5,000,
@@ -12,8 +12,8 @@ runners costs ⌈N/100⌉ calls at most, and those whose page did not change cos
 |   4,100 |            41 |          14,760 |   4,920 |   2,460 |                                  59.0 s |
 |  10,000 |           100 |          36,000 |  12,000 |   6,000 |                                 144.0 s |
 
-So the default of 60 s is kept up to 4,100 runners an installation whatever they do; beyond that the interval
-stretches, and quiet pages win it back.
+So the default of 60 s is kept up to 4,100 runners per installation, whatever they do; beyond that the interval
+stretches, and shrinks again when pages do not change.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ACTING_SHARE = 0.9
-"""Confirmations and removals may spend up to this share of the hourly limit: they come before sweeps."""
+"""Confirmations and removals may use up to this share of the hourly limit: they have priority over sweeps."""
 
 REPORTING_SHARE = 0.9
-"""Of what sweeps may spend: reports are the first to wait."""
+"""Share of the sweeps' budget that reports may use: reports are deferred first."""
 
 READ_POINTS, WRITE_POINTS = 1, 5
-"""What a call costs of the points that GitHub grants a minute."""
+"""Cost of a call, in points of GitHub's limit per minute."""
 
 MOST_POINTS = 800
-"""Over any 61 seconds, counted by the second. GitHub grants 900 a minute."""
+"""Maximum points in any 61 seconds, counted by the second. GitHub allows 900 a minute."""
 
 MOST_IN_FLIGHT = 80
-"""Requests at once, of GitHub's 100, over all processes."""
+"""Maximum concurrent requests of all processes. GitHub allows 100."""
 
 
 class Purpose(StrEnum):
-    """What a call is for. When the budget is short, the later ones wait first."""
+    """Purpose of a call, in order of priority."""
 
     ACT = "act"
     SWEEP = "sweep"
@@ -47,20 +47,20 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """The `[budget]` table: the share of an installation's hourly limit that sweeps pace themselves towards."""
+    """The `[budget]` table: the share of an installation's hourly limit that sweeps may use."""
 
     share: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What GitHub last said of an installation's hourly limit.
+    """An installation's hourly limit as last reported by GitHub.
 
     Attributes:
-        limit: calls an hour.
-        used: calls spent since the last reset.
-        resets_in: seconds until the next reset; 0 when unknown or past.
-        held_for: seconds for which GitHub told us to stay away; 0 when it did not.
+        limit: calls per hour.
+        used: calls since the last reset.
+        resets_in: seconds until the next reset; 0 if unknown or past.
+        held_for: seconds for which GitHub requested to send no calls; 0 if it did not.
     """
 
     limit: int = 5000
@@ -70,7 +70,7 @@ class Allowance:
 
 
 def ceiling(purpose: Purpose, limits: BudgetLimits) -> float:
-    """The share of the hourly limit up to which calls of this purpose may go."""
+    """Returns the share of the hourly limit that calls of this purpose may use."""
     match purpose:
         case Purpose.ACT:
             return max(ACTING_SHARE, limits.share)
@@ -81,22 +81,22 @@ def ceiling(purpose: Purpose, limits: BudgetLimits) -> float:
 
 
 def left(allowance: Allowance, limits: BudgetLimits) -> int:
-    """Calls that sweeps may still spend until the reset."""
+    """Returns the number of calls that sweeps may make until the reset."""
     return max(0, int(allowance.limit * limits.share) - allowance.used)
 
 
 def next_sweep_in(interval: float, cost: int, allowance: Allowance, limits: BudgetLimits) -> float:
-    """Seconds from the beginning of one sweep to the next.
+    """Returns the seconds from the start of one sweep to the next.
 
     Args:
-        interval: the configured one, in seconds; never less than this.
-        cost: what the last sweep cost, in billable calls.
-        allowance: what is left until the reset.
+        interval: the configured interval in seconds; the minimum.
+        cost: cost of the last sweep, in billable calls.
+        allowance: the remaining limit.
         limits: the share to keep under.
 
     Returns:
-        The interval, stretched so that sweeps of this cost last until the reset; the time until the reset when
-        not even one more fits; and never within the time for which GitHub told us to stay away.
+        The interval, stretched so that sweeps of this cost last until the reset; the time until the reset if no sweep
+        fits any more; and never less than the time for which GitHub requested to send no calls.
     """
     interval = max(interval, allowance.held_for)
     if cost <= 0 or allowance.resets_in <= 0:

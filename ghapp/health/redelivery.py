@@ -1,4 +1,4 @@
-"""Which deliveries GitHub is asked for again: it never repeats one by itself, and forgets each after three days."""
+"""Selects deliveries to request again: GitHub never retries by itself, and drops its record after three days."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 KEPT_SECONDS = 3 * 24 * 3600.0
-"""How far back GitHub's record goes."""
+"""Age of the oldest entry in GitHub's delivery log."""
 
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
-"""After a delivery's n-th attempt it is left alone for 30 s · 2ⁿ⁻¹, an hour at most."""
+"""Delay after a delivery's n-th attempt: 30 s · 2ⁿ⁻¹, at most an hour."""
 
 HOPELESS = {400, 413}
-"""We refused it for what it is: it would be refused again."""
+"""Statuses of deliveries that ghapp rejected for their content: a retry would be rejected, too."""
 
 
 class Attempt(NamedTuple):
-    """One attempt of GitHub's to deliver.
+    """One of GitHub's attempts to deliver.
 
     Attributes:
         id: of this attempt.
-        guid: of the delivery; all its attempts share it.
-        at: when it was made (epoch seconds, GitHub's clock).
-        status: the HTTP status that it was answered; 0 for no answer.
+        guid: of the delivery, shared by all its attempts.
+        at: its time (epoch seconds, GitHub's clock).
+        status: HTTP status of the response; 0 without a response.
     """
 
     id: int
@@ -33,21 +33,21 @@ class Attempt(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it was answered 2xx."""
+        """True if the response was 2xx."""
         return 200 <= self.status < 300  # noqa: PLR2004
 
 
 class Redeliveries(NamedTuple):
-    """What is to be asked for again now (ids of attempts), and since when not all is well (None: all is)."""
+    """Ids of attempts to request again now, and since when deliveries have been missing (None: none is missing)."""
 
     ask: tuple[int, ...]
     since: float | None
 
 
 def to_redeliver(attempts: Iterable[Attempt], kept: Collection[str], now: float) -> Redeliveries:
-    """Group by GUID; ask again for each that no attempt brought, and that we do not hold anyhow, oldest first.
+    """Returns the deliveries to request again, oldest first: no attempt succeeded, and ghapp has not stored them.
 
-    A delivery whose answer was lost on its way to GitHub is held by us: it is never asked for.
+    A delivery whose response was lost on its way to GitHub is stored: it is never requested again.
     """
     by_guid: dict[str, list[Attempt]] = defaultdict(list)
     for attempt in attempts:

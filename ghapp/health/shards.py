@@ -1,4 +1,4 @@
-"""To which shard of its pool a runner belongs: by its label, its runner group, or the pattern of its name."""
+"""Assigns a runner to a shard of its pool: by its label, its runner group, or the pattern of its name."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ghapp.health.runner.evidence import Evidence
 LONGEST_SHARD = 100
 LONGEST_PATTERN = 200
 MOST_REPEATS = 3
-"""Three repeats without nesting are tried in a moment, whatever the name."""
+"""Three repeats without nesting are matched quickly, whatever the name."""
 
 LONGEST_NAME = 100
-"""Characters of a runner's name that are searched. GitHub allows 64."""
+"""Characters of a runner's name that are matched. GitHub allows 64."""
 
 _CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _OTHER_GROUP = re.compile(r"\((?!\?P<shard>|\?:)")
@@ -27,24 +27,24 @@ _NAMED = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]*[A-Za-z0-9])?")
 
 
 class ShardRule(PoolRule, Protocol):
-    """What a configured pool says about its shards."""
+    """A configured pool with its shard settings."""
 
     @property
     def shard_groups(self) -> Mapping[str, int]:
-        """Shard → the id of the runner group that its runners are in."""
+        """Shard → id of the runner group of its runners."""
 
     @property
     def shard_name(self) -> str | None:
-        """A pattern of the runner's name, as `flaw_of` lets it pass."""
+        """A pattern of the runner's name that passes `flaw_of`."""
 
 
 def has_shards(rule: ShardRule) -> bool:
-    """Whether the pool says how its shards are told apart."""
+    """True if the pool is configured to have shards."""
     return bool(rule.shard_label or rule.shard_groups or rule.shard_name)
 
 
 def shard_of(evidence: Evidence, rule: ShardRule | None) -> str | None:
-    """The shard of a runner of that pool: by label, else by group, else by name; None where none of them says."""
+    """Returns the shard of a runner of that pool, by label, group or name in this order; None without a match."""
     if rule is None:
         return None
     if (labelled := pool_matching.shard_of(evidence.labels, rule)) is not None:
@@ -57,21 +57,21 @@ def shard_of(evidence: Evidence, rule: ShardRule | None) -> str | None:
 
 @lru_cache(20_000)
 def shard_named(name: str, pattern: str) -> str | None:
-    """What the pattern's group `shard` finds in a runner's name; None when it does not match."""
+    """Returns the match of the pattern's group `shard` in a runner's name; None without a match."""
     found = re.search(pattern, name[:LONGEST_NAME])
     return None if found is None else found["shard"] or None
 
 
 def is_shard(text: str) -> bool:
-    """Whether a shard may be called so: letters, digits and `.`, `_`, `:`, `-` between them."""
+    """True if the text is a valid shard name: letters, digits and, between them, `.`, `_`, `:`, `-`."""
     return len(text) <= LONGEST_SHARD and _NAMED.fullmatch(text) is not None
 
 
 def flaw_of(pattern: str) -> str:
-    """What is wrong with a pattern of names; empty when it will do.
+    """Returns what a valid name pattern must be, if this one is invalid; else empty.
 
-    Whoever registers a runner chooses its name, so no name may make the pattern search for long: nothing is repeated
-    within a repetition, and no more than `MOST_REPEATS` times in all.
+    Users choose the names of runners, so no name may cause a long search: a repetition must not contain another one,
+    and there are at most `MOST_REPEATS`.
     """
     if len(pattern) > LONGEST_PATTERN:
         return f"a pattern of at most {LONGEST_PATTERN} characters"

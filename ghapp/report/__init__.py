@@ -1,8 +1,8 @@
-"""What the fleet's check run says. Pure: the same fleet at the same time gives the same report.
+"""The fleet's check run "Runner health". Pure: the same fleet at the same time renders the same report.
 
-It tells times and no ages, so that it changes only when something happens: whoever posts it compares digests, and
-asks GitHub for nothing while they are equal. It begins with the time of the look, which is no part of the digest. One
-module a section, and `whole` puts them together.
+Reports show times instead of ages, so that a report changes only when something happens: the publisher compares
+digests and calls GitHub only when they differ. The report begins with the time of its rendering, which the digest
+leaves out. There is one module per section; `fleet_report` joins the sections.
 """
 
 from ghapp.report.check_run import (

@@ -1,4 +1,4 @@
-"""The shape of a check run: its words, its colour, and its buttons."""
+"""The structure of a check run: texts, conclusion and buttons."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NAME = "Runner health"
 """The check run's name."""
 
 LONGEST = 65_535
-"""Characters that GitHub takes in a summary, and in a text."""
+"""Maximum characters that GitHub accepts in a summary, and in a text."""
 
 
 class Conclusion(StrEnum):
-    """What GitHub shows beside the check run's name."""
+    """The conclusion of a check run, as GitHub names it."""
 
     SUCCESS = "success"
     NEUTRAL = "neutral"
@@ -30,29 +30,29 @@ class Conclusion(StrEnum):
 
 
 class CheckRunAction(NamedTuple):
-    """A button: GitHub takes 20, 40 and 20 characters, and three buttons."""
+    """A button. GitHub's limits: 20 characters (label), 40 (description), 20 (identifier); three buttons."""
 
     label: str
     description: str
     identifier: str
 
 
-SWEEP = CheckRunAction("Sweep now", "Look at every runner now", "sweep")
+SWEEP = CheckRunAction("Sweep now", "List all runners now", "sweep")
 RESUME = CheckRunAction("Resume", "Clear pauses, restart stopped fuses", "resume")
 
 
 def resume_of(stopped_at: float) -> CheckRunAction:
-    """The button that ends what was paused or stopped by that time (epoch seconds), and nothing that came later.
+    """Returns a Resume button that clears only pauses and stops made up to `stopped_at` (epoch seconds).
 
-    GitHub may bring a press days late; by then the people who stopped something else have not been asked.
+    GitHub may deliver a click days late; it must not undo a pause or a stop that was made after the button was shown.
     """
     return RESUME._replace(identifier=f"{RESUME.identifier}-{ceil(stopped_at)}")
 
 
 def resumes_until(identifier: str) -> float | None:
-    """Up to when a pressed button ends pauses and stops; None for another button.
+    """Returns the time (epoch seconds) up to which a clicked button clears pauses and stops; None for other buttons.
 
-    The version before posted it without a time: such a press ends all of them.
+    Buttons of the previous version carry no time: a click on such a button clears all pauses and stops.
     """
     name, _, until = identifier.partition("-")
     if name != RESUME.identifier:
@@ -62,11 +62,11 @@ def resumes_until(identifier: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check run says. `summary` and `text` are Markdown of at most `LONGEST` characters.
+    """The content of a check run. `summary` and `text` are Markdown of at most `LONGEST` characters.
 
     Attributes:
-        conclusion: None while it is in progress; buttons are shown on those alone that have one.
-        as_of: the beginning of `summary` that tells the time of the look; a later look that finds the same is no news.
+        conclusion: None while the check run is in progress; GitHub shows buttons only once there is a conclusion.
+        as_of: the beginning of `summary` with the time of rendering; the digest leaves it out.
     """
 
     title: str
@@ -78,12 +78,12 @@ class Report:
 
     @property
     def digest(self) -> str:
-        """Differs when anything of it does but `as_of`."""
+        """A hash of everything except `as_of`."""
         summary = self.summary.removeprefix(self.as_of)
-        said = json.dumps([self.title, summary, self.text, self.conclusion, self.actions])
-        return hashlib.sha256(said.encode()).hexdigest()[:32]
+        content = json.dumps([self.title, summary, self.text, self.conclusion, self.actions])
+        return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def time_of(at: float) -> str:
-    """Epoch seconds, for people: to the second."""
+    """Formats epoch seconds for people, to the second."""
     return timestamp(float(int(at)))

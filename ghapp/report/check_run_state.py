@@ -1,6 +1,6 @@
-"""Where a report belongs, and whether it must be posted. Pure.
+"""Decides where a report is posted, and whether it must be posted now. Pure.
 
-A commit's check run stays with the commit: when the branch moves on, the report is created anew on its new head.
+A check run stays with its commit: when the branch moves on, the report is created again on the new head.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 LOOK_AGAIN_SECONDS = 300.0
-"""A head that nobody confirmed for so long is asked for before anything is posted: deliveries may have been lost."""
+"""A head confirmed longer ago is read again before posting: deliveries may have been lost."""
 
 
 class Head(NamedTuple):
@@ -19,8 +19,8 @@ class Head(NamedTuple):
         repository: `owner/name`.
         branch: the default branch.
         sha: the commit.
-        at: when it became the head, by GitHub's clock (epoch seconds).
-        confirmed_at: when GitHub last said so, by ours.
+        at: when the commit became the head, by GitHub's clock (epoch seconds).
+        confirmed_at: when GitHub last confirmed the head, by our clock (epoch seconds).
     """
 
     repository: str
@@ -31,7 +31,7 @@ class Head(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """What was last posted: where, under which id, and the digest of what it said; an empty one: say it again."""
+    """The last posted report: repository, commit, check run id and digest. An empty digest forces an update."""
 
     repository: str
     sha: str
@@ -40,7 +40,7 @@ class Posted(NamedTuple):
 
 
 class PostFailure(NamedTuple):
-    """Why nothing can be posted to a repository, and until when GitHub is not asked again (epoch seconds)."""
+    """Why posting to a repository failed, and until when posting is not retried (epoch seconds)."""
 
     repository: str
     reason: str
@@ -48,14 +48,14 @@ class PostFailure(NamedTuple):
 
 
 class CheckRunState(NamedTuple):
-    """All that is known about an org's report; None for what is not."""
+    """The state of an org's report; unknown parts are None."""
 
     posted: Posted | None = None
     head: Head | None = None
     setback: PostFailure | None = None
 
     def at(self, repository: str) -> CheckRunState:
-        """The same, without what is about another repository: the configuration names a new one."""
+        """Returns the state without parts that belong to another repository, as after a configuration change."""
         posted, head, setback = self
         return CheckRunState(
             posted if posted is not None and posted.repository == repository else None,
@@ -65,7 +65,7 @@ class CheckRunState(NamedTuple):
 
 
 class CheckRunStep(Enum):
-    """What is to be done about a report."""
+    """The next step for a report."""
 
     NOTHING = auto()
     LOOK = auto()
@@ -73,12 +73,12 @@ class CheckRunStep(Enum):
     CREATE = auto()
 
 
-def next_of(standing: CheckRunState, digest: str, now: float) -> CheckRunStep:
-    """What comes next, so that the head of `standing` says what has this digest.
+def next_of(state: CheckRunState, digest: str, now: float) -> CheckRunStep:
+    """Returns the next step towards a check run with this digest on the branch's head.
 
-    Nothing is asked of GitHub while what was posted is what is to be said, on the newest head that is known.
+    GitHub is not called while the posted report has this digest and is on the newest known head.
     """
-    posted, head, setback = standing
+    posted, head, setback = state
     if setback is not None and now < setback.until:
         return CheckRunStep.NOTHING
     on_head = posted is not None and head is not None and posted.sha == head.sha
@@ -89,14 +89,16 @@ def next_of(standing: CheckRunState, digest: str, now: float) -> CheckRunStep:
     return CheckRunStep.UPDATE if on_head else CheckRunStep.CREATE
 
 
-def newer(known: Head | None, told: Head) -> Head:
-    """The head after being told of one: deliveries come late and twice, and lists of runs lag behind."""
-    if known is None or (known.repository, known.branch) != (told.repository, told.branch) or told.at >= known.at:
-        return told
-    return known._replace(confirmed_at=max(known.confirmed_at, told.confirmed_at))
+def newer(known: Head | None, reported: Head) -> Head:
+    """Returns the newer of two heads: deliveries come late and twice, and lists of workflow runs lag behind."""
+    if known is None or (known.repository, known.branch) != (reported.repository, reported.branch):
+        return reported
+    if reported.at >= known.at:
+        return reported
+    return known._replace(confirmed_at=max(known.confirmed_at, reported.confirmed_at))
 
 
 def repository_of(configured: str | None, org: str) -> str | None:
-    """The org's report repository, `owner/name`; one of another owner is none of its, and None."""
+    """Returns the org's report repository, `owner/name`; None if it is unset or belongs to another owner."""
     owner, _, name = (configured or "").partition("/")
     return configured if name and owner.lower() == org.lower() else None

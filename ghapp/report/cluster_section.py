@@ -1,6 +1,6 @@
-"""The text's second part: what nobody sees, what is counted as a runner and is none, leaks, and how runners died.
+"""Renders the cluster part of the text: stale namespaces, unreadable sources, phantoms, leaks and deaths.
 
-Counted and named, each with what to do; a name that comes or goes is news, an age that grows is none.
+Items are counted and named, each with what to do. A report changes when a name comes or goes, not when an age grows.
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import code, cut, heading, row
 
 MOST_NAMES = 10
-"""Named in one row; of the others it is said how many there are."""
+"""Maximum names in one row; the others are counted."""
 
 EXACT_BELOW = 10
-"""Pods; from then on a count is rough."""
+"""Pods; from this number on, counts are rounded."""
 
 FUSE_GUARDS = (Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
 
 MOST_CHARACTERS = 12_000
-"""Of each table: runners in trouble keep more than half of a report's room."""
+"""Maximum characters of each table: unhealthy runners keep more than half of the report's space."""
+
+LEAKS_HEADING = "### Leaks: pods with the owner label that no runner uses and no controller claims"
 
 
 def cluster_text(fleet: FleetView) -> str:
-    """Everything of the cluster side; empty where there is nothing to say."""
-    blind = "\n".join(each for each in (_unseen(fleet.unseen), _hindrances(fleet.hindrances)) if each)
-    parts = (blind, _phantoms(fleet), _leaks(fleet.leaks), _deaths(fleet.deaths))
+    """Renders the whole cluster part; empty if there is nothing to report."""
+    stale = "\n".join(each for each in (_stale(fleet.unseen), _degraded(fleet.hindrances)) if each)
+    parts = (stale, _phantoms(fleet), _leaks(fleet.leaks), _deaths(fleet.deaths))
     return "\n\n".join(part for part in parts if part)
 
 
-def _unseen(namespaces: Sequence[StaleNamespace]) -> str:
-    said = [
+def _stale(namespaces: Sequence[StaleNamespace]) -> str:
+    lines = [
         f"- Namespace {code(each.namespace)} of the cluster was "
-        + ("never seen" if each.seen_at is None else f"last seen at {time_of(each.seen_at)}")
-        + ": see that `ghapp watch` runs, and what `ghapp doctor` says."
+        + ("never read" if each.seen_at is None else f"last read at {time_of(each.seen_at)}")
+        + ": check that `ghapp watch` runs, and run `ghapp doctor`."
         for each in namespaces
     ]
-    return cut(said[0], said[1:], len(said) - 1, MOST_CHARACTERS, "namespaces") if said else ""
+    return cut(lines[0], lines[1:], len(lines) - 1, MOST_CHARACTERS, "namespaces") if lines else ""
 
 
-def _hindrances(found: Sequence[DegradedSource]) -> str:
-    said = [f"- Not seen: {each.place}. {code(each.why)}" for each in found]
-    return cut(said[0], said[1:], len(said) - 1, MOST_CHARACTERS, "places") if said else ""
+def _degraded(sources: Sequence[DegradedSource]) -> str:
+    lines = [f"- Not seen: {each.place}. {code(each.why)}" for each in sources]
+    return cut(lines[0], lines[1:], len(lines) - 1, MOST_CHARACTERS, "places") if lines else ""
 
 
 def _phantoms(fleet: FleetView) -> str:
@@ -61,8 +63,8 @@ def _phantoms(fleet: FleetView) -> str:
         return ""
     reasons = [reason for reason in PhantomReason if any(each.reason is reason for each in found)]
     absent = {each.name: each for each in fleet.runners if is_absent(each)}
-    head = "### Phantoms: counted as runners, and none\n\n"
-    head += heading("Kind", "Reason", "How many", "Which", "Replacement", "What to do", numbers=("How many",))
+    head = "### Phantoms: counted as runners, but unable to run jobs\n\n"
+    head += heading("Kind", "Reason", "Count", "Names", "Replacement", "What to do", numbers=("Count",))
     rows = (_phantom_row([each for each in found if each.reason is reason], absent, fleet.mode) for reason in reasons)
     return cut(head, rows, len(reasons), MOST_CHARACTERS, "kinds")
 
@@ -76,7 +78,7 @@ def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], mode:
 
 
 def _replacement_of(lost: Evidence | None, mode: Mode) -> str:
-    """How far ghapp is with the replacement of the runner that a phantom was; None: ghapp knows no lost runner."""
+    """Returns the progress of replacing the runner behind a phantom; "none" if no lost runner has its name."""
     if lost is None:
         return "none"
     if lost.replaced_at is not None:
@@ -87,53 +89,47 @@ def _replacement_of(lost: Evidence | None, mode: Mode) -> str:
         return f"none: remediation is {mode}"
     if lost.deletion is not None and lost.deletion.waits_for:
         return f"waits ({code(lost.deletion.waits_for)})"
-    return "asked for" if lost.granted_at is not None else "next"
+    return "requested" if lost.granted_at is not None else "next"
 
 
-def _leaks(standing: ReaperStatus) -> str:
-    said = [f"- {each}" for each in _said_of_leaks(standing)]
-    return "\n".join(["### Leaks: stamped pods that are nobody's", "", *said]) if said else ""
+def _leaks(status: ReaperStatus) -> str:
+    lines = [f"- {each}" for each in _leak_sentences(status)]
+    return "\n".join([LEAKS_HEADING, "", *lines]) if lines else ""
 
 
-def _said_of_leaks(standing: ReaperStatus) -> Iterator[str]:
-    """A sentence for each thing that is not zero."""
-    if standing.reaped:
-        yield f"{_pods(standing.reaped, 'was', 'were')} reaped in the last 24 hours."
-    if standing.deferred:
-        yield f"{_pods(standing.deferred, 'waits', 'wait')}: no more than `per_tick` of `[leaks]` go in a minute."
-    if standing.held:
-        many = _pods(standing.held, "is a leak and is", "are leaks and are")
-        yield f"{many} kept by the fuse: so many at once may be a mistake.{_examples(standing, FUSE_GUARDS)}"
-    if unnamed := standing.kept.get(Guard.UNNAMED, 0):
-        many = _pods(
-            unnamed,
-            "runs and is claimed by nobody; the name of its runner is",
-            "run and are claimed by nobody; the names of their runners are",
-        )
-        yield f"{many} not known, so that nothing is reaped.{_examples(standing, (Guard.UNNAMED,))}"
-    if waiting := standing.kept.get(Guard.NEVER_STARTED, 0):
-        many = _pods(waiting, "waits to be started", "wait to be started")
-        yield f"{many}: for a node, a volume or an image.{_examples(standing, (Guard.NEVER_STARTED,))}"
-    if busy := standing.kept.get(Guard.BUSY_WHEN_LAST_SEEN, 0):
-        many = _pods(
-            busy,
-            "runs a runner that was busy when GitHub last showed it",
-            "run runners that were busy when GitHub last showed them",
-        )
-        yield f"{many}; the end of its job is not known.{_examples(standing, (Guard.BUSY_WHEN_LAST_SEEN,))}"
-    if standing.told:
-        yield f"{_pods(standing.told, 'is', 'are')} kept, for `[leaks]` is in dry-run, or a person paused the org."
-    if standing.strangers:
-        said = _pods(standing.strangers, "bears the owner label and was", "bear the owner label and were")
-        yield f"{said} never a runner's: they are kept. `owner_label` of `[leaks]` means something else there."
-    if standing.held_up_since is not None:
-        yield f"Since {time_of(standing.held_up_since)} none could be reaped: `ghapp doctor` says why."
+def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
+    """Yields a sentence for each count that is not zero."""
+    if status.reaped:
+        yield f"{_pods(status.reaped, 'was', 'were')} reaped in the last 24 hours."
+    if status.deferred:
+        yield f"{_pods(status.deferred, 'is', 'are')} deferred: `[leaks] per_tick` limits deletions per minute."
+    if status.held:
+        many = _pods(status.held, "is a leak and is", "are leaks and are")
+        yield f"{many} kept by the fuse: so many at once may be a mistake.{_oldest(status, FUSE_GUARDS)}"
+    if unnamed := status.kept.get(Guard.UNNAMED, 0):
+        many = _pods(unnamed, "runs without a claim and is", "run without a claim and are")
+        why = "GitHub never listed a runner of that name, so it may work under another"
+        yield f"{many} kept: {why}.{_oldest(status, (Guard.UNNAMED,))}"
+    if waiting := status.kept.get(Guard.NEVER_STARTED, 0):
+        many = _pods(waiting, "has not started: it waits", "have not started: they wait")
+        yield f"{many} for a node, a volume or an image.{_oldest(status, (Guard.NEVER_STARTED,))}"
+    if busy := status.kept.get(Guard.BUSY_WHEN_LAST_SEEN, 0):
+        many = _pods(busy, "is kept: its runner was", "are kept: their runners were")
+        oldest = _oldest(status, (Guard.BUSY_WHEN_LAST_SEEN,))
+        yield f"{many} busy when last listed, and the end of the job is unknown.{oldest}"
+    if status.told:
+        yield f"{_pods(status.told, 'is', 'are')} kept, because `[leaks]` is in dry-run or an admin paused the org."
+    if status.strangers:
+        many = _pods(status.strangers, "has the owner label and was", "have the owner label and were")
+        yield f"{many} never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."
+    if status.held_up_since is not None:
+        yield f"Since {time_of(status.held_up_since)} no pod could be reaped: for the cause run `ghapp doctor`."
 
 
-def _examples(standing: ReaperStatus, guards: Sequence[Guard]) -> str:
-    """The oldest of them, and since when it is there: a time that stands still."""
-    oldest = sorted((each for guard in guards for each in standing.examples.get(guard, ())), key=lambda each: each[1])
-    return f" The oldest: {code(oldest[0][0])}, created at {time_of(oldest[0][1])}." if oldest else ""
+def _oldest(status: ReaperStatus, guards: Sequence[Guard]) -> str:
+    """Names the oldest pod and its creation time, which stays constant while an age would change the report."""
+    found = sorted((each for guard in guards for each in status.examples.get(guard, ())), key=lambda each: each[1])
+    return f" The oldest: {code(found[0][0])}, created at {time_of(found[0][1])}." if found else ""
 
 
 def _pods(count: int, one: str, several: str) -> str:
@@ -141,7 +137,7 @@ def _pods(count: int, one: str, several: str) -> str:
 
 
 def rough(count: int) -> str:
-    """Exact as long as it is small, and then the last of 10, 20, 50, 100, … that it has reached: so it stands still."""
+    """Formats a count: exact below 10, then rounded down to 10, 20, 50, 100, … so that small changes do not show."""
     if count < EXACT_BELOW:
         return str(count)
     power = 10 ** (len(str(count)) - 1)
@@ -158,12 +154,12 @@ def _deaths(deaths: Sequence[DeathSummary]) -> str:
     head = "### Deaths of the last 24 hours\n\n"
     if len(deaths) >= MOST_DEATHS:
         head += f"The last {MOST_DEATHS:,} of them.\n\n"
-    head += heading("Cause", "How many", "The latest", "What to do", numbers=("How many",))
+    head += heading("Cause", "Count", "Latest", "What to do", numbers=("Count",))
     return cut(head, map(_death_row, most_first), len(most_first), MOST_CHARACTERS, "causes")
 
 
 def _death_row(alike: Sequence[DeathSummary]) -> str:
-    """Of one cause, the latest first. What to do may depend on why: it is that of the latest."""
+    """Renders the deaths of one cause, the latest first; the advice is for the latest death's reason."""
     latest = alike[0]
     names = list(dict.fromkeys(each.runner_name for each in alike))
     return row(code(latest.cause), str(len(alike)), _named(names), advice_for(latest.cause, latest.reason))

@@ -1,7 +1,7 @@
-"""The JSON documents of the API and of events: a runner's health, its death, an orphaned pod. Pure.
+"""The JSON documents of the API and of events: a runner's health, a death, an orphaned pod. Pure.
 
-A health document states what is true of one runner, how this is known, and whether a controller should act. The same
-document answers readers and is the `data` of every event about a runner. Times are RFC 3339 in UTC.
+A health document has a runner's state, its evidence, and whether a controller should act. The same document is the
+API's response and the `data` of every event about a runner. Times are RFC 3339 in UTC.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PoolBrakes:
-    """What a pool's fuse and its pauses say just now."""
+    """The position of a pool's fuse, and whether the pool is paused."""
 
     fuse: Position = Position.CLOSED
     paused: bool = False
 
 
 def timestamp(at: float) -> str:
-    """Epoch seconds as RFC 3339 in UTC, to the millisecond, and without one where it is whole."""
+    """Formats epoch seconds as RFC 3339 in UTC, to the millisecond; whole seconds have no fraction."""
     text = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
@@ -44,12 +44,12 @@ def health_document(
     evidence: Evidence,
     verdict: Verdict,
     survey: Survey,
-    standing: PoolBrakes,
+    brakes: PoolBrakes,
     rules: Sequence[ShardRule],
     now: float,
     claim: PodClaim | None = None,
 ) -> Document:
-    """The document of a known runner as of `now`; `claim` is the live one that holds it, if any does."""
+    """Returns the document of a known runner as of `now`; `claim` is its live pod claim, if there is one."""
     pool = pool_of(evidence.labels, evidence.custom_labels, rules)
     rule = next((each for each in rules if each.name == pool), None)
     observed = verdict.observed_at
@@ -62,13 +62,13 @@ def health_document(
         "state": verdict.state.value,
         "reason": verdict.reason.value,
         "since": None if verdict.since is None else timestamp(verdict.since),
-        "replace": should_replace(evidence, verdict, standing, claim),
+        "replace": should_replace(evidence, verdict, brakes, claim),
         "healed": is_healed(evidence, verdict),
         "observed_at": None if observed is None else timestamp(observed),
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
         "stale": verdict.stale,
-        "fuse": standing.fuse.value,
-        "paused": standing.paused,
+        "fuse": brakes.fuse.value,
+        "paused": brakes.paused,
         "evidence": [
             {"at": timestamp(at), "source": source, "said": said}
             for at, source, said in history(evidence, survey, claim)
@@ -77,7 +77,7 @@ def health_document(
 
 
 def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
-    """The document of a runner that nobody told us of."""
+    """Returns the document of an unknown runner."""
     return {
         "org": org,
         "runner_id": runner_id,
@@ -99,7 +99,7 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
 
 
 def death_document(death: Death) -> dict[str, Any]:
-    """A death as the contract shows it. A job that GitHub has not concluded has the conclusion null."""
+    """Returns a death as the contract has it. The conclusion of a job that has not concluded is null."""
     job = None if death.job is None else {**death.job._asdict(), "conclusion": death.job.conclusion or None}
     return {
         "runner_name": death.runner_name,
@@ -118,7 +118,7 @@ def death_document(death: Death) -> dict[str, Any]:
 
 
 def orphan_document(org: str, found: Orphan) -> dict[str, Any]:
-    """The data of `ghapp.pod.orphaned.v1`. Times are RFC 3339 in UTC."""
+    """Returns the data of `ghapp.pod.orphaned.v1`. Times are RFC 3339 in UTC."""
     return {
         "org": org,
         "namespace": found.namespace,
@@ -134,20 +134,24 @@ def orphan_document(org: str, found: Orphan) -> dict[str, Any]:
 
 
 def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
-    """Whether it is lost and no longer missed: the request for its replacement was accepted."""
+    """True if the runner was lost and the request for its replacement was accepted."""
     return verdict.state is State.INVALIDATED and evidence.replaced_at is not None
 
 
-def should_replace(evidence: Evidence, verdict: Verdict, standing: PoolBrakes, claim: PodClaim | None = None) -> bool:
-    """Whether a controller should act now: lost, granted, not accepted yet, from a fresh look, and nobody objects."""
+def should_replace(evidence: Evidence, verdict: Verdict, brakes: PoolBrakes, claim: PodClaim | None = None) -> bool:
+    """True if a controller should act now.
+
+    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, and neither a pause, a
+    stopped fuse nor a pod claim prevents the replacement.
+    """
     lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
     open_grant = evidence.granted_at is not None and evidence.replaced_at is None
-    stopped = standing.paused or standing.fuse is Position.STOPPED or claim is not None
-    return lost and open_grant and not verdict.stale and not stopped
+    blocked = brakes.paused or brakes.fuse is Position.STOPPED or claim is not None
+    return lost and open_grant and not verdict.stale and not blocked
 
 
 def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[tuple[float, str, str]]:
-    """The evidence in order of time: (epoch seconds, source, what was said)."""
+    """Returns the evidence in order of time: (epoch seconds, source, statement)."""
     facts: list[tuple[float | None, str, str]] = [
         (evidence.first_seen, "list" if evidence.registered else "delivery", "first seen"),
         (evidence.job_started_at, "delivery", f"took job {evidence.job_id}"),
@@ -155,9 +159,9 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         (evidence.offline_since, "list", "offline"),
         (evidence.absent_since, "list", f"absent from a complete list of {evidence.absent_of}"),
         (evidence.missing_at, "get", "404"),
-        (evidence.confirmed_at, "get", "404 again, with a complete control list that lacks it"),
+        (evidence.confirmed_at, "get", "404 again, and a complete control list without it"),
         (evidence.back_at, "list", "registered again after an absence"),
-        (evidence.retired_at, "claim", "removed on purpose, by its controller"),
+        (evidence.retired_at, "claim", "removed on purpose by its controller"),
         (evidence.granted_at, "claim", "remediation granted"),
         (None if _is_left_to_arc(evidence) else evidence.removed_at, "claim", "registration removed"),
         (evidence.replaced_at, "claim", "replacement accepted"),
@@ -176,18 +180,18 @@ def _is_left_to_arc(evidence: Evidence) -> bool:
 
 
 def _in_cluster(deletion: Deletion) -> list[tuple[float | None, str, str]]:
-    """What was found in the cluster, and what was done there."""
-    whose = "ARC's object" if deletion.left_to_arc else "the pod"
+    """Returns what was found in the cluster, and what was done there."""
+    deleted = "ARC's object" if deletion.left_to_arc else "the pod"
     waits = SENTENCES.get(deletion.waits_for, "")
     return [
         (deletion.found_at, "pod", f"found {deletion.found}"),
         (deletion.accepted_at, "pod", outcome(deletion)),
-        (deletion.freed_at, "pod", "its finalizer, which waited for GitHub in vain, was taken away"),
-        (deletion.over_at if deletion.over_at != deletion.accepted_at else None, "pod", f"{whose} is gone"),
+        (deletion.freed_at, "pod", "its finalizer was removed: it was stuck waiting for GitHub"),
+        (deletion.over_at if deletion.over_at != deletion.accepted_at else None, "pod", f"{deleted} is deleted"),
         (deletion.waiting_since, "pod", f"waits ({deletion.waits_for}): {waits}"),
     ]
 
 
 def _claimed(claim: PodClaim) -> str:
     job = "" if claim.job_id is None else f" with job {claim.job_id}"
-    return f"pod {claim.pod} is busy{job} until {timestamp(claim.expires_at)}, says its controller"
+    return f"its controller claims that pod {claim.pod} is busy{job} until {timestamp(claim.expires_at)}"

@@ -1,4 +1,4 @@
-"""An org as far as it is known, and its runners by pool."""
+"""An org's known state, and its runners grouped by pool."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ FOR_A_PERSON = frozenset(
         Blocker.POOL_NEVER_SEEN_THERE,
     }
 )
-"""What stands in the way of a replacement until somebody changes the configuration, here or in the cluster."""
+"""Blockers that stay until an admin changes the configuration of ghapp or of the cluster."""
 
 
 class PauseView(Protocol):
-    """A person stopped remediation."""
+    """A pause of remediation, made by an admin."""
 
     @property
     def who(self) -> str:
-        """The person."""
+        """The admin who paused."""
 
     @property
     def why(self) -> str:
-        """In the person's own words."""
+        """The reason that the admin gave."""
 
     @property
     def at(self) -> float:
-        """Since when, in epoch seconds."""
+        """Start of the pause, in epoch seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """An org, as far as it is known.
+    """An org's known state.
 
     Attributes:
         org: its login.
-        web_url: of GitHub's pages, for links; without a slash at its end.
-        runners: everyone's evidence. Those that were never registered with the org are not of the fleet.
-        survey: how the last looks went.
-        fuses: by pool, the installation's own among them; a pool that is not there has a closed one.
+        web_url: base URL of GitHub's pages, for links; without a trailing slash.
+        runners: evidence of all runners. Runners that were never registered with the org are ignored.
+        survey: results of the last sweeps.
+        fuses: by pool, including the installation's own; a missing pool has a closed fuse.
         pauses: by pool.
-        org_pause: the whole org's.
+        org_pause: the pause of the whole org.
         rules: the configured pools.
         mode: of `[remediation]`.
         limits: the `[evidence]` table.
-        phantoms: what is counted as a runner and is none, and lasts.
-        deaths: of the last day, latest first; clean exits left out.
-        unseen: namespaces of its pools that nobody sees.
-        hindrances: what keeps its cluster side from being seen, and why.
-        leaks: what the reaper of stamped pods did, and what waits.
-        login: what GitHub calls it, where that is not `org`; else empty.
+        phantoms: lasting phantoms.
+        deaths: deaths of the last day without clean exits, latest first.
+        unseen: namespaces of the org's pools that are not read.
+        hindrances: cluster sources that cannot be read, and why.
+        leaks: what the reaper did and what it kept.
+        login: the org's login at GitHub if that differs from `org`; else empty.
         attempt: what prevents sweeps, and when the next attempt is due.
     """
 
@@ -96,46 +96,46 @@ class FleetView:
         return self.fuses.get(WHOLE_INSTALLATION, Fuse())
 
     def is_stale(self, now: float) -> bool:
-        """Whether the last complete list is so old that states turn to unknown, or there is none."""
+        """True if the last complete list is older than `stale_seconds`, or there is no complete list."""
         return self.survey.swept_at is None or now - self.survey.swept_at > self.limits.stale_seconds
 
 
 class RunnerView(NamedTuple):
-    """A runner of the fleet, and what is true of it."""
+    """A runner's evidence and verdict."""
 
     evidence: Evidence
     verdict: Verdict
 
     @property
     def lost(self) -> bool:
-        """Gone, and its replacement not accepted yet."""
+        """True if the runner is invalidated and its replacement is not accepted yet."""
         return self.verdict.state is State.INVALIDATED and not self.healed
 
     @property
     def healed(self) -> bool:
-        """Lost, and no longer missed: its replacement was accepted."""
+        """True if the runner was lost and its replacement was accepted."""
         return is_healed(self.evidence, self.verdict)
 
     @property
     def stuck(self) -> bool:
-        """Lost, and what is in the way of its replacement does not go away by itself."""
+        """True if the runner is lost and only an admin can clear what blocks its replacement."""
         deletion = self.evidence.deletion
         return self.lost and deletion is not None and deletion.waits_for in FOR_A_PERSON
 
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """A pool as it stands.
+    """A pool's current state.
 
     Attributes:
         name: its name.
-        members: its runners that are registered, or lost and still missed.
-        fuse: the one that decides for it: its own, or the installation's.
-        pause: its own, or else the org's.
+        members: registered runners, and lost runners whose replacement is not accepted.
+        fuse: the fuse in force: the pool's own, or the installation's.
+        pause: the pool's own pause, or else the org's.
         mode: of `[remediation]`.
-        count: how many members are in each state.
-        healed: runners that were lost and have their replacement accepted; no members any more.
-        written_off: runners that were lost and that the pool does without; no members any more.
+        count: number of members in each state.
+        healed: lost runners whose replacement was accepted; no longer members.
+        written_off: lost runners that the pool does not need; no longer members.
     """
 
     name: str
@@ -149,25 +149,25 @@ class PoolView:
 
     @property
     def waits_for_a_person(self) -> bool:
-        """Its fuse stopped; or somebody is lost, and a pause, a mode or the cluster holds the replacement back."""
-        held = self.pause is not None or self.mode != "act"
+        """True if the fuse stopped, or a pause, a mode or the cluster blocks the replacement of a lost runner."""
+        is_held = self.pause is not None or self.mode != "act"
         return self.fuse.position is Position.STOPPED or any(
-            each.stuck or (held and each.lost) for each in self.members
+            each.stuck or (is_held and each.lost) for each in self.members
         )
 
     @property
     def is_well(self) -> bool:
-        """Everyone works or is replaced, and nothing is held back."""
+        """True if every member works or is replaced, the fuse is closed, and there is no pause."""
         fine = (State.HEALTHY, State.STARTING)
-        everyone = all(each.verdict.state in fine or each.evidence.replaced_at is not None for each in self.members)
-        return everyone and self.fuse.position is Position.CLOSED and self.pause is None
+        all_fine = all(each.verdict.state in fine or each.evidence.replaced_at is not None for each in self.members)
+        return all_fine and self.fuse.position is Position.CLOSED and self.pause is None
 
 
 def by_pool(fleet: FleetView, now: float) -> list[PoolView]:
-    """Its pools by name: the configured ones, those of its runners, and those that something holds back."""
+    """Returns pools sorted by name: configured pools, pools of runners, pools with a pause or a tripped fuse."""
     members: dict[str, list[RunnerView]] = {rule.name: [] for rule in fleet.rules}
-    held = (name for name, fuse in fleet.fuses.items() if fuse.position is not Position.CLOSED)
-    for pool in {*fleet.pauses, *held} - {WHOLE_INSTALLATION}:
+    tripped = (name for name, fuse in fleet.fuses.items() if fuse.position is not Position.CLOSED)
+    for pool in {*fleet.pauses, *tripped} - {WHOLE_INSTALLATION}:
         members.setdefault(pool, [])
     for evidence in fleet.runners:
         if not evidence.registered:

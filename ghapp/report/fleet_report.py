@@ -1,4 +1,4 @@
-"""The whole report: title, colour and buttons, and its sections one after the other."""
+"""Renders the whole report: title, conclusion, buttons, and all sections in order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, resume_of
 from ghapp.report.cluster_section import cluster_text
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.pools_section import as_of, summary_of
-from ghapp.report.runners_section import TOLD, healed_text, runners_text
+from ghapp.report.runners_section import LISTED_STATES, healed_text, runners_text
 
 
 def report_on(fleet: FleetView, now: float) -> Report:
-    """What is to be said of a fleet at `now` (epoch seconds)."""
+    """Renders the report on a fleet as of `now` (epoch seconds)."""
     pools = by_pool(fleet, now)
     title = _title(fleet, pools)
     is_stopped = Position.STOPPED in _positions(fleet, pools)
@@ -32,7 +32,7 @@ def report_on(fleet: FleetView, now: float) -> Report:
 
 
 def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
-    """When the last of what is paused or stopped was."""
+    """Returns the time of the latest pause or stop (epoch seconds); 0.0 if there is neither."""
     fuses = [each for each in (fleet.whole_fuse, *(pool.fuse for pool in pools)) if each.position is Position.STOPPED]
     pauses = [each for each in (fleet.org_pause, *(pool.pause for pool in pools)) if each is not None]
     return max((*(each.stopped_at or each.since or 0.0 for each in fuses), *(each.at for each in pauses)), default=0.0)
@@ -55,21 +55,21 @@ def _conclusion(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Conc
 
 def _title(fleet: FleetView, pools: Sequence[PoolView]) -> str:
     if fleet.survey.swept_at is None:
-        return "Not looked at yet" if fleet.survey.failing_since is None else "Nothing can be seen"
+        return "No sweep yet" if fleet.survey.failing_since is None else "No list of runners could be read"
     count = sum((pool.count for pool in pools), Counter[State]())
     total = count.total()
-    said = [f"{count[state]} {state}" for state in (*TOLD, State.UNKNOWN) if count[state]]
-    if not said and total:
-        said = [f"{count[State.HEALTHY]} healthy"]
-        said += [f"{count[State.STARTING]} starting"] if count[State.STARTING] else []
+    counts = [f"{count[state]} {state}" for state in (*LISTED_STATES, State.UNKNOWN) if count[state]]
+    if not counts and total:
+        counts = [f"{count[State.HEALTHY]} healthy"]
+        counts += [f"{count[State.STARTING]} starting"] if count[State.STARTING] else []
     runners = "runner" if total == 1 else "runners"
-    first = said[0].replace(" ", f" of {total} {runners} ", 1) if said else "No runners"
+    first = counts[0].replace(" ", f" of {total} {runners} ", 1) if counts else "No runners"
     positions = _positions(fleet, pools)
-    turned = [f"fuse {each}" for each in (Position.STOPPED, Position.PROVING) if each in positions]
+    fuses = [f"fuse {each}" for each in (Position.STOPPED, Position.PROVING) if each in positions]
     is_paused = fleet.org_pause is not None or any(pool.pause is not None for pool in pools)
     paused = ["paused"] if is_paused else []
     phantoms = [f"{len(fleet.phantoms)} phantom{'s' if len(fleet.phantoms) > 1 else ''}"] if fleet.phantoms else []
-    return ", ".join((first, *said[1:], *phantoms, *turned, *paused))
+    return ", ".join((first, *counts[1:], *phantoms, *fuses, *paused))
 
 
 def _text(fleet: FleetView, pools: Sequence[PoolView]) -> str:

@@ -1,10 +1,11 @@
-"""What the check run on a deployed commit says of the gate. Pure.
+"""Renders the check run "Runner gate" on a deployed commit. Pure.
 
-Its title and what it marks change only when something happens; the sentences beside them hold counts and ages, which
-change all the time. `gist_of` tells the one from the other, so that GitHub is not asked each time a second passes.
+The title and the marks change only when something happens; the sentences contain counts and ages, which change all the
+time. `summary_digest` covers only the former, so that GitHub is not called every second.
 
-It is never neutral: to GitHub a neutral check has succeeded, and whoever waits for this one would go on with a shard
-that nobody has seen to work. Where the gate could not be judged in time the check run is `timed_out`.
+The conclusion is never neutral: GitHub counts a neutral check as passed, and a pipeline that waits for this check
+would continue with a shard that was not seen to work. If the gate could not be judged in time, the conclusion is
+`timed_out`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code, cut, heading, row
 
 NAME = "Runner gate"
-"""The check run's name, where a repository deploys one pool."""
+"""The check run's name if a repository deploys one pool."""
 
 LONGEST_SAID = 800
-"""Characters of one sentence; there are some twenty."""
+"""Maximum characters of one sentence; there are about twenty sentences."""
 
 ROOM = (LONGEST - 2) // 2
-"""Characters for the checks, and as many for the steps."""
+"""Maximum characters for the checks, and for the steps."""
 
 _VARYING = re.compile(r"\d+|:.*")
-"""Numbers and names in a step: in a large pool they are others at each look."""
+"""Numbers and names in a step: in a large pool they differ at each evaluation."""
 
 CONCLUSIONS = {
     GateCheckStage.WAITS: None,
@@ -43,17 +44,17 @@ CONCLUSIONS = {
 
 
 def name_of(pool: str, *, is_alone: bool) -> str:
-    """The check run's name. GitHub shows the newest of a name alone, so pools of one repository have their own."""
+    """Returns the check run's name. GitHub shows only the newest check run of a name, so each pool needs its own."""
     return NAME if is_alone else f"{NAME}: {pool}"
 
 
 def gate_report(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Report:
-    """What is to be said of a gate.
+    """Renders the gate.
 
     Args:
-        gate: the answer, with `settled` in it where passing must hold.
-        begun: the round, as it stands.
-        stage: where the round is.
+        gate: the evaluated gate, including `settled` if passing must last.
+        begun: the gate check in progress.
+        stage: the stage of that gate check.
     """
     return Report(
         title=_title(gate, stage),
@@ -65,22 +66,22 @@ def gate_report(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Report:
 
 
 def superseded_report(pool: str, shard: str) -> Report:
-    """What is said of a deploy that is followed no longer, for another one took its place."""
+    """Renders a gate check that ended because another deploy superseded it."""
     why = "it was deployed again, or its pool names another repository, before this deploy was seen to pass"
-    summary = f"{code(shard)} of {code(pool)} is followed no longer here: {why}."
-    return Report(f"{shard} is followed no longer here", summary, "", Conclusion.CANCELLED, actions=())
+    summary = f"{code(shard)} of {code(pool)} is no longer followed here: {why}."
+    return Report(f"{shard} is no longer followed here", summary, "", Conclusion.CANCELLED, actions=())
 
 
 def summary_digest(report: Report, gate: Gate) -> str:
-    """Differs when something happened: another title, another mark, another step."""
+    """A hash that changes only when something happens: another title, another mark, another step."""
     marks = [(check.name, check.passed) for check in gate.checks]
     steps = [_VARYING.sub("", step.step) for step in gate.next]
-    said = json.dumps([report.title, report.conclusion, gate.role, marks, steps])
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    content = json.dumps([report.title, report.conclusion, gate.role, marks, steps])
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def _title(gate: Gate, stage: GateCheckStage) -> str:
-    """No stranger's words: titles are no Markdown."""
+    """Renders the title without untrusted text: GitHub renders titles as plain text."""
     failing = ", ".join(check.name for check in _failing(gate))
     match stage:
         case GateCheckStage.PASSED:
@@ -88,11 +89,11 @@ def _title(gate: Gate, stage: GateCheckStage) -> str:
         case GateCheckStage.FAILED:
             return f"{gate.shard} does not pass: {failing}"
         case GateCheckStage.UNSEEN:
-            return f"{gate.shard} could not be seen"
+            return f"{gate.shard} could not be checked"
     if not failing or SINCE_DEPLOY in failing:
         return f"{gate.shard} waits for a list of runners since the deploy"
     if failing == SETTLED:
-        return f"{gate.shard} passes, and must go on so"
+        return f"{gate.shard} passes, and must keep passing"
     return f"{gate.shard} does not pass yet: {failing}"
 
 
@@ -103,15 +104,15 @@ def _summary(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Iterable[st
         case GateCheckStage.PASSED:
             yield f"{where} passes" + (", and may take over." if gate.role is Role.INACTIVE else ".")
         case GateCheckStage.FAILED:
-            yield f"{where} does not pass, and is waited for no longer. Asked again (Re-run), it gets another hour."
+            yield f"{where} did not pass in time. Click Re-run to check it for another hour."
         case GateCheckStage.UNSEEN:
             yield (
-                f"Nobody can say whether {where} passes: there is no list of runners since the deploy that holds. "
-                "It is waited for no longer; asked again (Re-run), it gets another hour."
+                f"It is unknown whether {where} passes: no valid list of runners was read since the deploy. "
+                "The check timed out; click Re-run to check it for another hour."
             )
         case GateCheckStage.WAITS:
             waits = next((code(each.said, LONGEST_SAID) for each in _failing(gate)), "a list of runners since then")
-            yield f"{where} was deployed at {timestamp(begun.deployed_at)}. It is waited for until {until}: {waits}"
+            yield f"{where} was deployed at {timestamp(begun.deployed_at)}. Waiting until {until} for: {waits}"
     users = next((check for check in gate.checks if check.name == "users"), None)
     if users is not None:
         yield f"Users: {code(users.said, LONGEST_SAID)}"
@@ -119,7 +120,7 @@ def _summary(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Iterable[st
 
 def _text(gate: Gate) -> Iterable[str]:
     rows = (row(_mark(each), each.name, code(_ageless(each), LONGEST_SAID)) for each in gate.checks)
-    yield cut(heading("", "Check", "What was seen"), rows, len(gate.checks), ROOM, "checks")
+    yield cut(heading("", "Check", "Result"), rows, len(gate.checks), ROOM, "checks")
     if not gate.next:
         return
     steps = (
@@ -130,7 +131,7 @@ def _text(gate: Gate) -> Iterable[str]:
 
 
 def _ageless(check: Check) -> str:
-    """While GitHub answers, nobody needs to read how many seconds ago, over and over."""
+    """Returns the check's sentence; while GitHub answers, a text without the age, which would change constantly."""
     return "it answers" if check.name == "github" and check.passed else check.said
 
 

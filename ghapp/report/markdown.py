@@ -1,7 +1,7 @@
-"""Strangers' words in GitHub's Markdown: shown as they are, and never obeyed.
+"""Renders untrusted text safely in GitHub's Markdown.
 
-Whoever registers a runner chooses its name and labels. In a table they could end a cell, begin another row, add
-HTML, mention people, or refer to issues; in a code span of harmless characters they can do none of it.
+Users choose the names and labels of runners. Unescaped in a table, such text could end a cell, start another row, add
+HTML, mention users or link issues. In a code span of safe characters it can do none of these.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ LONGEST_LINE = 500
 
 NOTHING = "–"
 
-_HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:;/@#+=,()'…-]*[A-Za-z0-9.)…])?")
-"""What a code span in a table can hold: no pipe, backtick, backslash or angle bracket."""
+_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:;/@#+=,()'…-]*[A-Za-z0-9.)…])?")
+"""Text that a code span in a table can contain: no pipe, backtick, backslash or angle bracket."""
 
 
 @lru_cache(4096)
 def code(text: str, most: int = LONGEST_WORD) -> str:
-    """The text as code, on one line, at most `most` characters of it; a dash when nothing of it can be seen."""
+    """Formats text as code on one line, at most `most` characters; returns a dash if no character is visible."""
     shown = _visible(text)
     if not shown:
         return NOTHING
     shown = _cut(shown, most)
-    if _HARMLESS.fullmatch(shown):
+    if _SAFE.fullmatch(shown):
         return f"`{shown}`"
     return f"<code>{''.join(map(_literal, shown))}</code>"
 
 
 def row(*cells: str) -> str:
-    """One row of a table; cells are Markdown that holds no pipe and no line break."""
+    """Returns a table row; cells are Markdown without pipes and line breaks."""
     return f"| {' | '.join(cells)} |"
 
 
 def heading(*columns: str, numbers: Sequence[str] = ()) -> str:
-    """A table's first two lines; columns of `numbers` are set to the right."""
+    """Returns a table's first two lines; columns in `numbers` are right-aligned."""
     return row(*columns) + "\n" + row(*("---:" if column in numbers else "---" for column in columns))
 
 
 def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str:
-    """As many whole rows under a head as fit, and how many were left out.
+    """Joins a head and as many whole rows as fit, with a note on how many rows were left out.
 
     Args:
-        head: what comes before the first row; it and the note on what was left out must fit.
-        rows: without line breaks; no more of them is made than can be shown.
-        count: how many there are.
-        room: characters that the result may have.
-        what: the rows' plural, for the note.
+        head: text before the first row; the head and the note must fit together.
+        rows: lines without line breaks; the iterable is consumed only as far as rows fit.
+        count: total number of rows.
+        room: maximum length of the result, in characters.
+        what: plural noun for the rows, for the note.
     """
     note = len(_left_out(count, what))
     shown, length, beside_note = [head], len(head), 1
@@ -68,12 +68,12 @@ def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str
 
 
 def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:
-    """Lines as a block of code that none of them can end, as many whole ones as there is room for.
+    """Renders lines as a fenced code block that no line can close, with as many whole lines as fit.
 
     Args:
-        lines: each is shown on one line, and `LONGEST_LINE` characters of it.
-        room: characters that the lines may have, their breaks included.
-        middle: leave out the first and the last alike; else the first.
+        lines: each is rendered on one line and cut to `LONGEST_LINE` characters.
+        room: maximum length of the lines including line breaks, in characters.
+        middle: drop lines from both ends alike; otherwise drop the first lines.
     """
     shown = [_cut(_visible(line), LONGEST_LINE) for line in lines]
     first, last, length = 0, len(shown), sum(len(line) + 1 for line in shown)
@@ -95,13 +95,13 @@ def _cut(text: str, most: int) -> str:
 
 
 def _left_out(count: int, what: str) -> str:
-    return f"\n\n… and {count} more {what}, left out for want of room."
+    return f"\n\n… and {count} more {what}, left out (GitHub's limit)."
 
 
 def _visible(text: str) -> str:
-    """Without line breaks, control characters and what turns the direction of writing."""
-    seen = ("\N{REPLACEMENT CHARACTER}" if unicodedata.category(each)[0] == "C" else each for each in _one_line(text))
-    return "".join(seen)
+    """Returns text without line breaks, control characters and characters that change the writing direction."""
+    shown = ("\N{REPLACEMENT CHARACTER}" if unicodedata.category(each)[0] == "C" else each for each in _one_line(text))
+    return "".join(shown)
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The summary: how things are now, and a row for each pool."""
+"""Renders the summary: the current state, what prevents sweeps, and a row for each pool."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ COUNTED = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.IN
 HEALED = "Healed, 24 h"
 
 LEGEND = (
-    "Runners: those that are registered, and those that are lost and still missed. Healed: lost within 24 hours, and "
-    "their replacement accepted; none of them is counted anywhere else.\n\n"
+    "Runners: registered runners, and lost runners without an accepted replacement. Healed: runners lost within 24 "
+    "hours whose replacement was accepted; no other column counts them.\n\n"
 )
 
 
-def as_of(fleet: FleetView, now: float, how: str) -> str:
-    """How things are now, by which list, and when the next attempt is due if sweeps are prevented."""
+def as_of(fleet: FleetView, now: float, title: str) -> str:
+    """Renders the current state, the list it is based on, and the time of the next attempt if sweeps are prevented."""
     swept_at, attempt = fleet.survey.swept_at, fleet.attempt
     source = "no complete list yet" if swept_at is None else f"complete list of {time_of(swept_at)}"
     due = ""
     if attempt.prevented_by and attempt.prevented_by != OVERDUE:
         due = " No next attempt is planned." if attempt.at is None else f" Next attempt due {time_of(attempt.at)}."
-    unchanged = "Posted when something changes; later looks that find the same are not posted."
-    return f"**As of {time_of(now)}** ({source}): {how}.{due} {unchanged}\n\n"
+    unchanged = "This report is posted only when something changes."
+    return f"**As of {time_of(now)}** ({source}): {title}.{due} {unchanged}\n\n"
 
 
 def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: str = "") -> str:
-    """A row for each pool, below `before` and what prevents sweeps."""
+    """Renders a row for each pool, below `before` and what prevents sweeps."""
     names = [*(state.capitalize() for state in COUNTED), HEALED]
     head = heading("Pool", "Runners", *names, "Fuse", "Paused", numbers=("Runners", *names))
     rows = (
@@ -53,16 +53,18 @@ def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: 
 
 
 def _what_prevents_sweeps(fleet: FleetView, now: float) -> str:
-    """Why what follows may be old; empty while all is well. A sweep that is late is no news before states turn old."""
+    """Renders why the table may be outdated; empty if it is not. A late sweep is reported once states are stale."""
     survey, attempt = fleet.survey, fleet.attempt
-    seen = "Nothing was seen yet" if survey.swept_at is None else f"What follows was seen at {time_of(survey.swept_at)}"
+    listed = (
+        "There is no list yet" if survey.swept_at is None else f"The table shows the list of {time_of(survey.swept_at)}"
+    )
     if survey.failing_since is not None:
-        begun = f"**No complete list of runners since {time_of(survey.failing_since)}**: {code(survey.failure)}"
+        problem = f"**No complete list of runners since {time_of(survey.failing_since)}**: {code(survey.failure)}"
     elif attempt.prevented_by == OVERDUE and attempt.at is not None and fleet.is_stale(now):
-        begun = f"**The sweep that was due {time_of(attempt.at)} did not run**: {code(OVERDUE)}"
+        problem = f"**The sweep that was due {time_of(attempt.at)} did not run**: {code(OVERDUE)}"
     else:
         return ""
-    return f"{begun}. {seen}.\n\n"
+    return f"{problem}. {listed}.\n\n"
 
 
 def _fuse_cell(fleet: FleetView, pool: PoolView) -> str:
@@ -75,20 +77,20 @@ def _fuse_cell(fleet: FleetView, pool: PoolView) -> str:
 
 
 def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code) -> str:
-    """When and why a fuse that is not closed left `closed`, or who resumed it; and why it changed last."""
+    """Renders when and why a fuse left `closed` or who resumed it, and the reason of its last change."""
     if fuse.reason is FuseReason.UNREADABLE:
-        return f"{quote(fuse.reason)}: its record cannot be read"
+        return f"{quote(fuse.reason)}: its record in Redis cannot be read"
     begun = "" if fuse.since is None else f" {time_of(fuse.since)}"
     first = fuse.tripped_for
     if not first and fuse.reason in (FuseReason.MASS_LOSS, FuseReason.LOSS_ON_WATCH):
         first = fuse.reason
     if fuse.by:
-        first, said = FuseReason.RESUMED, f"resumed by {quote(fuse.by)}{begun}"
+        first, history = FuseReason.RESUMED, f"resumed by {quote(fuse.by)}{begun}"
     else:
-        said = f"tripped{begun}" + (f" for {quote(first)}" if first else "")
-    return said if fuse.reason in (first, FuseReason.NONE) else f"{said}, then {quote(fuse.reason)}"
+        history = f"tripped{begun}" + (f" for {quote(first)}" if first else "")
+    return history if fuse.reason in (first, FuseReason.NONE) else f"{history}, then {quote(fuse.reason)}"
 
 
 def paused_by(pause: PauseView) -> str:
-    """Who paused, since when and why."""
+    """Renders who paused, since when and why."""
     return f"by {code(pause.who)} {time_of(pause.at)}: {code(pause.why, LONGEST_WHY)}"

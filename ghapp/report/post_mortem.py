@@ -1,4 +1,4 @@
-"""The check run "Runner post-mortem" on a job's commit. Pure."""
+"""Renders the check run "Runner post-mortem" on a job's commit. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NAME = "Runner post-mortem"
 """The check run's name."""
 
 ROOM_FOR_LINES = 24_000
-"""Characters of a check run's text for each log. Both and all the rest stay under GitHub's limit."""
+"""Maximum characters for each log in the text. Both logs and the rest stay under GitHub's limit."""
 
 
 def post_mortem_report(death: Death, job: DeadJob, *, show_host: bool) -> Report:
-    """What the check run on a job's commit says; `show_host` is whether strangers cannot read it.
+    """Renders the check run on a job's commit; `show_host` is True if the repository is private.
 
-    It is neutral: the job itself is red already, and this must neither block a merge nor look like one more failure
-    of the developer's.
+    The conclusion is neutral: the job itself has already failed, and this check run must neither block a merge nor
+    look like another failure of the developer's code.
     """
     node = code(death.node) if death.node and show_host else ""
     reason = code(death.reason) if death.reason else ""
@@ -36,18 +36,18 @@ def post_mortem_report(death: Death, job: DeadJob, *, show_host: bool) -> Report
 
 
 def sentences(death: Death) -> tuple[str, str, str]:
-    """For the developer: what happened, whether it was their code, and what the platform team should change.
+    """Returns three sentences: what happened, whether the job's code caused it, and advice for the platform team.
 
-    One sentence each, and honest where the job may have a part in it.
+    The second sentence admits where the job may have contributed.
     """
     happened = HAPPENED[death.cause]
     where = f" on node {death.node}" if death.node else ""
-    marks = [death.reason] if death.reason else []
-    marks += [f"exit code {death.exit_code}"] if death.exit_code is not None else []
-    marks += [f"signal {death.signal}"] if death.signal is not None else []
-    told = f" ({', '.join(marks)})" if marks else ""
+    details = [death.reason] if death.reason else []
+    details += [f"exit code {death.exit_code}"] if death.exit_code is not None else []
+    details += [f"signal {death.signal}"] if death.signal is not None else []
+    in_brackets = f" ({', '.join(details)})" if details else ""
     return (
-        f"{happened}: {death.runner_name}{where}{told}.",
+        f"{happened}: {death.runner_name}{where}{in_brackets}.",
         NOT_YOURS[death.cause],
         f"For the platform team: {death.advice}",
     )
@@ -56,13 +56,13 @@ def sentences(death: Death) -> tuple[str, str, str]:
 def _text(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[str]:
     yield "\n".join((heading("Fact", "Value"), *(row(*each) for each in _facts(death, job, show_host=show_host))))
     if death.runner_log:
-        yield "### The runner's last lines"
+        yield "### Last lines of the runner's log"
         yield block(death.runner_log, ROOM_FOR_LINES)
     if death.host_log and show_host:
-        yield "### What its host said, from a minute before to a minute after"
+        yield "### Log of its node, from one minute before to one minute after"
         yield block(death.host_log, ROOM_FOR_LINES, middle=True)
     if death.host_log and not show_host:
-        yield "What its host said is not shown where everybody can read it; `ghapp explain` and the API tell it."
+        yield "The node's log is not shown in a public repository; read it with `ghapp explain` or the API."
 
 
 def _facts(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The text's first part: what stands still, a row for each runner that is in trouble, and then what has healed."""
+"""Renders the runners part of the text: fuses and pauses, a row for each unhealthy runner, and healed runners."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ghapp.report.pools_section import fuse_history, paused_by
 
 MOST_LABELS = 20
 
-TOLD = (State.INVALIDATED, State.SUSPECT, State.OFFLINE)
-"""Whoever is in one of these states has a row of its own; the worst first."""
+LISTED_STATES = (State.INVALIDATED, State.SUSPECT, State.OFFLINE)
+"""A runner in one of these states has its own row; worst state first."""
 
 MOST_HEALED = 20
-"""Rows of healed runners: the latest."""
+"""Maximum rows of healed runners; the latest are shown."""
 
 HEALED_CHARACTERS = 8_000
-"""Of those rows: what is open keeps the room."""
+"""Maximum characters of those rows: the space is kept for open losses."""
 
-NOTES = {Reason.HANGS_AFTER_JOB: "its registration is gone and its job over, and it still stands in the cluster"}
-"""What a reason alone does not say."""
+NOTES = {Reason.HANGS_AFTER_JOB: "its registration is deleted and its job is over, but its container still runs"}
+"""Explanations of reasons that a code alone does not explain."""
 
 
 def runners_text(fleet: FleetView, pools: Sequence[PoolView], room: int) -> str:
-    """Everyone in trouble, in at most `room` characters; below the fuses and pauses that hold something back."""
+    """Renders all unhealthy runners in at most `room` characters, below the fuses and pauses that stop replacements."""
     stops = [
         _stop(f"The fuse of {code(pool.name)}", pool.fuse, pool.mode)
         for pool in pools
@@ -42,19 +42,19 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], room: int) -> str:
     if fleet.org_pause is not None:
         stops.insert(0, f"- The whole organization is paused {paused_by(fleet.org_pause)}")
     before = cut(stops[0], stops[1:], len(stops) - 1, room // 2, "pools") + "\n\n" if stops else ""
-    told = sorted(
-        ((each, pool) for pool in pools for each in pool.members if each.verdict.state in TOLD),
+    listed = sorted(
+        ((each, pool) for pool in pools for each in pool.members if each.verdict.state in LISTED_STATES),
         key=lambda found: _by_urgency(found[0]),
     )
-    if not told:
+    if not listed:
         return before + "No runner is offline, suspect or invalidated."
     head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")
-    rows = (_runner(each, pool, fleet) for each, pool in told)
-    return before + cut(head, rows, len(told), room - len(before), "runners")
+    rows = (_runner(each, pool, fleet) for each, pool in listed)
+    return before + cut(head, rows, len(listed), room - len(before), "runners")
 
 
 def healed_text(pools: Sequence[PoolView]) -> str:
-    """What was lost and is missed no longer; empty where nothing was."""
+    """Renders healed and written-off runners; empty if there are none."""
     healed = [(each, pool) for pool in pools for each in pool.healed]
     parts = []
     if healed:
@@ -88,25 +88,25 @@ def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]]) -> Iterator[str]
 
 def _stop(what: str, fuse: Fuse, mode: Mode) -> str:
     if mode != "act":
-        follows = f"nothing is replaced: remediation is {mode}"
+        effect = f"nothing is replaced: remediation is {mode}"
     elif fuse.position is Position.PROVING:
-        follows = f"{fuse.batch} at a time are replaced, and twice as many once those are online"
+        effect = f"a batch of {fuse.batch} is replaced at a time; the batch doubles when its successors are online"
     else:
-        follows = "nothing more is replaced there until somebody resumes it"
+        effect = "nothing more is replaced there until an admin resumes it"
         if fuse.reason is not FuseReason.UNREADABLE:
-            follows += ", or until nothing has changed there for a while and no job waits for what is lost"
-    return f"- {what} is **{fuse.position}** ({fuse_history(fuse)}): {follows}."
+            effect += ", or until the pool is stable and no job waits for the lost runners"
+    return f"- {what} is **{fuse.position}** ({fuse_history(fuse)}): {effect}."
 
 
 def _by_urgency(member: RunnerView) -> tuple[int, int, float, int]:
-    """What is open first, then the worst, then the oldest."""
+    """Sort key: open losses first, then the worst state, then the oldest."""
     evidence, verdict = member
     replaced = evidence.replaced_at is not None
-    return (replaced, TOLD.index(verdict.state), verdict.since or 0.0, evidence.id)
+    return (replaced, LISTED_STATES.index(verdict.state), verdict.since or 0.0, evidence.id)
 
 
 def _name(member: RunnerView, fleet: FleetView) -> str:
-    """Its name; linked to its page at GitHub, as long as there is one."""
+    """Renders the runner's name, linked to its page at GitHub while it is registered."""
     evidence = member.evidence
     if is_absent(evidence) or evidence.removed_at is not None:
         return code(evidence.name)
@@ -131,7 +131,7 @@ def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:
 
 
 def _replacement(member: RunnerView, pool: PoolView) -> str:
-    """How far its replacement is, or what it waits for."""
+    """Renders the progress of the runner's replacement, or what the replacement waits for."""
     evidence, verdict = member
     if evidence.replaced_at is not None:
         return f"accepted {time_of(evidence.replaced_at)}"
@@ -146,12 +146,12 @@ def _replacement(member: RunnerView, pool: PoolView) -> str:
     if evidence.deletion is not None and evidence.deletion.waits_for:
         return _waits(evidence.deletion)
     if evidence.granted_at is not None:
-        return f"asked for {time_of(evidence.granted_at)}"
+        return f"requested {time_of(evidence.granted_at)}"
     return f"waits: fuse {pool.fuse.position}" if pool.fuse.position is Position.PROVING else "next"
 
 
 def _waits(deletion: Deletion) -> str:
-    """What is in the way in the cluster, and since when."""
+    """Renders what blocks the deletion in the cluster, and since when."""
     began = "" if deletion.waiting_since is None else f" since {time_of(deletion.waiting_since)}"
-    said = SENTENCES.get(deletion.waits_for, "`ghapp explain` says more")
-    return f"waits{began} ({code(deletion.waits_for)}): {said}"
+    blocker = SENTENCES.get(deletion.waits_for, "for details run `ghapp explain`")
+    return f"waits{began} ({code(deletion.waits_for)}): {blocker}"

@@ -171,7 +171,7 @@ async def test_a_claim_on_its_pod_is_among_the_evidence(known):
     (claim,) = [
         each for each in (await known.told("explain", "acme", "linux-1"))["evidence"] if each["source"] == "claim"
     ]
-    assert claim["said"].startswith("pod linux-1 is busy with job 42 until ")
+    assert claim["said"].startswith("its controller claims that pod linux-1 is busy with job 42 until ")
 
 
 NOW = 1_790_000_000.0

@@ -94,7 +94,7 @@ async def test_a_provision_log_that_found_nothing_to_do_spares_one_step(fleet, g
     (tmp_path / "log").write_text(NOTHING_DONE)
     done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
     steps = [each["step"] for each in json.loads(done.stdout)["next"]]
-    assert steps[:2] == ["shut down pink, and start it again", "delete what is unhealthy: the machines of pink"]
+    assert steps[:2] == ["shut down pink and start it again", "delete unhealthy runners: the machines of pink"]
 
 
 async def test_a_shard_that_nobody_knows_is_wrong_usage_and_names_the_nearest(fleet, ghapp):
@@ -108,7 +108,7 @@ async def test_a_shard_that_is_to_be_new_is_judged_and_nothing_is_to_be_destroye
     done = ghapp("acme", "linux", "green", "--expect-new", "--failures", "9", "--json")
     assert done.returncode == 1
     steps = [each["step"] for each in json.loads(done.stdout)["next"]]
-    assert steps == ["tell when green was deployed", "provision green again", "break glass"]
+    assert steps == ["report when green was deployed", "provision green again", "break glass"]
 
 
 async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp, redis):
@@ -135,7 +135,7 @@ async def test_a_log_of_fifty_megabytes_is_read_from_its_end(fleet, ghapp, tmp_p
         file.write(f"\n\x1b[1m\x1b[32m{NOTHING_DONE}".encode())
     done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
     assert (done.returncode, done.stderr) == (1, "")
-    assert json.loads(done.stdout)["next"][0]["step"] == "shut down pink, and start it again"
+    assert json.loads(done.stdout)["next"][0]["step"] == "shut down pink and start it again"
 
 
 async def test_of_a_pipe_no_more_is_read_than_there_is_room_for(fleet, ghapp, tmp_path):
@@ -176,7 +176,7 @@ async def test_passing_that_nobody_saw_hold_is_not_enough(fleet, ghapp):
     """No sweep runs here: the same list is one look, however long it is looked at."""
     done = ghapp("acme", "linux", "pink", "--timeout", "2", "--settle", "1", "--json")
     assert done.returncode == 1
-    assert json.loads(done.stdout)["next"][0]["step"] == "wait, and ask again"
+    assert json.loads(done.stdout)["next"][0]["step"] == "wait, then run the gate again"
 
 
 async def test_the_pool_s_own_command_is_asked_without_our_secrets(fleet, ghapp):

@@ -143,9 +143,9 @@ def test_whoever_bore_the_configured_name_first_goes_by_it_for_ever(news, name):
         (
             after("acme-two", named={"acme", "acme-two"}),
             {"acme", "acme-two"},
-            ("names acme-two and acme", "remove acme"),
+            ("both acme-two and acme", "remove acme"),
         ),
-        (known_as(Installation(9, "acme", 90), [ACME], {}), {"acme"}, ("goes by acme.9", "name it acme.9")),
+        (known_as(Installation(9, "acme", 90), [ACME], {}), {"acme"}, ("its name here is acme.9", "use acme.9")),
     ],
     ids=["not followed", "names both", "a name that was another's"],
 )

@@ -13,7 +13,7 @@ from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.report import LONGEST, Conclusion, report_on
-from ghapp.report.cluster_section import rough
+from ghapp.report.cluster_section import LEAKS_HEADING, rough
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code
 from tests.health.builders import NOW, online, present
@@ -49,9 +49,9 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
     assert text(phantoms=found).splitlines() == [
         "No runner is offline, suspect or invalidated.",
         "",
-        "### Phantoms: counted as runners, and none",
+        "### Phantoms: counted as runners, but unable to run jobs",
         "",
-        "| Kind | Reason | How many | Which | Replacement | What to do |",
+        "| Kind | Reason | Count | Names | Replacement | What to do |",
         "| --- | --- | ---: | --- | --- | --- |",
         f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | none | {ADVICE[PhantomReason.POD_LOST]} |",
         f"| runner-without-pod | MachineGone | 1 | `c` | none | {ADVICE[PhantomReason.MACHINE_GONE]} |",
@@ -62,7 +62,7 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
     ("evidence", "mode", "said"),
     [
         ({}, "act", "next"),
-        ({"granted_at": NOW}, "act", "asked for"),
+        ({"granted_at": NOW}, "act", "requested"),
         ({"granted_at": NOW, "replaced_at": NOW}, "act", "accepted"),
         ({"deletion": Deletion(waits_for="NoPod", waiting_since=NOW)}, "act", "waits (`NoPod`)"),
         ({"confirmed_at": None}, "act", "not confirmed as lost"),
@@ -79,10 +79,10 @@ def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_told(reason,
 def test_of_several_phantoms_it_is_counted_how_far_each_is():
     runners = [a_lost_runner(), a_lost_runner(2, granted_at=NOW), a_lost_runner(3)]
     told = text(runners=runners, phantoms=[phantom(f"linux-{number}") for number in (1, 2, 3, 4)])
-    assert "| 1 asked for, 2 next, 1 none |" in told
+    assert "| 2 next, 1 none, 1 requested |" in told
 
 
-STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means something else there."
+STRANGERS = "never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means s
         (ReaperStatus(reaped=1), "1 pod was reaped in the last 24 hours."),
         (ReaperStatus(reaped=9), "9 pods were reaped in the last 24 hours."),
         (ReaperStatus(reaped=10), "At least 10 pods were reaped in the last 24 hours."),
-        (ReaperStatus(deferred=1), "1 pod waits: no more than `per_tick` of `[leaks]` go in a minute."),
-        (ReaperStatus(deferred=35), "At least 20 pods wait: no more than `per_tick` of `[leaks]` go in a minute."),
-        (ReaperStatus(told=1), "1 pod is kept, for `[leaks]` is in dry-run, or a person paused the org."),
-        (ReaperStatus(told=4), "4 pods are kept, for `[leaks]` is in dry-run, or a person paused the org."),
-        (ReaperStatus(strangers=1), f"1 pod bears the owner label and was {STRANGERS}"),
-        (ReaperStatus(strangers=4), f"4 pods bear the owner label and were {STRANGERS}"),
+        (ReaperStatus(deferred=1), "1 pod is deferred: `[leaks] per_tick` limits deletions per minute."),
+        (ReaperStatus(deferred=35), "At least 20 pods are deferred: `[leaks] per_tick` limits deletions per minute."),
+        (ReaperStatus(told=1), "1 pod is kept, because `[leaks]` is in dry-run or an admin paused the org."),
+        (ReaperStatus(told=4), "4 pods are kept, because `[leaks]` is in dry-run or an admin paused the org."),
+        (ReaperStatus(strangers=1), f"1 pod has the owner label and was {STRANGERS}"),
+        (ReaperStatus(strangers=4), f"4 pods have the owner label and were {STRANGERS}"),
         (
             ReaperStatus(
                 held=2, examples={"MassLeak": (("runners/a", NOW),), "FuseNotClosed": (("runners/b", NOW - 9),)}
@@ -109,16 +109,22 @@ STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means s
         (
             ReaperStatus(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/a", NOW),)}),
             (
-                "1 pod runs and is claimed by nobody; the name of its runner is not known, so that nothing is reaped. "
+                "1 pod runs without a claim and is kept: GitHub never listed a runner of that name, so it may work under another. "
                 f"The oldest: `runners/a`, created at {timestamp(NOW)}."
             ),
         ),
-        (ReaperStatus(kept={"NeverStarted": 2}), "2 pods wait to be started: for a node, a volume or an image."),
+        (
+            ReaperStatus(kept={"NeverStarted": 2}),
+            "2 pods have not started: they wait for a node, a volume or an image.",
+        ),
         (
             ReaperStatus(kept={"BusyWhenLastSeen": 1}),
-            "1 pod runs a runner that was busy when GitHub last showed it; the end of its job is not known.",
+            "1 pod is kept: its runner was busy when last listed, and the end of the job is unknown.",
         ),
-        (ReaperStatus(held_up_since=NOW), f"Since {timestamp(NOW)} none could be reaped: `ghapp doctor` says why."),
+        (
+            ReaperStatus(held_up_since=NOW),
+            f"Since {timestamp(NOW)} no pod could be reaped: for the cause run `ghapp doctor`.",
+        ),
     ],
     ids=[
         "one reaped",
@@ -138,7 +144,7 @@ STRANGERS = "never a runner's: they are kept. `owner_label` of `[leaks]` means s
     ],
 )
 def test_leaks_are_told_in_a_sentence_each(leaks, said):
-    assert text(leaks=leaks).splitlines()[2:] == ["### Leaks: stamped pods that are nobody's", "", f"- {said}"]
+    assert text(leaks=leaks).splitlines()[2:] == [LEAKS_HEADING, "", f"- {said}"]
 
 
 def test_of_leaks_only_what_is_not_zero_is_told():
@@ -165,7 +171,7 @@ def test_deaths_are_counted_by_cause_the_most_frequent_first():
     assert text(deaths=deaths).splitlines()[2:] == [
         "### Deaths of the last 24 hours",
         "",
-        "| Cause | How many | The latest | What to do |",
+        "| Cause | Count | Latest | What to do |",
         "| --- | ---: | --- | --- |",
         f"| `host-oom` | 3 | `b`, `c` | {advice_for(Cause.HOST_OOM)} |",
         f"| `vanished` | 1 | `a` | {advice_for(Cause.VANISHED)} |",
@@ -180,13 +186,11 @@ def test_that_not_all_deaths_are_counted_is_said():
 
 @pytest.mark.parametrize(
     ("seen_at", "said"),
-    [(NOW - 700, f"last seen at {timestamp(NOW - 700)}"), (None, "never seen")],
+    [(NOW - 700, f"last read at {timestamp(NOW - 700)}"), (None, "never read")],
     ids=["old", "never"],
 )
 def test_what_nobody_sees_is_said_with_a_time_and_no_age(seen_at, said):
-    line = (
-        f"- Namespace `runners` of the cluster was {said}: see that `ghapp watch` runs, and what `ghapp doctor` says."
-    )
+    line = f"- Namespace `runners` of the cluster was {said}: check that `ghapp watch` runs, and run `ghapp doctor`."
     reports = [report_on(fleet(unseen=[StaleNamespace("runners", seen_at)]), NOW + age) for age in (0, 59)]
     assert line in reports[0].text.splitlines()
     assert reports[0].digest == reports[1].digest

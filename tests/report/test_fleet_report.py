@@ -15,7 +15,7 @@ from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.next_attempt import NextAttempt
 from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import HANG_SECONDS, Limits
+from ghapp.health.runner.verdict import HANG_SECONDS, Limits, Reason
 from ghapp.report import (
     LONGEST,
     RESUME,
@@ -28,14 +28,15 @@ from ghapp.report import (
     resumes_until,
 )
 from ghapp.report.documents import timestamp
+from ghapp.report.runners_section import NOTES
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 LIMITS = Limits()
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
 PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO)
 TRIPPED = timestamp(NOW)
-UNTIL = "nothing more is replaced there until somebody resumes it"
-OR_UNTIL = ", or until nothing has changed there for a while and no job waits for what is lost"
+UNTIL = "nothing more is replaced there until an admin resumes it"
+OR_UNTIL = ", or until the pool is stable and no job waits for the lost runners"
 SINCE = timestamp(LONG_AGO)
 
 
@@ -102,8 +103,8 @@ def test_the_title_counts_the_worst_first_and_only_what_belongs_to_the_fleet(run
     ("changes", "title"),
     [
         ({"runners": ()}, "No runners"),
-        ({"runners": (), "survey": survey(swept_at=None)}, "Not looked at yet"),
-        ({"runners": (), "survey": survey(swept_at=None, failing_since=NOW)}, "Nothing can be seen"),
+        ({"runners": (), "survey": survey(swept_at=None)}, "No sweep yet"),
+        ({"runners": (), "survey": survey(swept_at=None, failing_since=NOW)}, "No list of runners could be read"),
         ({"fuses": {"linux-4vcpu": STOPPED}}, "1 of 1 runner healthy, fuse stopped"),
         ({"fuses": {"a": STOPPED, "b": proving()}}, "1 of 1 runner healthy, fuse stopped, fuse proving"),
         ({"fuses": {WHOLE: STOPPED}}, "1 of 1 runner healthy, fuse stopped"),
@@ -232,7 +233,7 @@ def test_a_zombie_s_row_says_what_it_is():
     ended = {"ephemeral": True, "job_id": 7, "job_started_at": LONG_AGO, "job_ended_at": NOW - HANG_SECONDS - 1}
     gone = {"absent_since": NOW - HANG_SECONDS - 1, "missing_at": NOW - HANG_SECONDS - 1}
     row = report_on(fleet(lost(remains=running, **ended, **gone)), NOW).text.splitlines()[-1]
-    assert "| HangsAfterJob: its registration is gone and its job over, and it still stands in the cluster |" in row
+    assert f"| HangsAfterJob: {NOTES[Reason.HANGS_AFTER_JOB]} |" in row
 
 
 def test_what_healed_is_told_apart_from_what_is_open():
@@ -253,7 +254,7 @@ def test_losses_that_were_written_off_are_told_with_why():
     ("runner", "changes", "said"),
     [
         (lost(), {}, "next"),
-        (lost(granted_at=NOW - 5), {}, f"asked for {timestamp(NOW - 5)}"),
+        (lost(granted_at=NOW - 5), {}, f"requested {timestamp(NOW - 5)}"),
         (present(replaced_at=NOW - 10), {}, f"accepted {timestamp(NOW - 10)}"),
         (present(replaced_at=NOW - 10), {"org_pause": PAUSE}, f"accepted {timestamp(NOW - 10)}"),
         (lost(), {"fuses": {WHOLE: proving()}}, "waits: fuse proving"),
@@ -262,19 +263,23 @@ def test_losses_that_were_written_off_are_told_with_why():
         (lost(), {"org_pause": PAUSE}, "waits: paused"),
         (lost(granted_at=NOW), {"pauses": {"linux-4vcpu": PAUSE}}, "waits: paused"),
         (lost(), {"fuses": {"linux-4vcpu": proving()}}, "waits: fuse proving"),
-        (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": proving()}}, f"asked for {timestamp(NOW)}"),
+        (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": proving()}}, f"requested {timestamp(NOW)}"),
         (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
         (present(), {}, "–"),
-        (present(granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
+        (present(granted_at=NOW), {}, f"requested {timestamp(NOW)}"),
         (suspect(), {"org_pause": PAUSE}, "–"),
         (stuck(), {}, FORBIDDEN),
         (stuck(granted_at=NOW), {}, FORBIDDEN),
         (stuck(), {"org_pause": PAUSE}, "waits: paused"),
         (stuck(), {"mode": "dry-run"}, "none: remediation is dry-run"),
         (stuck(), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
-        (stuck(Blocker.CLUSTER_UNAVAILABLE, None), {}, "waits (`ClusterUnavailable`): the cluster gives no answer"),
-        (stuck("OfALaterVersion"), {}, f"waits since {SINCE} (`OfALaterVersion`): `ghapp explain` says more"),
-        (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"asked for {timestamp(NOW)}"),
+        (
+            stuck(Blocker.CLUSTER_UNAVAILABLE, None),
+            {},
+            f"waits (`ClusterUnavailable`): {SENTENCES[Blocker.CLUSTER_UNAVAILABLE]}",
+        ),
+        (stuck("OfALaterVersion"), {}, f"waits since {SINCE} (`OfALaterVersion`): for details run `ghapp explain`"),
+        (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"requested {timestamp(NOW)}"),
     ],
 )
 def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, said):
@@ -315,11 +320,11 @@ def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
         ),
         (
             proving(batch=6, reason=FuseReason.RESUMED, by="mona"),
-            f"**proving** (resumed by `mona` {TRIPPED}): 6 at a time are replaced, and twice as many once those are online.",
+            f"**proving** (resumed by `mona` {TRIPPED}): a batch of 6 is replaced at a time; the batch doubles when its successors are online.",
         ),
         (
             Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE),
-            f"**stopped** (`Unreadable`: its record cannot be read): {UNTIL}.",
+            f"**stopped** (`Unreadable`: its record in Redis cannot be read): {UNTIL}.",
         ),
     ],
 )
@@ -407,7 +412,7 @@ def test_the_summary_begins_with_what_prevents_sweeps_and_when_the_next_attempt_
     assert f" Next attempt due {timestamp(NOW + 60)}. " in begin
     assert why == (
         f"**No complete list of runners since {timestamp(NOW - 200)}**: `PermissionMissing`. "
-        f"What follows was seen at {timestamp(float(int(NOW - 300 - MICROSECOND)))}."
+        f"The table shows the list of {timestamp(float(int(NOW - 300 - MICROSECOND)))}."
     )
 
 
@@ -452,7 +457,7 @@ def test_the_digest_differs_when_anything_does(changed):
 def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_what_was_left_out(count):
     text = report_on(fleet(*many(count, present), fuses={"linux-4vcpu": STOPPED}), NOW).text
     assert len(text) <= LONGEST < len(text) + 250, "as much as fits, to a row and a note"
-    left_out = int(re.search(r"… and (\d+) more runners, left out for want of room\.$", text).group(1))
+    left_out = int(re.search(r"… and (\d+) more runners, left out \(GitHub's limit\)\.$", text).group(1))
     rows = text.partition("\n\n… and")[0].splitlines()
     assert all(each.startswith(("- ", "| ")) and each.endswith((".", " |")) for each in rows if each)
     assert len(re.findall(r"settings/actions/runners/", text)) + left_out == count

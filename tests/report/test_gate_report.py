@@ -30,11 +30,11 @@ def said(of, stage=GateCheckStage.WAITS):
     [
         (NOBODY, GateCheckStage.WAITS, None, "pink does not pass yet: online"),
         (NOBODY, GateCheckStage.FAILED, Conclusion.FAILURE, "pink does not pass: online"),
-        (NOBODY, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be seen"),
+        (NOBODY, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be checked"),
         (PASSES, GateCheckStage.PASSED, Conclusion.SUCCESS, "pink passes"),
         (PASSES, GateCheckStage.WAITS, None, "pink waits for a list of runners since the deploy"),
         (BEFORE, GateCheckStage.WAITS, None, "pink waits for a list of runners since the deploy"),
-        (BEFORE, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be seen"),
+        (BEFORE, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be checked"),
     ],
     ids=["waits", "failed", "unseen", "passed", "waits for a list", "seen before it alone", "and nothing since"],
 )
@@ -46,7 +46,7 @@ def test_colour_and_title_tell_where_it_is(of, stage, conclusion, title):
 
 def test_what_is_followed_no_longer_has_neither_passed_nor_failed():
     report = superseded_report("linux", "pink")
-    assert (report.conclusion, report.title) == (Conclusion.CANCELLED, "pink is followed no longer here")
+    assert (report.conclusion, report.title) == (Conclusion.CANCELLED, "pink is no longer followed here")
     assert "`pink` of `linux`" in report.summary
 
 
@@ -62,7 +62,7 @@ def test_other_names_and_numbers_in_the_same_steps_are_no_news():
 def test_passing_that_must_yet_hold_is_said_so():
     checks = (*PASSES.checks, Check("settled", passed=False, said="for 10 of 60 s"))
     of = Gate("linux", "pink", Role.INACTIVE, checks, (), NOW)
-    assert said(of).title == "pink passes, and must go on so"
+    assert said(of).title == "pink passes, and must keep passing"
 
 
 def test_it_says_what_is_waited_for_until_when_and_whether_users_are_hurt():

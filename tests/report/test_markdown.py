@@ -73,7 +73,7 @@ def test_a_long_word_is_cut_short(length, shown):
 
 ROWS = ["12345"] * 20
 WHOLE = "\n".join(("head", *ROWS))
-NOTE = "\n\n… and 20 more runners, left out for want of room."
+NOTE = "\n\n… and 20 more runners, left out (GitHub's limit)."
 
 
 def test_what_fits_is_whole():

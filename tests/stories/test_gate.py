@@ -124,7 +124,7 @@ async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
         after = await app.gate()
     assert (after.passed, after.role) == (True, Role.ACTIVE)
     assert steps(after) == ["drain purple, then stop it"]
-    assert "would hurt 2 running jobs" in after.next[0].why
+    assert "would interrupt 2 running jobs" in after.next[0].why
     assert not check(after, "one-shard").passed, "both took jobs within minutes"
 
 
@@ -141,9 +141,9 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
     assert check(answer, "users").said == "the active shard purple has taken 3 jobs in the last 10 minutes; no outage"
     assert [step.partition(":")[0] for step in steps(answer)] == [
         "provision pink again",
-        "shut down pink, and start it again",
-        "delete what is unhealthy",
-        "taint what pink is made of, and provision it again",
+        "shut down pink and start it again",
+        "delete unhealthy runners",
+        "taint the resources of pink and provision it again",
         "break glass",
     ]
 
@@ -172,9 +172,9 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
         silent = await app.gate()
     assert (disputed.passed, disputed.role, steps(disputed)) == (False, Role.UNKNOWN, ["stop"])
     assert "the configuration says that pink is active (active_command)" in disputed.next[0].why
-    assert "GitHub has given purple 2 jobs lately" in disputed.next[0].why
+    assert "GitHub assigned 2 jobs to purple lately" in disputed.next[0].why
     assert (agreed.passed, silent.passed) == (True, True)
-    assert "the configuration is silent: active_command failed, exit code 1" in check(silent, "role").said
+    assert "the configuration has no answer: active_command failed, exit code 1" in check(silent, "role").said
 
 
 async def test_the_command_is_asked_anew_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
@@ -231,7 +231,7 @@ async def test_while_github_is_away_nothing_passes_and_nothing_is_changed(shards
         answer = await app.gate()
     assert not answer.passed
     assert check(answer, "github").said.startswith("GitHubUnavailable: ")
-    assert steps(answer) == ["wait until GitHub answers, then ask again"]
+    assert steps(answer) == ["wait until GitHub answers, then run the gate again"]
     assert [each.changes for each in answer.next] == [""]
 
 

@@ -88,7 +88,7 @@ async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  
         app.sandbox.control.register("acme", pool="pink", count=2)
         await app.live()
         assert await look(app) is CheckRunOutcome.UPDATED
-        assert told_of(only(app)) == ("in_progress", None, "pink passes, and must go on so")
+        assert told_of(only(app)) == ("in_progress", None, "pink passes, and must keep passing")
         assert await waits(app)
         await app.live()
         assert await look(app) is CheckRunOutcome.UPDATED
@@ -127,7 +127,7 @@ async def test_where_github_shows_nothing_since_the_deploy_it_is_timed_out_and_n
         app.sandbox.control.fault(match="/actions/runners", status=500)
         await an_hour(app)
         await look(app)
-        assert told_of(only(app)) == ("completed", "timed_out", "pink could not be seen")
+        assert told_of(only(app)) == ("completed", "timed_out", "pink could not be checked")
 
 
 async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noqa: F811
@@ -248,7 +248,7 @@ async def test_a_deploy_that_another_one_overtakes_is_said_to_be_followed_no_lon
                 await look(app)
         assert await look(app) is CheckRunOutcome.CREATED
         first, second = check_runs(app)
-        assert told_of(first) == ("completed", "cancelled", "pink is followed no longer here")
+        assert told_of(first) == ("completed", "cancelled", "pink is no longer followed here")
         assert (second["head_sha"], second["status"]) == (head, "in_progress")
         before = calls(app)
         await look(app)

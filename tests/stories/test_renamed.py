@@ -142,8 +142,8 @@ async def test_doctor_names_the_rename_and_what_to_write(story, recorded):
             await discover_installations(app.context)
         (name,), found = await named_by_doctor(app)
         assert (name.status, name.org) == ("warning", "acme")
-        assert "GitHub calls it acme-two now" in name.said
-        assert name.fix.startswith("name it acme-two in [orgs.acme]")
+        assert "its login at GitHub is now acme-two" in name.said
+        assert name.fix.startswith("rename it to acme-two in [orgs.acme]")
         assert not [each for each in found if (each.group, each.name) == ("installations", "pools")]
         assert not [each for each in found if (each.group, each.name) == ("installations", "installed")]
 
@@ -153,4 +153,4 @@ async def test_the_log_names_the_rename_and_what_to_write(story, capsys):
         await renamed(app, "acme-two")
         said = capsys.readouterr().out
         assert said.count("the organization has another name") == 1
-        assert "name it acme-two in [orgs.acme]" in said
+        assert "rename it to acme-two in [orgs.acme]" in said

@@ -1,1 +1,1 @@
-"""The judgement of a runner's end: its cause, and what is told of it. Pure."""
+"""Judges the end of a runner: its cause, and the texts of a post-mortem. Pure."""

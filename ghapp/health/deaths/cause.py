@@ -1,6 +1,6 @@
-"""Why runners die, and what is said of each cause: to the platform team what to change, to the developer what happened.
+"""Causes of death and their texts: what happened, for the developer, and advice for the platform team.
 
-Some causes can be the job's own doing: too much memory, a step that kills the agent. Those sentences say so.
+Some causes may be the job's own fault: too much memory, a step that kills the agent. Their texts say so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """Why a runner died: the ten of the contract."""
+    """Cause of a runner's death: the ten of the contract."""
 
     CLEAN_EXIT = "clean-exit"
     HOST_OOM = "host-oom"
@@ -24,7 +24,7 @@ class Cause(StrEnum):
 
 
 class OwnReason(StrEnum):
-    """Reasons of ours, where the kubelet has no word, or one that misleads."""
+    """Reasons of our own, used if the kubelet has no reason or a misleading one."""
 
     SILENT = "CompletedSilently"
     JOB_UNFINISHED = "JobUnfinished"
@@ -33,61 +33,60 @@ class OwnReason(StrEnum):
     NOT_SEEN = "EndNotSeen"
 
 
-_MIRROR = "set `ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1` in the runner's container, and have its log kept."
+_MIRROR = "set `ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1` in the runner's container, and keep its log."
 
 _BY_CAUSE = {
-    Cause.CLEAN_EXIT: "Nothing needs to change: the runner finished what it had to do, and ended.",
-    Cause.HOST_OOM: "The kernel killed the container for its memory: raise `resources.limits.memory`, and set"
+    Cause.CLEAN_EXIT: "Nothing needs to change: the runner finished its work and exited.",
+    Cause.HOST_OOM: "The kernel killed the container at its memory limit: raise `resources.limits.memory`, and set"
     " `resources.requests.memory` to the same value, so that the node really has that much.",
-    Cause.GUEST_OOM_OR_KILL: "Something sent SIGKILL inside the machine, mostly its kernel, out of memory, sometimes a"
-    " failed livenessProbe: raise `resources.limits.memory`, and with kata `default_memory` of the RuntimeClass's"
-    " configuration.",
-    Cause.TERMINATED: "Somebody asked it to stop, by a deletion, a drain or a scale-down: give"
-    " `terminationGracePeriodSeconds` the length of the longest job, with a preStop hook that waits for the job, and"
-    " keep busy runners from being drained by a PodDisruptionBudget.",
+    Cause.GUEST_OOM_OR_KILL: "A process inside the machine sent SIGKILL, mostly the kernel out of memory,"
+    " sometimes a failed livenessProbe: raise `resources.limits.memory`, and with kata `default_memory` of the"
+    " RuntimeClass's configuration.",
+    Cause.TERMINATED: "The runner was asked to stop, by a deletion, a drain or a scale-down: set"
+    " `terminationGracePeriodSeconds` to the length of the longest job, add a preStop hook that waits for the job, and"
+    " protect busy runners from drains with a PodDisruptionBudget.",
     Cause.EXTERNAL_TEARDOWN: "The machine was torn down from outside: read kata, qemu and containerd in the node's"
     " journal of that minute, and raise `overhead.podFixed.memory` of the RuntimeClass, so that the host does not kill"
     " the hypervisor.",
-    Cause.CRASH: "The agent or its entrypoint failed by itself: read its last lines, and where there are none "
-    + _MIRROR,
+    Cause.CRASH: "The agent or its entrypoint failed by itself: read its last log lines; if there are none, " + _MIRROR,
     Cause.VERSION_DEPRECATED: "GitHub refuses this version of the runner: update the runner's image, and keep"
-    " `ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1` set, so that it is seen by its exit code.",
-    Cause.DELETED_REGISTRATION: "Its registration was gone at GitHub, so it could never take a job again: find what"
-    " deletes registrations of living runners, and with ARC delete its EphemeralRunner, never its pod.",
-    Cause.VANISHED: "Its pod went before anybody saw it end, mostly because the node or the machine was killed hard:"
-    " read the node's journal and the cloud's events of that minute, and keep runners off spot nodes.",
-    Cause.UNKNOWN: "Nothing is known of its end: let `ghapp watch` run without a break, let it get, list and watch"
+    " `ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1` set, so that the exit code shows the cause.",
+    Cause.DELETED_REGISTRATION: "Its registration at GitHub was deleted, so it could not take a job again: find out"
+    " what deletes registrations of running runners, and with ARC delete its EphemeralRunner, never its pod.",
+    Cause.VANISHED: "Its pod disappeared before its end was observed, mostly because the node or the machine was"
+    " killed: read the node's journal and the cloud's events of that minute, and keep runners off spot nodes.",
+    Cause.UNKNOWN: "Its end left no evidence: keep `ghapp watch` running without a gap, allow it to get, list and watch"
     " pods, and " + _MIRROR,
 }
 
 _DRAINED = (
-    "Its node was drained: protect busy runners by a PodDisruptionBudget and the annotation"
-    ' `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"`, and give `terminationGracePeriodSeconds` the length of'
-    " the longest job."
+    "Its node was drained: protect busy runners with a PodDisruptionBudget and the annotation"
+    ' `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"`, and set `terminationGracePeriodSeconds` to the length'
+    " of the longest job."
 )
 _PREEMPTED = (
-    "A pod of higher priority took its place: give runners a PriorityClass of at least that value, or nodes of their"
-    " own by a taint."
+    "A pod of higher priority preempted it: give runners a PriorityClass of at least that value, or dedicated nodes"
+    " with a taint."
 )
 _SHUT_DOWN = (
-    "Its node was shut down: drain nodes before that, give the kubelet's `shutdownGracePeriod` the length of the"
-    " longest job, and keep runners off spot nodes."
+    "Its node was shut down: drain nodes before a shutdown, set the kubelet's `shutdownGracePeriod` to the length of"
+    " the longest job, and keep runners off spot nodes."
 )
 _NODE_GONE = (
     "Its node was lost with it: read the node's journal and the cloud's events of that minute, and keep runners off"
     " spot nodes."
 )
 _CONFLICT = (
-    "Two processes used one registration: give each runner a registration of its own, and set `restartPolicy: Never`,"
-    " so that no pod starts again with a spent JIT configuration."
+    "Two processes used one registration: give each runner its own registration, and set `restartPolicy: Never`,"
+    " so that no pod restarts with a used JIT configuration."
 )
 _BY_REASON: dict[str, str] = {
-    OwnReason.SILENT: "It exited with 0 and said nothing of a job, so it is taken for clean and may not have been: "
+    OwnReason.SILENT: "It exited with code 0 and logged nothing about a job, so a clean exit is only assumed: "
     + _MIRROR,
-    OwnReason.JOB_UNFINISHED: "It exited with 0 while a job was running, for the listener ended before the job did: "
+    OwnReason.JOB_UNFINISHED: "It exited with code 0 while a job was running: the listener ended before the job did: "
     + _MIRROR,
-    OwnReason.DELETED: "Its pod was deleted before anybody saw the runner end: find who deleted it, give"
-    " `terminationGracePeriodSeconds` the length of the longest job, and never force a deletion.",
+    OwnReason.DELETED: "Its pod was deleted before the runner's end was observed: find out what deleted it, set"
+    " `terminationGracePeriodSeconds` to the length of the longest job, and never force a deletion.",
     "SessionConflict": _CONFLICT,
     "EvictionByEvictionAPI": _DRAINED,
     "DeletionByTaintManager": "Its node got a `NoExecute` taint, mostly for being unreachable or reclaimed: set"
@@ -102,7 +101,7 @@ _BY_REASON: dict[str, str] = {
     "NodeShutdown": _SHUT_DOWN,
     "NodeLost": _NODE_GONE,
     "DeletionByPodGC": _NODE_GONE,
-    "DeadlineExceeded": "The pod outlived its `activeDeadlineSeconds`: raise it above the longest job, or drop it.",
+    "DeadlineExceeded": "The pod exceeded its `activeDeadlineSeconds`: raise it above the longest job, or remove it.",
 }
 _BY_SHORTAGE = {
     "storage": "The node ran out of disk, or the pod used more than it may: set `resources.requests.ephemeral-storage`"
@@ -115,49 +114,50 @@ _BY_SHORTAGE = {
     " give runners a PriorityClass.",
 }
 GRACE_TOO_SHORT = (
-    "Its pod was deleted, and the runner was killed when its time to stop was over: give"
-    " `terminationGracePeriodSeconds` the length of the longest job, and a preStop hook that waits for the job."
+    "Its pod was deleted, and the runner was killed at the end of its grace period: set"
+    " `terminationGracePeriodSeconds` to the length of the longest job, and add a preStop hook that waits for the job."
 )
 
 
 def advice_for(cause: Cause, reason: str = "", message: str = "") -> str:
-    """What the platform team should change: one sentence, for a post-mortem has three.
+    """Returns advice for the platform team: one sentence, the third of a post-mortem.
 
     Args:
-        cause: why it died.
-        reason: the kubelet's word for it, or ours.
-        message: the pod's own; of an eviction it names what the node was short of.
+        cause: the cause of death.
+        reason: the kubelet's reason, or ours.
+        message: the pod's message; for an eviction it names the resource that the node was short of.
     """
     if reason == "Evicted":
-        said = message.lower()
-        return next(text for shortage, text in _BY_SHORTAGE.items() if shortage in said)
+        text = message.lower()
+        return next(advice for shortage, advice in _BY_SHORTAGE.items() if shortage in text)
     return _BY_REASON.get(reason, _BY_CAUSE[cause])
 
 
 HAPPENED = {
-    Cause.CLEAN_EXIT: "The runner ended as it should",
+    Cause.CLEAN_EXIT: "The runner exited normally",
     Cause.HOST_OOM: "The runner was killed because its container reached its memory limit",
     Cause.GUEST_OOM_OR_KILL: "The runner was killed from inside its machine, most likely because memory ran out",
     Cause.TERMINATED: "The runner was stopped from outside",
-    Cause.EXTERNAL_TEARDOWN: "The machine that the runner was in was torn down from outside",
+    Cause.EXTERNAL_TEARDOWN: "The runner's machine was torn down from outside",
     Cause.CRASH: "The runner crashed",
     Cause.VERSION_DEPRECATED: "GitHub refused the runner because its version is too old",
-    Cause.DELETED_REGISTRATION: "The runner's registration at GitHub was deleted while it was alive",
-    Cause.VANISHED: "The runner disappeared together with its pod, before anybody saw it end",
-    Cause.UNKNOWN: "The runner ended, and nobody saw how",
+    Cause.DELETED_REGISTRATION: "The runner's registration at GitHub was deleted while the runner was running",
+    Cause.VANISHED: "The runner disappeared together with its pod before its end was observed",
+    Cause.UNKNOWN: "The runner ended, and its end left no evidence",
 }
 
 NOT_YOURS = {
-    Cause.CLEAN_EXIT: "Whatever the job's result is, the runner has no part in it.",
-    Cause.HOST_OOM: "No line of your code failed, but the job and the runner together needed more memory than they"
-    " were given.",
-    Cause.GUEST_OOM_OR_KILL: "No line of your code is known to have failed; if it was memory, the job used more than"
+    Cause.CLEAN_EXIT: "The runner did not affect the job's result.",
+    Cause.HOST_OOM: "No line of your code failed, but the job and the runner together needed more memory than their"
+    " limit.",
+    Cause.GUEST_OOM_OR_KILL: "No line of your code is known to have failed; if memory ran out, the job used more than"
     " its machine has.",
-    Cause.TERMINATED: "It was not your code: the job was interrupted, and can be run again as it is.",
+    Cause.TERMINATED: "It was not your code: the job was interrupted and can be re-run unchanged.",
+    Cause.EXTERNAL_TEARDOWN: "It was not your code: the job was interrupted and can be re-run unchanged.",
     Cause.EXTERNAL_TEARDOWN: "It was not your code: the job was interrupted, and can be run again as it is.",
     Cause.CRASH: "It is most likely not your code, unless a step of the job stopped the runner or used up its machine.",
     Cause.VERSION_DEPRECATED: "It was not your code: no job can run there until the runner is updated.",
-    Cause.DELETED_REGISTRATION: "It was not your code: the job was interrupted, and can be run again as it is.",
-    Cause.VANISHED: "It was most likely not your code: the job was interrupted, and can be run again as it is.",
-    Cause.UNKNOWN: "Whether your code has a part in it cannot be told.",
+    Cause.DELETED_REGISTRATION: "It was not your code: the job was interrupted and can be re-run unchanged.",
+    Cause.VANISHED: "It was most likely not your code: the job was interrupted and can be re-run unchanged.",
+    Cause.UNKNOWN: "It is unknown whether your code contributed.",
 }

@@ -1,4 +1,4 @@
-"""Which cause a container's end bears the marks of. The order of the rules is the order of how sure each mark is."""
+"""Classifies a container's end by its cause. The rules are ordered by certainty."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ghapp.health.pods.pod import Ended, Pod
 SIGKILL, SIGTERM = 9, 15
 SIGNALS = range(1, 65)
 BY_SIGNAL = 128
-"""A container that a signal ended exits with this and the signal's number."""
+"""A container ended by a signal exits with this code plus the signal's number."""
 
 EXTERNAL_TEARDOWN_CODE = 9
 VERSION_DEPRECATED_CODE = 7
 
 NODE_GONE = frozenset({"NodeLost", "DeletionByPodGC"})
-"""The node is lost: it says nothing of how the runner ended, if its end was seen after all."""
+"""The node was lost: this does not explain how the runner ended if its end was observed."""
 
 POD_REASONS = frozenset(
     {
@@ -32,28 +32,28 @@ POD_REASONS = frozenset(
         *NODE_GONE,
     }
 )
-"""A pod's own reasons that say that it was ended from outside."""
+"""A pod's own reasons for an end from outside."""
 
 DISRUPTIONS = frozenset(
     {"PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "TerminationByKubelet"}
 )
 OUTSIDE = POD_REASONS | DISRUPTIONS
-"""Reasons that no job and no person who cancels one brings about."""
+"""Reasons that neither a job nor a person who cancels a job causes."""
 
 OURS = frozenset({*OwnReason, *RunnerError, *ListenerExit} - {""})
-"""Reasons that stand in for the kubelet's."""
+"""Reasons that replace the kubelet's."""
 
 UNSEEN = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
-"""Codes that the kubelet and containerd make up for a container that they lost, as by a node's restart."""
+"""Codes that the kubelet and containerd invent for a container that they lost, as after a restart of the node."""
 
 
 class Classification(NamedTuple):
-    """What an end means.
+    """The classified end of a container.
 
     Attributes:
-        reason: the kubelet's word; the pod's own where that ended it; one of ours where the kubelet's misleads.
-        exit_code: None when the end was not seen.
-        signal: as told, or by the convention of 128 and more; None for none.
+        reason: the kubelet's reason; the pod's own if that ended it; one of ours if the kubelet's misleads.
+        exit_code: None if the end was not observed.
+        signal: as reported, or derived from an exit code above 128; None if there was none.
     """
 
     cause: Cause
@@ -64,33 +64,33 @@ class Classification(NamedTuple):
 
 
 def classify(pod: Pod, log: Sequence[str] = ()) -> Classification:
-    """Why the runner of a pod ended, from how its container ended and what it said last.
+    """Classifies the end of a pod's runner from its container's end and its last log lines.
 
-    In this order: an end nobody saw; the kernel's word; the runner's own words; a clean end that is proven; what was
-    done to the pod from outside; signals; the other codes.
+    The order of the rules: an unobserved end; the kernel's reason; the runner's log; a proven clean end; what ended
+    the pod from outside; signals; other exit codes.
 
     Args:
         pod: as last read.
-        log: the runner's last lines, oldest first; fewer are fine, none too.
+        log: the runner's last lines, oldest first; may be incomplete or empty.
     """
     ended = pod.ended
     if ended is None or (ended.reason, ended.exit_code) in UNSEEN:
         return _unseen(pod)
-    words, outside = read_runner_log(log), disruption(pod)
+    runner_log, outside = read_runner_log(log), disruption(pod)
     code, signal = ended.exit_code, signal_of(ended)
 
     def found(cause: Cause, reason: str = "", advice: str = "") -> Classification:
         why = reason or ended.reason
         return Classification(cause, why, advice or advice_for(cause, reason, pod.message), code, signal)
 
-    if ended.reason == "OOMKilled" and not (code == 0 and words.job.startswith("Succeeded")):
+    if ended.reason == "OOMKilled" and not (code == 0 and runner_log.job.startswith("Succeeded")):
         return found(Cause.HOST_OOM)
-    if code == VERSION_DEPRECATED_CODE or words.trouble is RunnerError.DEPRECATED:
+    if code == VERSION_DEPRECATED_CODE or runner_log.trouble is RunnerError.DEPRECATED:
         return found(Cause.VERSION_DEPRECATED)
-    if words.trouble is RunnerError.DELETED:
+    if runner_log.trouble is RunnerError.DELETED:
         return found(Cause.DELETED_REGISTRATION)
-    told_to_stop = _told_to_stop(pod, ended)
-    if code == 0 and _is_clean(words, interrupted=bool(outside) or told_to_stop):
+    was_asked_to_stop = _was_asked_to_stop(pod, ended)
+    if code == 0 and _is_clean(runner_log, interrupted=bool(outside) or was_asked_to_stop):
         return found(Cause.CLEAN_EXIT)
     if outside:
         return found(Cause.TERMINATED, outside)
@@ -98,18 +98,18 @@ def classify(pod: Pod, log: Sequence[str] = ()) -> Classification:
         return found(Cause.TERMINATED)
     if code == EXTERNAL_TEARDOWN_CODE and ended.signal is None and ended.reason == "Error":
         return found(Cause.EXTERNAL_TEARDOWN)
-    if told_to_stop:
+    if was_asked_to_stop:
         return found(Cause.TERMINATED, advice=GRACE_TOO_SHORT if signal == SIGKILL else "")
     if signal == SIGKILL:
         return found(Cause.GUEST_OOM_OR_KILL)
-    reason = _told_reason(words)
+    reason = _logged_reason(runner_log)
     if code == 0 and not reason:
         return found(Cause.CLEAN_EXIT, OwnReason.SILENT)
     return found(Cause.CRASH, reason)
 
 
 def signal_of(ended: Ended) -> int | None:
-    """The signal that ended a container: told, or by convention; None for none."""
+    """Returns the signal that ended a container, as reported or derived from the exit code; None if there was none."""
     if ended.signal:
         return ended.signal
     number = ended.exit_code - BY_SIGNAL
@@ -117,45 +117,46 @@ def signal_of(ended: Ended) -> int | None:
 
 
 def disruption(pod: Pod) -> str:
-    """What ended a pod from outside, in the cluster's own word; empty for nothing that is known."""
+    """Returns the cluster's reason for ending a pod from outside; empty if none is known."""
     reason = pod.reason if pod.reason in POD_REASONS else pod.disruption
     return "" if reason in NODE_GONE else reason
 
 
 def _unseen(pod: Pod) -> Classification:
-    """Of an end that nobody saw, the pod's own reason is all there is."""
+    """Classifies an unobserved end by the pod's own reason, the only evidence."""
     outside = disruption(pod)
     if outside:
         return Classification(Cause.TERMINATED, outside, advice_for(Cause.TERMINATED, outside, pod.message))
-    gone = next((each for each in (pod.reason, pod.disruption) if each in NODE_GONE), "")
-    made_up = pod.ended.reason if pod.ended else ""
-    if gone or made_up:
-        return Classification(Cause.VANISHED, gone or made_up, advice_for(Cause.VANISHED, gone))
+    node_lost = next((each for each in (pod.reason, pod.disruption) if each in NODE_GONE), "")
+    invented = pod.ended.reason if pod.ended else ""
+    if node_lost or invented:
+        return Classification(Cause.VANISHED, node_lost or invented, advice_for(Cause.VANISHED, node_lost))
     return Classification(Cause.UNKNOWN, pod.reason or OwnReason.NOT_SEEN, advice_for(Cause.UNKNOWN))
 
 
-def _told_to_stop(pod: Pod, ended: Ended) -> bool:
-    """Whether its pod's deletion had been asked for when its runner ended. One that came after explains nothing."""
-    asked, finished = pod.deleting_since, ended.finished_at or 0.0  # a lost container has ended in 1970
-    return asked is not None and asked < finished
+def _was_asked_to_stop(pod: Pod, ended: Ended) -> bool:
+    """True if the pod's deletion was requested before its runner ended. A later deletion explains nothing."""
+    requested, finished = pod.deleting_since, ended.finished_at or 0.0  # the end of a lost container is in 1970
+    return requested is not None and requested < finished
 
 
-def _is_clean(words: RunnerLog, *, interrupted: bool) -> bool:
-    """Whether the runner's own words prove that it ended well.
+def _is_clean(runner_log: RunnerLog, *, interrupted: bool) -> bool:
+    """True if the runner's log proves a clean end.
 
-    A job that was cancelled is a person's wish, unless the runner was being taken away just then.
+    A cancelled job counts as a person's request, unless the runner was being removed at that time.
     """
-    if words.trouble or words.closing not in {ListenerExit.NONE, ListenerExit.SUCCESS} or words.job == RUNNING:
+    is_closed_well = runner_log.closing in {ListenerExit.NONE, ListenerExit.SUCCESS}
+    if runner_log.trouble or not is_closed_well or runner_log.job == RUNNING:
         return False
-    if words.job in INTERRUPTED:
+    if runner_log.job in INTERRUPTED:
         return not interrupted
-    return words.finished_a_job or words.closing is ListenerExit.SUCCESS
+    return runner_log.finished_a_job or runner_log.closing is ListenerExit.SUCCESS
 
 
-def _told_reason(words: RunnerLog) -> str:
-    """Why it failed, in its own words; empty when it said nothing of that."""
-    if RunnerError.CONFLICT in {words.trouble.value, words.closing.value}:
+def _logged_reason(runner_log: RunnerLog) -> str:
+    """Returns the reason of the failure from the runner's log; empty if the log has none."""
+    if RunnerError.CONFLICT in {runner_log.trouble.value, runner_log.closing.value}:
         return RunnerError.CONFLICT.value
-    if words.closing not in {ListenerExit.NONE, ListenerExit.SUCCESS}:
-        return words.closing.value
-    return OwnReason.JOB_UNFINISHED.value if words.job == RUNNING else ""
+    if runner_log.closing not in {ListenerExit.NONE, ListenerExit.SUCCESS}:
+        return runner_log.closing.value
+    return OwnReason.JOB_UNFINISHED.value if runner_log.job == RUNNING else ""

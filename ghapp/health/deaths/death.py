@@ -1,4 +1,4 @@
-"""The record of a runner's death: made when the end is seen, completed by what is found later. Pure.
+"""The record of a runner's death: created when the end is observed, completed by later findings. Pure.
 
 The rules are in `classify`, the texts in `cause`.
 """
@@ -17,11 +17,11 @@ MOST_LINES = 200
 """Lines kept of each log."""
 
 FAILED = frozenset({"failure", "timed_out"})
-"""Conclusions of a failed job, whatever made it fail."""
+"""Conclusions of a failed job, whatever the cause."""
 
 
 class DeadJob(NamedTuple):
-    """The job that a runner was given when it died, or had last. `conclusion` is empty until GitHub has one."""
+    """The job that a runner had when it died, or its last job. `conclusion` is empty until GitHub has one."""
 
     id: int
     repository: str
@@ -32,16 +32,16 @@ class DeadJob(NamedTuple):
 
 
 class Death(NamedTuple):
-    """How one runner ended. Fields are only ever appended: stored records are read by position.
+    """The end of one runner. Fields are only ever appended: stored records are read by position.
 
     Attributes:
-        at: when its container ended, or, where nobody saw that, when its pod was found to be gone (epoch seconds).
-        exit_code: None when its end was not seen.
-        signal: None when it was not ended by one, or nobody says so.
-        reason: the kubelet's word (`OOMKilled`, `Error`, `Evicted`), or what stands in for it.
-        job: what it was doing; None when it was idle, or nobody knows.
+        at: when its container ended or, if unobserved, when its pod was found missing (epoch seconds).
+        exit_code: None if its end was not observed.
+        signal: None if no signal is known to have ended it.
+        reason: the kubelet's reason (`OOMKilled`, `Error`, `Evicted`), or its replacement.
+        job: its job; None if it was idle or its job is unknown.
         runner_log: its last lines, oldest first.
-        host_log: what its node said from a minute before to a minute after, oldest first.
+        host_log: log of its node from one minute before to one minute after, oldest first.
     """
 
     runner_name: str
@@ -63,24 +63,24 @@ class Death(NamedTuple):
 
 
 def died(pod: Pod, log: Sequence[str], at: float) -> Death:
-    """The death of a runner whose end was seen.
+    """Returns the death of a runner whose end was observed.
 
     Args:
         pod: as last read.
         log: its last lines, oldest first.
-        at: when it was seen; counts only where nobody says when its container ended.
+        at: when the end was observed; used only if the container's end has no time.
     """
-    # A container that the kubelet lost has ended in 1970.
+    # The end of a container that the kubelet lost is in 1970.
     ended_at = pod.ended.finished_at if pod.ended else None
     return _death(pod, classify(pod, log), ended_at or at)._replace(runner_log=_last(log))
 
 
 def vanished(pod: Pod, at: float) -> Death:
-    """The death of a runner whose pod was deleted before anybody saw it end.
+    """Returns the death of a runner whose pod was deleted before its end was observed.
 
     Args:
-        pod: as it was when last seen.
-        at: when it was found to be gone.
+        pod: as last seen.
+        at: when the pod was found missing.
     """
     known = disruption(pod) or next((each for each in (pod.reason, pod.disruption) if each in OUTSIDE), "")
     reason = known or (OwnReason.DELETED if pod.deleting_since is not None else OwnReason.POD_GONE)
@@ -88,9 +88,9 @@ def vanished(pod: Pod, at: float) -> Death:
 
 
 def with_more_lines(death: Death, log: Sequence[str]) -> Death:
-    """The same death with more of its last lines, as when a log store has them later; they may change its cause.
+    """Returns the death with more of its last lines, as from a log store; the lines may change its cause.
 
-    Where the cluster itself said what ended it, they change nothing but what is kept.
+    If the cluster itself named the cause, the lines are only stored.
     """
     lines = _last(log) or death.runner_log
     if death.exit_code is None or death.cause in {Cause.HOST_OOM, Cause.TERMINATED}:
@@ -102,32 +102,32 @@ def with_more_lines(death: Death, log: Sequence[str]) -> Death:
 
 
 def with_context(death: Death, job: DeadJob | None, host_log: Sequence[str] = ()) -> Death:
-    """The death with what surrounded it: its job, and what its node said from a minute before to a minute after.
+    """Returns the death with its context: its job, and the node's log from one minute before to one minute after.
 
-    Of too long a log of the node the middle is kept: that is when the runner ended.
+    If the node's log is too long, its middle is kept, because the runner ended there.
     """
-    spare = max(0, len(host_log) - MOST_LINES)
-    return death._replace(job=job, host_log=_cut(host_log[spare // 2 :][:MOST_LINES]))
+    excess = max(0, len(host_log) - MOST_LINES)
+    return death._replace(job=job, host_log=_cut(host_log[excess // 2 :][:MOST_LINES]))
 
 
-def blames_the_platform(death: Death, *, told_by_github: bool = False) -> bool:
-    """Whether a post-mortem belongs on the job's commit: its job failed, and its runner's death may be why.
+def blames_the_platform(death: Death, *, confirmed_by_github: bool = False) -> bool:
+    """True if a post-mortem belongs on the job's commit: its job failed, and its runner's death may be the cause.
 
-    `told_by_github`: GitHub's own words beside the job say that its runner went.
+    `confirmed_by_github`: GitHub's annotations of the job report that its runner was lost.
 
-    Each of these says no:
+    Each of these excludes it:
 
-    1. The runner ended as it should.
-    2. Nothing was running: no job is known, or the runner itself told the job's result before it ended.
-    3. The job did not fail. GitHub has no conclusion yet (ask again when it has), or it was a success, or a
-       cancellation. One that nobody asked for counts: GitHub says that the runner went, or the cluster took it away.
+    1. The runner exited normally.
+    2. No job was running: no job is known, or the runner logged the job's result before it ended.
+    3. The job did not fail. GitHub has no conclusion yet (ask again later), or it is a success or a cancellation. An
+       unrequested cancellation counts as a failure: GitHub reports a lost runner, or the cluster removed it.
     """
     if death.cause is Cause.CLEAN_EXIT:
         return False
     if death.job is None or read_runner_log(death.runner_log).finished_a_job:
         return False
     if death.job.conclusion == "cancelled":
-        return told_by_github or death.reason in OUTSIDE
+        return confirmed_by_github or death.reason in OUTSIDE
     return death.job.conclusion in FAILED
 
 
@@ -152,5 +152,5 @@ def _last(log: Sequence[str]) -> tuple[str, ...]:
 
 
 def _cut(lines: Iterable[str]) -> tuple[str, ...]:
-    """Each line at most `LONGEST_LINE` characters long; a cut one ends in `…`."""
+    """Cuts each line to `LONGEST_LINE` characters; a cut line ends in `…`."""
     return tuple(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines)

@@ -1,4 +1,4 @@
-"""Tells an end that ghapp brought about itself, by a replacement, from a death. Pure."""
+"""Distinguishes an end caused by ghapp's own replacement from a death. Pure."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from ghapp.health.runner.deletion_progress import Deletion
 
 
 def is_own_replacement(pod: Pod, deletion: Deletion | None) -> bool:
-    """Whether a runner ended because its pod, or the object that owns the pod, was deleted as its replacement.
+    """True if a runner ended because its pod, or the pod's owner, was deleted for its replacement.
 
-    All of these hold:
+    All of these are required:
 
-    1. What was to be deleted is this pod, or its owner, by uid. That is recorded before the DELETE is sent.
-    2. The API server accepted our DELETE; or, while no answer is recorded, the pod's deletion was asked for after
-       that record. A DELETE that was refused, and one that came after somebody else's, ended nothing.
+    1. The deletion's target is this pod or its owner, by uid. The target is recorded before the DELETE is sent.
+    2. The API server accepted our DELETE; or no answer is recorded, and the pod's deletion was requested after that
+       record. A DELETE that was refused, or that followed another client's, ended nothing.
     3. The runner had not ended before (`ended_before_deletion`).
 
     Args:
         pod: as last seen.
-        deletion: of the runner that bears the pod's name.
+        deletion: of the runner with the pod's name.
     """
     if deletion is None or deletion.found_at is None or not _is_meant(pod, deletion.uid):
         return False
     is_accepted = deletion.accepted_at is not None and not deletion.gone_already
-    asked = pod.deleting_since
-    if not is_accepted and (asked is None or asked < deletion.found_at - CLOCK_SLACK_SECONDS):
+    requested = pod.deleting_since
+    if not is_accepted and (requested is None or requested < deletion.found_at - CLOCK_SLACK_SECONDS):
         return False
     return not ended_before_deletion(pod)
 
 
 def ended_before_deletion(pod: Pod) -> bool:
-    """Whether the runner had ended when its pod's deletion was asked for: another cause, and a death of its own.
+    """True if the runner had ended before its pod's deletion was requested: a death with another cause.
 
-    Both times are the cluster's, to the second.
+    Both times are the cluster's, in whole seconds.
     """
     finished = None if pod.ended is None or pod.is_running else pod.ended.finished_at
-    if finished is None or not finished:  # a container that the kubelet lost has ended in 1970
+    if finished is None or not finished:  # the end of a container that the kubelet lost is in 1970
         return False
     return pod.deleting_since is None or finished < pod.deleting_since
 

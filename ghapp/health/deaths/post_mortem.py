@@ -1,7 +1,7 @@
-"""Whether a job failed because its runner died. Pure.
+"""Decides whether a job failed because its runner died. Pure.
 
-What tells a death's job from a job that failed by itself: GitHub's own words beside it, or, where those are missing,
-that none of its steps came to a bad end of its own.
+Evidence for that are GitHub's annotations of the job or, if these are missing, that none of the job's steps failed by
+itself.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from ghapp.health.deaths.death import Death, blames_the_platform
 from ghapp.health.runner.evidence import Evidence
 
 APART_SECONDS = 60.0
-"""A job that was over for longer when its runner died was not interrupted. GitHub's clock is not the cluster's."""
+"""A job that ended earlier than this before its runner's death was not interrupted. Clocks may differ."""
 
 APART_UNSEEN_SECONDS = 900.0
-"""The same where nobody saw the end: it came at some time before the pod was found to be gone."""
+"""The same for an unobserved end, which happened at some time before the pod was found missing."""
 
 SURROUNDED_SECONDS = 75.0
-"""After an end, until all is there that surrounded it: a minute, and what lines take to arrive."""
+"""Time after an end until its context is complete: a minute, plus the delay of log lines."""
 
 LOOKS_AFTER_SECONDS = (90.0, 600.0, 300.0, 600.0, 1800.0)
-"""From one look to the next. The second finds what surrounded the end; GitHub says of a lost job that it failed when
-its lease is over, after ten minutes or more, so the third to the last wait for that. Then it is left."""
+"""Delays between attempts. The second attempt finds the context of the end. GitHub marks a lost job as failed when its
+lease expires, after ten minutes or more: the later attempts wait for that. After the last attempt there are no more."""
 
 LOST_WORDS = ("lost communication with the server", "received a shutdown signal")
-"""In the annotations of a job whose runner went: without a word, and by a signal."""
+"""Texts in the annotations of a job whose runner was lost: without a notice, and by a signal."""
 
 UNFINISHED = ("failure", "cancelled", "timed_out")
 
 
 class JobFacts(NamedTuple):
-    """A workflow job as GitHub shows it.
+    """A workflow job as GitHub returns it.
 
     Attributes:
-        conclusion: empty until it is over.
+        conclusion: empty until the job is over.
         completed_at: epoch seconds.
-        step_failed: whether one of its steps came to an end of its own, and that was a failure.
+        step_failed: True if one of its steps ended by itself with a failure.
     """
 
     id: int
@@ -52,7 +52,7 @@ class JobFacts(NamedTuple):
 
 
 def job_at_death(evidence: Evidence, death: Death) -> int | None:
-    """The job that a runner had when it died, by all that deliveries told; None when it was idle."""
+    """Returns the job that a runner had when it died, according to deliveries; None if it was idle."""
     if evidence.job_id is None:
         return None
     began_later = evidence.job_started_at is not None and evidence.job_started_at > death.at + APART_SECONDS
@@ -60,41 +60,41 @@ def job_at_death(evidence: Evidence, death: Death) -> int | None:
 
 
 def may_have_failed_for_it(death: Death, job: JobFacts) -> bool:
-    """Whether that is worth asking about: the runner did not end as it should, and its job did not end well."""
+    """True if the annotations are worth reading: the runner died, and its job failed or was cancelled."""
     unfinished = job.over and job.conclusion in UNFINISHED
     return unfinished and death.cause is not Cause.CLEAN_EXIT and not _was_over(job.completed_at, death)
 
 
 def failed_for_it(death: Death, job: JobFacts, notes: Sequence[str]) -> bool:
-    """Whether a job failed because its runner died.
+    """True if a job failed because its runner died.
 
     Args:
-        death: with that job, and its conclusion.
-        job: as GitHub shows it.
-        notes: its annotations; none where they may not be read.
+        death: with that job and its conclusion.
+        job: as GitHub returns it.
+        notes: its annotations; empty if they cannot be read.
     """
     if not may_have_failed_for_it(death, job):
         return False
-    told = any(words in note for note in notes for words in LOST_WORDS)
-    return blames_the_platform(death, told_by_github=told) and (told or not job.step_failed)
+    is_confirmed = any(words in note for note in notes for words in LOST_WORDS)
+    return blames_the_platform(death, confirmed_by_github=is_confirmed) and (is_confirmed or not job.step_failed)
 
 
 def wants_lines(death: Death) -> bool:
-    """Whether a log store could add to it: a clean end explains itself, unless nothing was heard of it."""
+    """True if a log store could add to the death: a clean exit needs no log, unless the runner logged nothing."""
     return death.cause is not Cause.CLEAN_EXIT or (death.reason == OwnReason.SILENT and not death.runner_log)
 
 
 def has_full_context(death: Death, now: float) -> bool:
-    """Whether all that will be there of what surrounded it is there."""
+    """True if the context of the death is complete."""
     return now >= death.at + SURROUNDED_SECONDS
 
 
 def next_look_after(look: int) -> float | None:
-    """Seconds from one look, the first is 0, to the next; None after the last."""
+    """Returns the seconds from one attempt (the first is 0) to the next; None after the last."""
     return LOOKS_AFTER_SECONDS[look] if 0 <= look < len(LOOKS_AFTER_SECONDS) else None
 
 
 def _was_over(ended_at: float | None, death: Death) -> bool:
-    """Whether a job that ended then was over before its runner died."""
+    """True if a job that ended at `ended_at` was over before its runner died."""
     apart = APART_UNSEEN_SECONDS if death.exit_code is None else APART_SECONDS
     return ended_at is not None and ended_at < death.at - apart

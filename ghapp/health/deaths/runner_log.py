@@ -1,8 +1,8 @@
-"""What a runner said last, as far as it tells why it ended.
+"""Reads from a runner's last log lines why it ended.
 
-`run-helper.sh` folds most return codes into 0, so an exit code alone says little; these lines say the rest. The words
-are those of the runner 2.336 and of its `run-helper.sh`. A job can write to the same stream, so lines colour what is
-told of a death; they are never a ground for taking a runner away.
+`run-helper.sh` maps most return codes to 0, so the exit code alone explains little; the log adds the rest. The texts
+are those of runner 2.336 and its `run-helper.sh`. A job can write to the same stream, so log lines only describe a
+death; they are never a reason to remove a runner.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from enum import StrEnum
 from typing import NamedTuple
 
 LONGEST_LINE = 1_000
-"""Characters of a line that are looked at, and kept."""
+"""Characters of a line that are read and kept."""
 
 RUNNING = "Running"
 INTERRUPTED = ("Canceled", "Abandoned")
-"""Results of a job that did not come to its own end."""
+"""Results of a job that did not end by itself."""
 
 
 class RunnerError(StrEnum):
-    """What kept the runner from going on, in its own words."""
+    """An error that stopped the runner, from its log."""
 
     NONE = ""
     DELETED = "RegistrationDeleted"
@@ -30,7 +30,7 @@ class RunnerError(StrEnum):
 
 
 class ListenerExit(StrEnum):
-    """How `run-helper.sh` says that the listener returned."""
+    """The listener's return as logged by `run-helper.sh`."""
 
     NONE = ""
     SUCCESS = "ListenerSucceeded"
@@ -40,12 +40,12 @@ class ListenerExit(StrEnum):
 
 
 class RunnerLog(NamedTuple):
-    """What holds at the end of a log. What is said later overrules what was said before.
+    """State at the end of a log. Later lines override earlier ones.
 
     Attributes:
-        trouble: said, and not taken back by a new session or a job.
-        closing: the listener's return, the last time.
-        job: `Running`, or the result of the last job (`Succeeded`, `Failed`, `Canceled`, …); empty for none.
+        trouble: the last error that no new session or job has cleared.
+        closing: the listener's last return.
+        job: `Running`, or the result of the last job (`Succeeded`, `Failed`, `Canceled`, …); empty without a job.
     """
 
     trouble: RunnerError = RunnerError.NONE
@@ -54,7 +54,7 @@ class RunnerLog(NamedTuple):
 
     @property
     def finished_a_job(self) -> bool:
-        """Whether its last job came to its own end, well or badly: nothing ran when the runner ended."""
+        """True if its last job ended by itself, with any result: no job was running when the runner ended."""
         return self.job not in {"", RUNNING, *INTERRUPTED}
 
 
@@ -84,29 +84,29 @@ _CLOSINGS = (
 
 
 def read_runner_log(log: Iterable[str]) -> RunnerLog:
-    """What holds after these lines, oldest first."""
-    words = RunnerLog()
+    """Returns the state after these lines, oldest first."""
+    state = RunnerLog()
     for line in log:
-        words = _after(words, line[:LONGEST_LINE])
-    return words
+        state = _after(state, line[:LONGEST_LINE])
+    return state
 
 
-def _after(words: RunnerLog, line: str) -> RunnerLog:
-    said = _FRAME.sub("", line, count=1)
-    # First what bears a job's name: somebody may have called a job "The runner no longer exists on the server".
-    if _RUNNING.match(said):
+def _after(state: RunnerLog, line: str) -> RunnerLog:
+    text = _FRAME.sub("", line, count=1)
+    # Lines with a job's name come first: a job may be named "The runner no longer exists on the server".
+    if _RUNNING.match(text):
         return RunnerLog(job=RUNNING)
-    if ended := _ENDED.match(said):
+    if ended := _ENDED.match(text):
         result = ended[1]
-        # A job that was shut down because the registration is gone does not disprove that it is gone.
-        return words._replace(job=result) if result in INTERRUPTED else RunnerLog(job=result)
-    if _ALIVE.match(said):
-        # A listener that was started anew has no job; one that found the way back still has what it had.
-        return RunnerLog(job="" if words.job == RUNNING and said.startswith("Listening") else words.job)
+        # A job that was stopped because the registration was deleted does not disprove the deletion.
+        return state._replace(job=result) if result in INTERRUPTED else RunnerLog(job=result)
+    if _ALIVE.match(text):
+        # A restarted listener has no job; a reconnected listener still has its job.
+        return RunnerLog(job="" if state.job == RUNNING and text.startswith("Listening") else state.job)
     for trouble, pattern in _TROUBLES:
-        if pattern.match(said):
-            return words._replace(trouble=trouble)
+        if pattern.match(text):
+            return state._replace(trouble=trouble)
     for closing, pattern in _CLOSINGS:
-        if pattern.match(said):
-            return words._replace(closing=closing)
-    return words
+        if pattern.match(text):
+            return state._replace(closing=closing)
+    return state

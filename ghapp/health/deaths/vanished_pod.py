@@ -1,4 +1,4 @@
-"""Whether a runner ran in a pod that nobody saw running, by what GitHub and deliveries tell. Pure."""
+"""Decides from GitHub and deliveries whether a runner ran in a pod that was never observed running. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from ghapp.health.pods.pod import Pod
 from ghapp.health.runner.evidence import Evidence
 
 BEFORE_ITS_POD_SECONDS = 300.0
-"""A registration may be older than the pod that is made for it, by so much; one that is older yet had another pod."""
+"""A registration may be older than its pod by this much; an older registration had another pod before."""
 
 
 def has_worked(evidence: Evidence, pod: Pod) -> bool:
-    """Whether a runner was at work in this pod, however short that was.
+    """True if a runner worked in this pod, however briefly.
 
-    A registration that came with the pod tells it by having been online, or by a job. An older one, whose name pod
-    after pod bears, only by a job that began in this pod's time, or by a delivery that showed it alive in that.
+    A registration that came with the pod proves it by having been online, or by a job. An older registration, whose
+    name is reused by several pods, proves it only by a job that began, or a delivery sent, after the pod was created.
 
     Args:
-        evidence: of the runner of the pod's name.
+        evidence: of the runner with the pod's name.
         pod: as last seen.
     """
     if evidence.first_seen >= pod.created_at - BEFORE_ITS_POD_SECONDS:

@@ -1,1 +1,1 @@
-"""The judgement of a new shard: may it take over, are users hurt, and what may be done next. Pure."""
+"""Judges a new shard: whether it may take over, whether users are affected, and the next steps. Pure."""

@@ -1,7 +1,7 @@
-"""Which shard of a pool is active, by the word of several sources that need not agree.
+"""Determines which shard of a pool is active, from several sources that may disagree.
 
-A source that is silent, or failed, says so and contradicts nobody. Two that contradict each other leave the role
-unknown: then the only safe thing is to stop. Shards are compared in lower case, as GitHub compares labels.
+A source without an answer, or that failed, is shown and contradicts no other source. If two sources disagree, the role
+is unknown, and the only safe step is to stop. Shards are compared in lower case, as GitHub compares labels.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from enum import StrEnum
 from typing import NamedTuple
 
 CONFIGURED, GITHUB, DEPLOY = "the configuration", "GitHub", "the last deploy"
-"""The three sources, as sentences name them."""
+"""Names of the three sources in messages."""
 
 ACTIVE_SECONDS = 600.0
-"""A shard that has taken a job within these minutes is taken for active."""
+"""A shard that took a job within this time counts as active."""
 
 ANSWER_SECONDS = 300.0
-"""What a pool's command or URL has answered holds for so long."""
+"""How long an answer of a pool's command or URL is valid."""
 
 MOST_DEPLOYS = 8
-"""Shards whose last deploy is remembered, of one pool."""
+"""Maximum shards of a pool whose last deploy is stored."""
 
 MOST_CANARIES = 5
-"""More jobs than this within these minutes are no canaries any more: they are users'."""
+"""More jobs than this within `ACTIVE_SECONDS` are users' jobs, not canaries."""
 
 
 class Role(StrEnum):
-    """What a shard is for just now."""
+    """The current role of a shard."""
 
     ACTIVE = "active"
     INACTIVE = "inactive"
@@ -36,16 +36,16 @@ class Role(StrEnum):
 
 
 class Deploy(NamedTuple):
-    """What the last deploy of a shard said. Fields are only ever appended. Times are epoch seconds.
+    """The last reported deploy of a shard. Fields are only ever appended. Times are epoch seconds.
 
     Attributes:
         role: `active` or `inactive`.
-        deployed_at: when it was deployed, by whoever deployed it.
-        told_at: when we were told.
-        ref: what was deployed: a commit, a tag; empty when nobody says.
-        by: whose token it was.
-        first_told_at: when we were first told of this deploy, by our own clock: a list of runners that was begun
-            before says nothing of it. 0 in records of an older release.
+        deployed_at: time of the deploy, as the reporter has it.
+        told_at: when it was last reported.
+        ref: the deployed commit or tag; empty if not reported.
+        by: name of the reporter's token.
+        first_told_at: when this deploy was first reported, by our own clock: a list of runners that was begun before
+            proves nothing about this deploy. 0 in records of an older release.
     """
 
     shard: str
@@ -58,7 +58,7 @@ class Deploy(NamedTuple):
 
 
 class ActiveShardAnswer(NamedTuple):
-    """What a pool's command or URL said, and when. `shard` is empty when it failed, and `failure` says why."""
+    """Answer of a pool's command or URL, and its time. If it failed, `shard` is empty and `failure` is the cause."""
 
     shard: str
     failure: str
@@ -66,7 +66,7 @@ class ActiveShardAnswer(NamedTuple):
 
 
 class SourceStatement(NamedTuple):
-    """What one source says: which shard is active (None: it does not say), and which are not."""
+    """Statement of one source: the active shard (None: no answer), and inactive shards."""
 
     source: str
     active: str | None
@@ -75,19 +75,19 @@ class SourceStatement(NamedTuple):
 
     @property
     def is_silent(self) -> bool:
-        """Whether it says nothing of any shard."""
+        """True if the source names no shard at all."""
         return self.active is None and not self.inactive
 
 
 @dataclass(frozen=True, slots=True)
 class ShardRole:
-    """What all sources together say of one shard.
+    """The role of one shard according to all sources.
 
     Attributes:
-        role: unknown when they contradict each other, or all are silent.
-        active: the shard that is active, in lower case; None when nobody says, or they do not agree.
-        disagree: whether they contradict each other.
-        said: who says what.
+        role: unknown if the sources disagree or have no answer.
+        active: the active shard, in lower case; None if unknown or disputed.
+        disagree: True if the sources disagree.
+        said: the statements of all sources.
     """
 
     role: Role
@@ -97,9 +97,9 @@ class ShardRole:
 
 
 def with_deploy(deploys: Sequence[Deploy], deploy: Deploy) -> tuple[Deploy, ...]:
-    """One more deploy, in place of its shard's last one. The order is that of telling, whatever clocks say.
+    """Adds a deploy in place of its shard's last one, in the order of reporting, independent of clocks.
 
-    Where there is no room the oldest goes, but never the word for which shard is active.
+    At the limit, the oldest deploy is dropped, but never the one that names the active shard.
     """
     kept = [*(each for each in deploys if each.shard != deploy.shard), deploy]
     active = next((each for each in reversed(kept) if each.role is Role.ACTIVE), None)
@@ -109,64 +109,65 @@ def with_deploy(deploys: Sequence[Deploy], deploy: Deploy) -> tuple[Deploy, ...]
 
 
 def last_deploy(deploys: Sequence[Deploy], shard: str) -> Deploy | None:
-    """The last deploy of a shard, in lower case."""
+    """Returns the last deploy of a shard, in lower case."""
     return next((each for each in deploys if each.shard == shard), None)
 
 
 def switched_at(deploys: Sequence[Deploy], now: float) -> float | None:
-    """When a deploy last said which shard is active: jobs taken before say nothing against it.
+    """Returns when a deploy last named the active shard: jobs taken before that do not contradict it.
 
-    None when none did, or when a clock that had jumped wrote a time to come.
+    None if no deploy named it, or if a clock that jumped wrote a future time.
     """
     at = next((each.told_at for each in reversed(deploys) if each.role is Role.ACTIVE), None)
     return at if at is not None and at <= now else None
 
 
 def deploys_state(deploys: Sequence[Deploy]) -> SourceStatement:
-    """What deploys say: of those that called a shard active, the last one holds."""
+    """Returns the statement of the deploys: the last one that named an active shard decides."""
     active = next((each.shard for each in reversed(deploys) if each.role is Role.ACTIVE), None)
     inactive = frozenset(each.shard for each in deploys if each.role is Role.INACTIVE)
     if active is None and not inactive:
-        return SourceStatement(DEPLOY, None, f"{DEPLOY} is silent: nobody has told of any")
+        return SourceStatement(DEPLOY, None, f"{DEPLOY} has no answer: no deploy was reported")
     parts = [] if active is None else [f"{active} is active"]
     parts += [f"{shard} is inactive" for shard in sorted(inactive)]
     return SourceStatement(DEPLOY, active, f"{DEPLOY} says that {' and '.join(parts)}", inactive)
 
 
 def answer_states(source: str, answer: ActiveShardAnswer | None, now: float) -> SourceStatement:
-    """What a pool's `active_command` or `active_url` says; `source` is which of them it is."""
+    """Returns the statement of a pool's `active_command` or `active_url`; `source` names which one."""
     if answer is None or not -ANSWER_SECONDS <= now - answer.at <= ANSWER_SECONDS:
-        return SourceStatement(CONFIGURED, None, f"{CONFIGURED} is silent: {source} has not answered for {_minutes()}")
+        why = f"{source} has not answered for {_minutes()}"
+        return SourceStatement(CONFIGURED, None, f"{CONFIGURED} has no answer: {why}")
     if not answer.shard:
-        return SourceStatement(CONFIGURED, None, f"{CONFIGURED} is silent: {source} failed, {answer.failure}")
+        return SourceStatement(CONFIGURED, None, f"{CONFIGURED} has no answer: {source} failed, {answer.failure}")
     shard = answer.shard.lower()
     return SourceStatement(CONFIGURED, shard, f"{CONFIGURED} says that {shard} is active ({source})")
 
 
 def jobs_state(taken: Mapping[str, int], canary: str | None) -> SourceStatement:
-    """What GitHub says: which shard has taken jobs.
+    """Returns GitHub's statement: the shard that takes jobs.
 
     Args:
-        taken: how many jobs each shard took lately; a shard that took none may be left out.
-        canary: the shard that canary jobs are sent to: as many jobs as those are do not make it active.
+        taken: number of jobs each shard took lately; shards without jobs may be missing.
+        canary: the shard that gets canary jobs: up to `MOST_CANARIES` jobs do not make it active.
     """
     excused = canary if taken.get(canary or "", 0) <= MOST_CANARIES else None
     at_work = {shard: count for shard, count in taken.items() if count and shard != excused}
     if len(at_work) == 1:
         ((shard, count),) = at_work.items()
-        return SourceStatement(GITHUB, shard, f"{GITHUB} has given {shard} {counted(count, 'job')} lately")
+        return SourceStatement(GITHUB, shard, f"{GITHUB} assigned {counted(count, 'job')} to {shard} lately")
     if at_work:
         both = " and ".join(sorted(at_work))
-        return SourceStatement(GITHUB, None, f"{GITHUB} is silent: it gives jobs to {both} at once")
-    why = f"none but {canary}, where canaries go, has taken a job lately" if taken.get(canary or "") else "no jobs"
-    return SourceStatement(GITHUB, None, f"{GITHUB} is silent: {why}")
+        return SourceStatement(GITHUB, None, f"{GITHUB} has no answer: it assigns jobs to {both} at once")
+    why = f"only {canary}, which gets canaries, took a job lately" if taken.get(canary or "") else "no jobs"
+    return SourceStatement(GITHUB, None, f"{GITHUB} has no answer: {why}")
 
 
-def shard_role(shard: str, words: Sequence[SourceStatement]) -> ShardRole:
-    """What the sources together say of a shard, in lower case."""
-    said = "; ".join(word.said for word in sorted(words, key=lambda word: word.is_silent))
-    named = {word.active for word in words if word.active is not None}
-    denied = frozenset[str]().union(*(word.inactive for word in words))
+def shard_role(shard: str, statements: Sequence[SourceStatement]) -> ShardRole:
+    """Combines the statements on a shard, in lower case."""
+    said = "; ".join(each.said for each in sorted(statements, key=lambda each: each.is_silent))
+    named = {each.active for each in statements if each.active is not None}
+    denied = frozenset[str]().union(*(each.inactive for each in statements))
     if len(named) > 1 or named & denied:
         return ShardRole(Role.UNKNOWN, None, disagree=True, said=said)
     active = next(iter(named), None)
@@ -176,7 +177,7 @@ def shard_role(shard: str, words: Sequence[SourceStatement]) -> ShardRole:
 
 
 def counted(count: int, what: str) -> str:
-    """A number and its noun."""
+    """Formats a number with its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 

@@ -1,4 +1,4 @@
-"""What is left to do when a shard passes."""
+"""Lists what is left to do when a shard passes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ def cleanup_steps(
     taken: Mapping[str, int],
     deploys: Sequence[Deploy] = (),
 ) -> list[NextStep]:
-    """The active shard is not touched before another is active, and a standby is not stopped before a switch.
+    """Returns the steps: no change to the active shard before a switch, and no stop of a standby before a switch.
 
-    Asked about the active shard, another one is left over from a switch only when that is known: it took jobs before
-    the switch that was reported last, or its own last deploy was reported before that; where no switch was reported, it
-    has taken more jobs than canaries are. Else it may be the standby.
+    If the passing shard is active, another shard counts as left over from a switch only on evidence: it took jobs
+    before the last reported switch, or its own last deploy was reported before that switch; without a reported switch,
+    it took more jobs than canaries would. Otherwise it may be the standby.
 
     Args:
-        shard: which passes, in lower case.
-        ruling: which one is active.
-        shards: every shard of which anything is known.
-        taken: how many jobs each took lately.
-        deploys: the last one reported of each shard, in the order of reporting.
+        shard: the passing shard, in lower case.
+        ruling: the active shard.
+        shards: all known shards.
+        taken: number of jobs each shard took lately.
+        deploys: the last reported deploy of each shard, in the order of reporting.
     """
-    spare = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
-    left = [shards[name] for name in spare if shards[name].is_there]
+    others = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
+    left = [shards[name] for name in others if shards[name].is_there]
     if ruling.role is Role.ACTIVE:
         standby = [each for each in left if not _is_left_over(each, ruling, taken, deploys)]
         left = [each for each in left if each not in standby]
@@ -40,7 +40,7 @@ def cleanup_steps(
     todo += [
         NextStep(
             f"drain {each.shard}, then stop it",
-            "two colours that live at once cost money and confuse whoever looks next. "
+            "two live shards cost money and cause confusion. "
             + _still(taken.get(each.shard, 0))
             + warning(each.running.values(), f"stopping {each.shard} now"),
             StepLevel.CLEAN_UP,
@@ -51,30 +51,28 @@ def cleanup_steps(
     if ruling.role is Role.ACTIVE:
         return todo
     of = f" in place of {ruling.active}" if ruling.active else ""
-    why = "it passes. Ask the gate again when it is active: then it says what is to be tidied away"
+    why = "it passes. Run the gate again once it is active: then it lists what is left to clean up"
     return [NextStep(f"make {shard} active{of}", why), *todo]
 
 
-def _is_left_over(
-    standing: ShardStatus, ruling: ShardRole, taken: Mapping[str, int], deploys: Sequence[Deploy]
-) -> bool:
-    order = [each.shard for each in deploys]  # that of reporting, whatever clocks say
+def _is_left_over(status: ShardStatus, ruling: ShardRole, taken: Mapping[str, int], deploys: Sequence[Deploy]) -> bool:
+    order = [each.shard for each in deploys]  # the order of reporting, independent of clocks
     switch = next((each for each in reversed(deploys) if each.role is Role.ACTIVE), None)
     if switch is None or switch.shard != ruling.active:
-        return taken.get(standing.shard, 0) > MOST_CANARIES
-    if any(at < switch.told_at for at in standing.starts.values()):
+        return taken.get(status.shard, 0) > MOST_CANARIES
+    if any(at < switch.told_at for at in status.starts.values()):
         return True
-    return standing.shard in order and order.index(standing.shard) < order.index(switch.shard)
+    return status.shard in order and order.index(status.shard) < order.index(switch.shard)
 
 
-def _ask_about(standing: ShardStatus, ruling: ShardRole) -> NextStep:
-    name = standing.shard
+def _ask_about(status: ShardStatus, ruling: ShardRole) -> NextStep:
+    name = status.shard
     why = f"no switch from {name} to {ruling.active} was reported since {name} was deployed, so it may be the standby "
-    why += f"that takes over next: leave it as it is. If {name} is left over from a switch, report that (PUT …/shards)"
-    return NextStep(f"ask the gate about {name}", why)
+    why += f"that takes over next: keep it. If {name} is left over from a switch, report the switch (PUT …/shards)"
+    return NextStep(f"run the gate for {name}", why)
 
 
 def _still(taken: int) -> str:
     if not taken:
         return ""
-    return f"It has taken {counted(taken, 'job')} lately: see first that none come to it. "
+    return f"It took {counted(taken, 'job')} lately: first make sure that it gets no more. "

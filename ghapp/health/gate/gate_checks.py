@@ -1,8 +1,8 @@
-"""A deployed commit's round with the gate: from when a deploy named the commit until the gate has an answer. Pure.
+"""The gate check of a deployed commit: from the report of a deploy until the gate has an answer. Pure.
 
-A round is one deploy of one shard. Told of again it is the same round, whoever tells and whatever role they give; a
-deploy at another time, or of another commit, is another one, with a check run of its own. Each round ends: with
-success; or, when an hour is over, with what is known by then; or when another one takes its place.
+A gate check belongs to one deploy of one shard. Reporting the same deploy again, with any role, continues it; a deploy
+at another time or of another commit starts a new gate check with its own check run. Each gate check ends: with
+success, after an hour with the result at that time, or when another deploy supersedes it.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from ghapp.health.gate.judgement import Gate, held_for
 from ghapp.health.gate.stability import Stability, stability_after
 
 GIVE_UP_SECONDS = 3600.0
-"""A shard that does not pass within so long did not come up."""
+"""A shard that does not pass within this time has failed."""
 
 FORGET_SECONDS = 600.0
-"""After that, so long is tried to have GitHub take the answer."""
+"""After giving up, posting the result is retried for this time."""
 
 REFRESH_SECONDS = 60.0
-"""How often numbers in sentences are brought up to date; what matters is told at once."""
+"""How often numbers in sentences are updated; relevant changes are posted at once."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class GateCheckStage(Enum):
-    """Where a round is. Only `WAITS` goes on."""
+    """The stage of a gate check. Only `WAITS` continues."""
 
     WAITS = auto()
     PASSED = auto()
     FAILED = auto()
     UNSEEN = auto()
-    """An hour is over, and the gate could not be judged: GitHub did not answer, or listed nothing since the deploy."""
+    """After an hour the gate could not be judged: GitHub did not answer, or listed no runners since the deploy."""
 
 
 class GateCheck(NamedTuple):
-    """One round. Fields are only ever appended. Times are epoch seconds.
+    """One gate check. Fields are only ever appended. Times are epoch seconds.
 
     Attributes:
         repository: `owner/name`, of the commit.
-        began_at: when we were told; a list of runners that was begun before says nothing of this deploy.
-        private: whether only invited people read that repository; None while nobody has asked GitHub.
-        since, until: passing without a gap, from one list to another; None where it does not pass.
-        check_run: its id; None while there is none.
-        digest: of all that it says.
-        gist: of what matters of that.
-        posted_at: when it was last brought up to date.
-        over: whether nothing more is said.
-        setback: why nothing could be posted; empty when it could.
-        again_at: GitHub is not asked for anything before.
+        began_at: when the deploy was reported; a list of runners that was begun before proves nothing about it.
+        private: True if the repository is private; None before GitHub was asked.
+        since, until: first and last list of an uninterrupted pass; None if the gate does not pass.
+        check_run: id of the check run; None before it is created.
+        digest: hash of the whole report.
+        gist: hash of its relevant part (`gate_report.summary_digest`).
+        posted_at: when the check run was last updated.
+        over: True if nothing more is posted.
+        setback: why posting failed; empty if it succeeded.
+        again_at: no request is sent to GitHub before this time.
     """
 
     sha: str
@@ -73,47 +73,47 @@ class GateCheck(NamedTuple):
 
     @property
     def gives_up_at(self) -> float:
-        """When what is known must do."""
+        """When the gate check ends with the result at that time."""
         return self.began_at + GIVE_UP_SECONDS
 
 
 class DeployRule(Protocol):
-    """What a configured pool says of where its deploys come from."""
+    """The deploy settings of a configured pool."""
 
     @property
     def name(self) -> str:
-        """The pool's."""
+        """The pool's name."""
 
     @property
     def deploy_repository(self) -> str | None:
-        """`owner/name`; None: no check run is asked for."""
+        """`owner/name`; None: no check run is posted."""
 
 
 def commit_of(ref: str) -> str | None:
-    """The commit that a deploy named, in lower case; None for a tag, a branch, a short form: those may move."""
+    """Returns the deployed commit in lower case; None for a tag, a branch or a short SHA, which may move."""
     return ref.lower() if _COMMIT.fullmatch(ref.lower()) else None
 
 
 def place_of(pool: str, shard: str) -> str:
-    """Where a round is kept; no name of a pool or shard has a slash."""
+    """Returns the storage key of a gate check; names of pools and shards have no slash."""
     return f"{pool}/{shard}"
 
 
 def subject_of(place: str, begun: GateCheck) -> str:
-    """What tells a round's check run from others on the same commit, for all time and whoever posts it."""
-    told = f"{place}/{begun.sha}/{begun.deployed_at:.3f}"
-    return f"gate-{hashlib.sha256(told.encode()).hexdigest()[:24]}"
+    """Returns the external id that identifies a gate check's check run on a commit, independent of its publisher."""
+    identity = f"{place}/{begun.sha}/{begun.deployed_at:.3f}"
+    return f"gate-{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
 
 
 def open_gate_checks(
     pool: DeployRule, deploys: Sequence[Deploy], known: Mapping[str, GateCheck], now: float
 ) -> list[tuple[Deploy, GateCheck]]:
-    """The rounds of a pool that go on at `now`, those that begin among them.
+    """Returns a pool's unfinished gate checks at `now`, including new ones.
 
     Args:
-        pool: of the configuration.
-        deploys: the last one of each shard.
-        known: rounds by place.
+        pool: the configured pool.
+        deploys: the last deploy of each shard.
+        known: gate checks by `place_of`.
         now: epoch seconds.
     """
     found = []
@@ -125,7 +125,7 @@ def open_gate_checks(
         is_new = last is None or not _is_of(last, deploy, sha, pool.deploy_repository)
         if last is None or is_new:
             last = GateCheck(sha, deploy.deployed_at, pool.deploy_repository, deploy.told_at)
-        begun = last._replace(began_at=min(last.began_at, now))  # of a clock that has jumped
+        begun = last._replace(began_at=min(last.began_at, now))  # guards against a clock that jumped
         is_moot = is_new and is_forgotten(begun, now)
         if not (begun.over or is_moot):
             found.append((deploy, begun))
@@ -135,12 +135,12 @@ def open_gate_checks(
 def superseded(
     pools: Sequence[DeployRule], deploys: Mapping[str, Sequence[Deploy]], known: Mapping[str, GateCheck]
 ) -> dict[str, GateCheck]:
-    """The rounds, by place, that have not ended and never will by themselves: another deploy took their place.
+    """Returns the unfinished gate checks, by place, that another deploy has superseded.
 
     Args:
-        pools: of the configuration.
-        deploys: by the pool's name, the last one of each shard.
-        known: rounds by place.
+        pools: the configured pools.
+        deploys: the last deploy of each shard, by the pool's name.
+        known: gate checks by `place_of`.
     """
     current = {
         (place_of(pool.name, deploy.shard), commit_of(deploy.ref), deploy.deployed_at, pool.deploy_repository)
@@ -152,18 +152,18 @@ def superseded(
 
 
 def observed(begun: GateCheck, gate: Gate, settle_seconds: float, now: float) -> tuple[GateCheck, Gate, GateCheckStage]:
-    """A round after one more look: what it remembers, what the gate says with what must hold, and where it is.
+    """Adds one evaluation: returns the updated gate check, the gate including `settled`, and the stage.
 
     Args:
-        begun: before the look.
-        gate: what the look gave.
-        settle_seconds: passing must hold for so long; 0: it need not.
+        begun: before the evaluation.
+        gate: the evaluated gate.
+        settle_seconds: how long the gate must pass without a gap; 0: a single pass is enough.
         now: epoch seconds.
     """
     is_since = gate.observed_at is not None and gate.observed_at >= begun.began_at
-    settling = stability_after(Stability(begun.since, begun.until), gate) if is_since else Stability()
-    after = begun._replace(since=settling.since, until=settling.until)
-    answer = held_for(gate, settling.held, settle_seconds) if settle_seconds else gate
+    stability = stability_after(Stability(begun.since, begun.until), gate) if is_since else Stability()
+    after = begun._replace(since=stability.since, until=stability.until)
+    answer = held_for(gate, stability.held, settle_seconds) if settle_seconds else gate
     if answer.passed and is_since:
         return after, answer, GateCheckStage.PASSED
     if now < begun.gives_up_at:
@@ -172,19 +172,19 @@ def observed(begun: GateCheck, gate: Gate, settle_seconds: float, now: float) ->
 
 
 def is_forgotten(begun: GateCheck, now: float) -> bool:
-    """Whether GitHub has not taken the answer for so long that it is left."""
+    """True if posting the result has failed for so long that it is given up."""
     return now >= begun.gives_up_at + FORGET_SECONDS
 
 
 def is_to_be_posted(begun: GateCheck, digest: str, gist: str, now: float) -> bool:
-    """Whether a check run is to be created or updated to say what has this digest and this gist."""
+    """True if a check run must be created or updated for this digest and this gist."""
     if begun.check_run is None or begun.gist != gist:
         return True
     return begun.digest != digest and not 0 <= now - begun.posted_at < REFRESH_SECONDS
 
 
 def restarted(begun: GateCheck, now: float) -> GateCheck:
-    """The same round from its beginning: somebody asked for its check run anew."""
+    """Restarts a gate check: its check run was re-requested."""
     fresh = GateCheck(begun.sha, begun.deployed_at, begun.repository, now, begun.private)
     return fresh._replace(check_run=begun.check_run)
 

@@ -1,9 +1,9 @@
-"""May this shard take over: the post-deploy gate of a blue/green pool.
+"""Judges whether a shard may take over: the post-deploy gate of a blue/green pool.
 
-It passes when GitHub answers and has listed the runners since the deploy, the shard's role is known, enough of its
-runners are good for a job, none of them dies in a loop, and, where asked, a canary went through. Whether users are
-hurt, whether two shards take jobs at once, and what stopping one would hurt is said beside it and decides nothing: in
-an outage above all a good shard may take over.
+The gate passes if GitHub answers and has listed the runners since the deploy, the shard's role is known, enough of its
+runners can take a job, its runners do not die in a loop, and, if requested, a canary job was completed. The impact on
+users, shards that take jobs at once, and jobs that a stop would interrupt are shown and do not decide: a good shard
+may take over above all during an outage.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from ghapp.health.gate.user_impact import user_impact
 
 STOP = "stop"
 METRICS = (
-    "Look at these, shard by shard: the jobs that each has taken (check one-shard) and runs (check running-jobs), "
-    "`ghapp_runners` by state, the queue in `GET /v1/orgs/ORG/demand`, and what active_command or active_url answers"
+    "Check for each shard: the jobs it took (check one-shard) and runs (check running-jobs), "
+    "`ghapp_runners` by state, the queue in `GET /v1/orgs/ORG/demand`, and the answer of active_command or active_url"
 )
-"""What tells which shard works for users, where the sources disagree."""
+"""Where to see which shard works for users when the sources disagree."""
 
 SETTLED = "settled"
 
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
-    """What is asked.
+    """A request to the gate.
 
     Attributes:
-        shard: in any case.
-        min_online: how many runners must be good for a job; 1 or more.
-        version: of the runner agent, which that many must have; None: any.
-        canary: whether one of them must have completed a job since the deploy.
-        provision: what the provisioning that went before did, where its log was given.
-        expect_new: whether nobody need know the shard yet.
-        failures: how often in a row it has failed to come up, this time included.
+        shard: its name, in any case.
+        min_online: number of runners that must be able to take a job; 1 or more.
+        version: required version of the runner agent for that many runners; None: any.
+        canary: True if a runner must have completed a job since the deploy.
+        provision: result of the preceding provisioning, if its log was given.
+        expect_new: True if the shard may be unknown.
+        failures: number of failures in a row, including this one.
     """
 
     shard: str
@@ -57,7 +57,7 @@ class GateRequest:
 
 @dataclass(frozen=True, slots=True)
 class ActiveShardSources:
-    """Who says which shard is active: `configured` is `active_command` or `active_url`, empty for neither."""
+    """Sources of the active shard: `configured` is `active_command` or `active_url`, empty if neither is set."""
 
     deploys: Sequence[Deploy] = ()
     configured: str = ""
@@ -66,7 +66,7 @@ class ActiveShardSources:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The answer."""
+    """The result of the gate."""
 
     pool: str
     shard: str
@@ -74,17 +74,17 @@ class Gate:
     checks: tuple[Check, ...]
     next: tuple[NextStep, ...]
     observed_at: float | None = None
-    """When GitHub's list was begun that this rests on; None where it rests on none."""
+    """Start of the list of runners that the result is based on; None without such a list."""
     active: str | None = None
-    """The shard that is active, in lower case; None where nobody says, or they do not agree."""
+    """The active shard, in lower case; None if it is unknown or the sources disagree."""
 
     @property
     def passed(self) -> bool:
-        """Whether it may take over."""
+        """True if the shard may take over."""
         return all(check.passed for check in self.checks if check.decides)
 
     def document(self) -> dict[str, Any]:
-        """As the contract writes it."""
+        """Returns the document of the contract."""
         return {
             "pool": self.pool,
             "shard": self.shard,
@@ -96,13 +96,13 @@ class Gate:
 
 
 def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSources, now: float) -> Gate:
-    """Whether a shard of the pool may take over at `now`, and what to do next."""
+    """Judges whether a shard of the pool may take over at `now`, and lists the next steps."""
     shard = question.shard.lower()
     shards = shard_statuses(known, now)
     taken = _taken(shards, sources, now)
-    ruling = active_shard.shard_role(shard, _words(question, taken, sources, now))
+    ruling = active_shard.shard_role(shard, _statements(question, taken, sources, now))
     github = shard_checks.github(known.survey, known.limits, now)
-    hurt = user_impact(ruling.active, shards, known, now) if github.passed else _unsaid(github)
+    users = user_impact(ruling.active, shards, known, now) if github.passed else _unknown_impact(github)
     mine = shards.get(shard) or ShardStatus(shard)
     deciding = [github, shard_checks.role(ruling), *_of_the_shard(question, mine, known, shards, github, sources)]
     failed = {check.name for check in deciding if not check.passed}
@@ -111,7 +111,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     elif not github.passed:
         steps = [_wait(github)]
     elif shard_checks.SINCE_DEPLOY in failed:
-        steps = [_wait_for_a_list(shard)]
+        steps = [_wait_for_list(shard)]
     elif not failed:
         steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys)
     else:
@@ -123,7 +123,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 ruling,
                 failed,
                 shards,
-                hurt,
+                users,
                 deployed_at,
                 question.provision,
                 taken.get(shard, 0),
@@ -132,34 +132,34 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 failures=question.failures,
             )
         )
-    first = Check("users", hurt.hurt is False, hurt.said, decides=False)
-    said = [shard_checks.at_once(shards, now), shard_checks.running(ruling, shards)]
+    first = Check("users", users.hurt is False, users.said, decides=False)
+    shown = [shard_checks.at_once(shards, now), shard_checks.running(ruling, shards)]
     observed = known.survey.swept_at if github.passed else None
     return Gate(
-        known.rule.name, question.shard, ruling.role, (first, *deciding, *said), tuple(steps), observed, ruling.active
+        known.rule.name, question.shard, ruling.role, (first, *deciding, *shown), tuple(steps), observed, ruling.active
     )
 
 
 def held_for(gate: Gate, held: float, settle: float) -> Gate:
-    """The same gate where passing must hold for `settle` seconds and has held for `held`."""
+    """Returns the gate with the check that it has passed for `settle` seconds; so far it has for `held`."""
     check = Check(SETTLED, held >= settle, f"it has passed without a gap for {floor(held)} of {settle:g} s")
     later = replace(gate, checks=(*gate.checks, check))
     if not gate.passed or check.passed:
         return later
-    why = "it passes, and has not passed for long enough: what comes and goes is not ready. `ghapp explain` tells when "
+    why = "it passes, but not long enough yet: runners that come and go are not ready. For when each runner was last "
     return replace(
-        later, next=(NextStep("wait, and ask again", why + "each of its runners was last seen and offline"),)
+        later, next=(NextStep("wait, then run the gate again", why + "seen and offline, run `ghapp explain`"),)
     )
 
 
 def _taken(shards: Mapping[str, ShardStatus], sources: ActiveShardSources, now: float) -> dict[str, int]:
-    """How many jobs each shard took lately; those from before a switch say nothing of now."""
+    """Returns how many jobs each shard took lately; jobs from before a switch are not counted."""
     switched = active_shard.switched_at(sources.deploys, now)
     since = now - ACTIVE_SECONDS if switched is None else max(now - ACTIVE_SECONDS, switched)
     return {shard: each.taken(since, now) for shard, each in shards.items()}
 
 
-def _words(
+def _statements(
     question: GateRequest, taken: Mapping[str, int], sources: ActiveShardSources, now: float
 ) -> list[SourceStatement]:
     words = [active_shard.jobs_state(taken, question.shard.lower() if question.canary else None)]
@@ -168,8 +168,8 @@ def _words(
     return [*words, active_shard.deploys_state(sources.deploys)]
 
 
-def _unsaid(github: Check) -> UserImpact:
-    return UserImpact(None, f"whether users are hurt cannot be said: {github.said}")
+def _unknown_impact(github: Check) -> UserImpact:
+    return UserImpact(None, f"the impact on users is unknown: {github.said}")
 
 
 def _of_the_shard(
@@ -181,7 +181,7 @@ def _of_the_shard(
     sources: ActiveShardSources,
 ) -> list[Check]:
     if not github.passed:
-        return [Check("online", passed=False, said="who is online cannot be said while GitHub does not answer")]
+        return [Check("online", passed=False, said="unknown while GitHub does not answer")]
     checks = [shard_checks.online(question.min_online, mine, shards)]
     deploy = active_shard.last_deploy(sources.deploys, mine.shard)
     if deploy is not None and deploy.first_told_at:
@@ -197,17 +197,17 @@ def _of_the_shard(
 
 def _stop(ruling: ShardRole) -> NextStep:
     if ruling.disagree:
-        why = "Change nothing until they agree: whichever shard is changed now may be the one that works for users. "
-        return NextStep(STOP, f"who is active is disputed: {ruling.said}. {why}{METRICS}")
-    why = "Change nothing until it is known; set active_command or active_url, or tell what was deployed (PUT …/shards)"
-    return NextStep(STOP, f"nobody says which shard is active: {ruling.said}. {why}")
+        why = "Change nothing until they agree: the shard that is changed now may be the one that works for users. "
+        return NextStep(STOP, f"the sources disagree on the active shard: {ruling.said}. {why}{METRICS}")
+    why = "Change nothing until it is known; set active_command or active_url, or report the deploy (PUT …/shards)"
+    return NextStep(STOP, f"the active shard is unknown: {ruling.said}. {why}")
 
 
-def _wait_for_a_list(shard: str) -> NextStep:
-    why = "what was seen last is from before, and must not be judged, nor changed, by now. Ask with --timeout"
-    return NextStep("wait for the next list of runners, then ask again", f"{shard} was deployed since: {why}")
+def _wait_for_list(shard: str) -> NextStep:
+    why = "the last list is older than that and must not be used to judge or change the shard. Use --timeout"
+    return NextStep("wait for the next list of runners, then run the gate again", f"{shard} was deployed since: {why}")
 
 
 def _wait(github: Check) -> NextStep:
-    why = "What is not seen must not be changed. See githubstatus.com and `ghapp doctor`"
-    return NextStep("wait until GitHub answers, then ask again", f"{github.said}. {why}")
+    why = "Do not change what cannot be observed. See githubstatus.com and `ghapp doctor`"
+    return NextStep("wait until GitHub answers, then run the gate again", f"{github.said}. {why}")

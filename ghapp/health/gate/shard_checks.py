@@ -1,4 +1,4 @@
-"""What the gate looks at, one thing after another. Each check says what it saw, whether it passed or not."""
+"""The checks of the gate, each with its result."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ghapp.health.runner.verdict import Limits, why_stale
 SINCE_DEPLOY = "since-deploy"
 
 LOOP_DEATHS = 3
-"""So many deaths within minutes are a loop …"""
+"""At least this many deaths within minutes are a loop …"""
 
 LOOP_SHARE = 0.1
-"""… or this share of what is online, where that is more."""
+"""… or this share of the online runners, if that is more."""
 
 
 class Check(NamedTuple):
-    """One thing that was looked at. `decides` is false for what is only said."""
+    """The result of one check. `decides` is False for checks that are only shown."""
 
     name: str
     passed: bool
@@ -32,17 +32,17 @@ class Check(NamedTuple):
 
 
 def github(survey: Survey, limits: Limits, now: float) -> Check:
-    """Whether what is known is new enough to decide on. A list from the future is no list of now."""
+    """Passes if the last complete list is fresh. A list with a time in the future is not fresh."""
     age = None if survey.swept_at is None else now - survey.swept_at
-    seen = "it has never listed the runners" if age is None else f"it listed the runners {max(age, 0.0):.0f} s ago"
+    listed = "it has never listed the runners" if age is None else f"it listed the runners {max(age, 0.0):.0f} s ago"
     is_fresh = age is not None and -OVERTAKING_SECONDS <= age <= limits.stale_seconds
     if survey.failing_since is None and is_fresh:
-        return Check("github", passed=True, said=seen)
-    return Check("github", passed=False, said=f"{why_stale(survey).value}: {seen}, and no complete list has come since")
+        return Check("github", passed=True, said=listed)
+    return Check("github", passed=False, said=f"{why_stale(survey).value}: {listed}, and no complete list since")
 
 
 def since_deploy(survey: Survey, deploy: Deploy) -> Check:
-    """Whether the last list of runners was begun since we were told of the deploy: others show what was before."""
+    """Passes if the last list of runners was begun after the deploy was reported: an older list shows the old state."""
     of = f"the deploy of {deploy.ref or deploy.shard}"
     if survey.swept_at is not None and survey.swept_at >= deploy.first_told_at:
         return Check(SINCE_DEPLOY, passed=True, said=f"the runners have been listed since {of}")
@@ -50,68 +50,67 @@ def since_deploy(survey: Survey, deploy: Deploy) -> Check:
 
 
 def role(ruling: ShardRole) -> Check:
-    """Whether it is known which shard is active."""
+    """Passes if the active shard is known."""
     if ruling.disagree:
         return Check("role", passed=False, said=f"the sources disagree: {ruling.said}")
     return Check("role", ruling.role is not Role.UNKNOWN, f"{ruling.role.value}: {ruling.said}")
 
 
 def online(least: int, mine: ShardStatus, shards: Mapping[str, ShardStatus]) -> Check:
-    """Whether enough of its runners are good for a job; `shards` are all that are known."""
+    """Passes if enough runners of the shard can take a job; `shards` are all known shards."""
     count = len(mine.online)
-    said = f"{counted(count, 'runner')} of {mine.shard} online, {least} needed"
+    text = f"{counted(count, 'runner')} of {mine.shard} online, {least} needed"
     if mine.unhealthy:
-        said += f"; unhealthy: {next_steps.runner_list([each.name for each in mine.unhealthy])}"
+        text += f"; unhealthy: {next_steps.runner_list([each.name for each in mine.unhealthy])}"
     if mine.starting:
-        said += f"; {mine.starting} starting"
+        text += f"; {mine.starting} starting"
     if not mine.is_there and mine.shard not in shards:
-        said += f"; no runner of that shard is known, only of {', '.join(sorted(shards)) or 'none'}"
-    return Check("online", count >= least, said)
+        text += f"; no runner of that shard is known, only of {', '.join(sorted(shards)) or 'no shard'}"
+    return Check("online", count >= least, text)
 
 
 def version(least: int, wanted: str, mine: ShardStatus) -> Check:
-    """Whether as many are of the version that is wanted."""
+    """Passes if at least as many runners have the required version."""
     count = sum(each.version == wanted for each in mine.online)
     others = sorted({each.version or "unknown" for each in mine.online} - {wanted})
-    said = f"{count} of {len(mine.online)} online are of version {wanted}, {least} needed"
-    return Check("version", count >= least, said + (f"; others: {', '.join(others)}" if others else ""))
+    text = f"{count} of {len(mine.online)} online have version {wanted}, {least} needed"
+    return Check("version", count >= least, text + (f"; others: {', '.join(others)}" if others else ""))
 
 
 def deaths(mine: ShardStatus) -> Check:
-    """Whether none of them dies in a loop."""
+    """Passes if the shard's runners do not die in a loop."""
     loop = max(LOOP_DEATHS, ceil(LOOP_SHARE * len(mine.online)))
     count = len(mine.deaths)
-    said = f"{count} died in the last 10 minutes" + (f": {causes(mine.deaths)}" if count else "")
-    return Check("deaths", count < loop, f"{said}; {loop} would be a loop" if count < loop else f"{said}: a loop")
+    text = f"{count} died in the last 10 minutes" + (f": {causes(mine.deaths)}" if count else "")
+    return Check("deaths", count < loop, f"{text}; {loop} would be a loop" if count < loop else f"{text}: a loop")
 
 
 def canary(mine: ShardStatus, deploy: Deploy | None) -> Check:
-    """Whether a job went through since the deploy; without one there is no telling."""
+    """Passes if a job was completed since the deploy; fails if no deploy was reported."""
     if deploy is None:
-        return Check("canary", passed=False, said=f"nobody has told when {mine.shard} was deployed")
+        return Check("canary", passed=False, said=f"no deploy of {mine.shard} was reported")
     done = mine.has_completed_since(deploy.deployed_at)
     of = f"the deploy of {deploy.ref}" if deploy.ref else "the deploy"
     return Check("canary", done, f"{'a' if done else 'no'} job was taken and completed on {mine.shard} since {of}")
 
 
 def at_once(shards: Mapping[str, ShardStatus], now: float) -> Check:
-    """Whether one shard at most takes jobs."""
+    """Passes if at most one shard takes jobs."""
     taken = {shard: count for shard, each in sorted(shards.items()) if (count := each.taken_lately(now))}
-    said = ", ".join(f"{shard} has taken {counted(count, 'job')}" for shard, count in taken.items())
+    text = ", ".join(f"{shard} has taken {counted(count, 'job')}" for shard, count in taken.items())
     many = f"warning: {len(taken)} shards take jobs at once: " if len(taken) > 1 else ""
-    said = f"{many}{said or 'no shard has taken a job'} in the last 10 minutes"
-    return Check("one-shard", len(taken) <= 1, said, decides=False)
+    text = f"{many}{text or 'no shard has taken a job'} in the last 10 minutes"
+    return Check("one-shard", len(taken) <= 1, text, decides=False)
 
 
 def running(ruling: ShardRole, shards: Mapping[str, ShardStatus]) -> Check:
-    """What stopping a shard would hurt. That the active one is at work is as it should be: it is not to be stopped."""
+    """Lists jobs that stopping a shard would interrupt. Running jobs are expected on the active shard."""
     at_work = {shard: each.running.values() for shard, each in sorted(shards.items()) if each.running}
-    said = [
+    lines = [
         f"{shard}, which is active, runs {counted(len(running), 'job')}: {next_steps.job_list(running)}"
         if shard == ruling.active
-        else f"stopping {shard} now would hurt {counted(len(running), 'running job')}: {next_steps.job_list(running)}"
+        else f"stopping {shard} would interrupt {counted(len(running), 'running job')}: {next_steps.job_list(running)}"
         for shard, running in at_work.items()
     ]
-    spare = at_work.keys() - {ruling.active}
-    told = "; ".join(said) or "no shard runs a job as far as is known"
-    return Check("running-jobs", not spare, told, decides=False)
+    inactive = at_work.keys() - {ruling.active}
+    return Check("running-jobs", not inactive, "; ".join(lines) or "no shard runs a known job", decides=False)

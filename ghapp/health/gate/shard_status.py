@@ -1,4 +1,4 @@
-"""How each shard of a pool stands: who is online, what it has taken, what it runs, who of it died."""
+"""Computes the status of each shard of a pool: online runners, jobs taken and running, deaths."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ghapp.health.runner.verdict import Limits, State, judge
 from ghapp.health.shards import ShardRule, shard_named, shard_of
 
 WAITING_SECONDS = 60.0
-"""GitHub queues a job anew that nobody accepted for this long: from then on somebody waits."""
+"""After this time without a runner accepting it, GitHub queues a job again: from then on, a user is waiting."""
 
 LOOP_SECONDS = 600.0
-"""Deaths this recent count."""
+"""Deaths within this time count."""
 
 HARMLESS = frozenset({Cause.CLEAN_EXIT, Cause.TERMINATED})
-"""Ends that somebody meant: a job done, a pool made smaller."""
+"""Intended ends: a job was done, or the pool was scaled down."""
 
 UNHEALTHY = frozenset({State.OFFLINE, State.SUSPECT, State.INVALIDATED})
 
 
 class RunningJob(NamedTuple):
-    """A job that a shard runs just now. The id is None where a runner is busy and nobody said with what."""
+    """A running job of a shard. The id is None if a runner is busy and no delivery named the job."""
 
     job_id: int | None
     repository: str
@@ -39,7 +39,7 @@ class RunningJob(NamedTuple):
 
 
 class TakenJob(NamedTuple):
-    """A job that a runner took at `at` (epoch seconds); whether it is over is not said."""
+    """A job that a runner took at `at` (epoch seconds); it may be over."""
 
     job_id: int
     runner_id: int
@@ -48,15 +48,15 @@ class TakenJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardInputs:
-    """All that is known of one pool, as of one moment.
+    """All inputs for one pool at one time.
 
     Attributes:
         rule: the pool.
-        rules: every pool of the org, in the order in which they match.
-        runners: every runner of the org, whatever its pool.
-        jobs: every job of the org that is not over.
-        deaths: the latest of the org; None where no cluster is watched.
-        taken: every job that a runner of the org took lately. A runner's evidence has only its last one.
+        rules: all pools of the org, in the order in which they match.
+        runners: all runners of the org, of any pool.
+        jobs: all unfinished jobs of the org.
+        deaths: the latest deaths of the org; None if no cluster is watched.
+        taken: all jobs that the org's runners took lately. A runner's evidence has only its last job.
     """
 
     rule: ShardRule
@@ -71,16 +71,16 @@ class ShardInputs:
 
 @dataclass(slots=True)
 class ShardStatus:
-    """One shard, its name in lower case.
+    """The status of one shard, its name in lower case.
 
     Attributes:
-        online: registered, online, and good for another job.
-        unhealthy: offline, missing or lost, and not at work.
-        starting: how many may yet come online, those that went offline a moment ago among them.
-        starts: job → when it was taken. Each job counts once, however many one runner took.
-        completed: jobs that ended: (when taken, None if nobody said; when the runner was first seen).
+        online: registered and online runners that can take another job.
+        unhealthy: offline, missing or lost runners without a job.
+        starting: number of runners that may come online, including those that went offline moments ago.
+        starts: job id → when it was taken. Each job counts once, even if one runner took several.
+        completed: ended jobs as (when taken, None if unknown; when the runner was first seen).
         running: by the runner's name.
-        deaths: those of the last minutes that nobody meant.
+        deaths: recent unintended deaths.
     """
 
     shard: str
@@ -94,29 +94,29 @@ class ShardStatus:
 
     @property
     def idle(self) -> int:
-        """How many wait for a job."""
+        """Number of online runners without a job."""
         return sum(each.name not in self.running for each in self.online)
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything of it that costs, or may cost, money."""
+        """True if the shard has anything that costs, or may cost, money."""
         return bool(self.online or self.unhealthy or self.starting or self.running)
 
     def taken(self, since: float, now: float) -> int:
-        """How many jobs it took in that time. GitHub's clock may run a little ahead of ours."""
+        """Returns the number of jobs taken since then. GitHub's clock may be slightly ahead of ours."""
         return sum(since <= at <= now + OVERTAKING_SECONDS for at in self.starts.values())
 
     def taken_lately(self, now: float) -> int:
-        """How many jobs it took in the last minutes."""
+        """Returns the number of jobs taken within `ACTIVE_SECONDS`."""
         return self.taken(now - ACTIVE_SECONDS, now)
 
     def has_completed_since(self, deployed_at: float) -> bool:
-        """Whether a job was taken and completed since: one that began before says nothing of what was deployed."""
+        """True if a job was taken and completed since the deploy: an earlier job ran on the previous version."""
         return any((first_seen if at is None else at) >= deployed_at for at, first_seen in self.completed)
 
 
 def shard_statuses(known: ShardInputs, now: float) -> dict[str, ShardStatus]:
-    """Every shard of the pool of which a runner is known, by its name in lower case."""
+    """Returns all shards of the pool with a known runner, by name in lower case."""
     members = {
         each.id: (each, shard.lower())
         for each in members_of(known)
@@ -134,22 +134,22 @@ def shard_statuses(known: ShardInputs, now: float) -> dict[str, ShardStatus]:
             found[shard].starts[job.id] = job.started_at if job.started_at is not None else job.queued_at
             found[shard].running[evidence.name] = RunningJob(job.id, job.repository, evidence.name)
     by_name = {evidence.name: shard for evidence, shard in members.values()}
-    for shard, death in _unmeant(known, by_name, now):
+    for shard, death in _unintended(known, by_name, now):
         found.setdefault(shard, ShardStatus(shard)).deaths.append(death)
     return found
 
 
 def members_of(known: ShardInputs) -> list[Evidence]:
-    """The runners of the pool, on whatever shard."""
+    """Returns the runners of the pool, of any shard."""
     return [each for each in known.runners if _is_of(known, each)]
 
 
 def waiting(known: ShardInputs, active: str | None, now: float) -> list[Job]:
-    """Jobs that have been queued for too long and that this pool could take, oldest first.
+    """Returns jobs that have been queued for too long and that this pool could take, oldest first.
 
-    Not those that ask for a shard that is not active, by its label: canaries hurt nobody.
+    Jobs that request an inactive shard by label are left out: a waiting canary affects no user.
     """
-    borne = {frozenset(label.lower() for label in each.labels) for each in known.runners if _is_of(known, each)}
+    label_sets = {frozenset(label.lower() for label in each.labels) for each in known.runners if _is_of(known, each)}
     found = [
         job
         for job in known.jobs
@@ -157,50 +157,50 @@ def waiting(known: ShardInputs, active: str | None, now: float) -> list[Job]:
         and not is_over(job, now)
         and now - job.queued_at >= WAITING_SECONDS
         and _is_for(known, job, active)
-        and _could_take(known, borne, job)
+        and _could_take(known, label_sets, job)
     ]
     return sorted(found, key=lambda job: (job.queued_at, job.id))
 
 
 def causes(deaths: Iterable[Death]) -> str:
-    """How many died of what, most first."""
+    """Renders the number of deaths by cause, most frequent first."""
     counts = Counter(death.cause for death in deaths)
     return ", ".join(f"{count} {cause}" for cause, count in sorted(counts.items(), key=lambda row: (-row[1], row[0])))
 
 
-def _count(standing: ShardStatus, evidence: Evidence, known: ShardInputs, now: float) -> None:
+def _count(status: ShardStatus, evidence: Evidence, known: ShardInputs, now: float) -> None:
     started, ended = evidence.job_started_at, evidence.job_ended_at
     if evidence.job_id is not None and (at := started if started is not None else ended) is not None:
-        standing.starts[evidence.job_id] = at
+        status.starts[evidence.job_id] = at
     if ended is not None:
-        standing.completed.append((started, evidence.first_seen))
+        status.completed.append((started, evidence.first_seen))
     state = judge(evidence, known.survey, now, known.limits).state
     if state is State.RETIRED:
         return
     if state is State.INVALIDATED:
         if evidence.removed_at is None:
-            standing.unhealthy.append(evidence)
+            status.unhealthy.append(evidence)
         return
     job = evidence.running_job
     if job is not None and started is not None and now - started <= RUNNING_TOO_LONG_SECONDS:
-        standing.running[evidence.name] = RunningJob(job, "", evidence.name)
+        status.running[evidence.name] = RunningJob(job, "", evidence.name)
     elif evidence.busy and evidence.listed:
-        standing.running[evidence.name] = RunningJob(None, "", evidence.name)
+        status.running[evidence.name] = RunningJob(None, "", evidence.name)
     if state is State.HEALTHY and evidence.registered and evidence.online and not _is_done(evidence):
-        standing.online.append(evidence)
+        status.online.append(evidence)
     elif state is State.STARTING or (state is State.HEALTHY and not evidence.online):
-        standing.starting += 1
-    elif state in UNHEALTHY and evidence.name not in standing.running:
-        standing.unhealthy.append(evidence)
+        status.starting += 1
+    elif state in UNHEALTHY and evidence.name not in status.running:
+        status.unhealthy.append(evidence)
 
 
 def _is_done(evidence: Evidence) -> bool:
-    """Whether an ephemeral runner has had its one job; lists go on showing it for a while."""
+    """True if an ephemeral runner has had its only job; lists show such a runner for a while."""
     return bool(evidence.ephemeral) and evidence.job_ended_at is not None
 
 
-def _unmeant(known: ShardInputs, by_name: Mapping[str, str], now: float) -> Iterable[tuple[str, Death]]:
-    """Recent deaths that nobody meant, with their shards. A runner that died young may never have been listed."""
+def _unintended(known: ShardInputs, by_name: Mapping[str, str], now: float) -> Iterable[tuple[str, Death]]:
+    """Yields recent unintended deaths with their shards. A runner that died early may never have been listed."""
     for death in known.deaths or ():
         if death.cause in HARMLESS or not now - LOOP_SECONDS <= death.at <= now + OVERTAKING_SECONDS:
             continue
@@ -217,13 +217,13 @@ def _is_of(known: ShardInputs, evidence: Evidence) -> bool:
 
 
 def _is_for(known: ShardInputs, job: Job, active: str | None) -> bool:
-    asked = None if active is None else pool_matching.shard_of(job.labels, known.rule)
-    return asked is None or asked.lower() == active
+    wanted = None if active is None else pool_matching.shard_of(job.labels, known.rule)
+    return wanted is None or wanted.lower() == active
 
 
-def _could_take(known: ShardInputs, borne: Collection[frozenset[str]], job: Job) -> bool:
+def _could_take(known: ShardInputs, label_sets: Collection[frozenset[str]], job: Job) -> bool:
     wanted = {label.lower() for label in job.labels}
-    if any(wanted <= labels for labels in borne):
+    if any(wanted <= labels for labels in label_sets):
         return True
     custom = [label for label in job.labels if label.lower() != "self-hosted"]
     return pool_of(job.labels, custom, known.rules) == known.rule.name

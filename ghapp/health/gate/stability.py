@@ -1,7 +1,7 @@
-"""Passing must hold, in the time of what was seen.
+"""Measures how long the gate has passed without a gap, in the time of the lists.
 
-Two looks at the same list are one look. What counts, therefore, is the time between the first list on which the gate
-passed and the last, and not how long somebody waited between two questions.
+Two evaluations of the same list count once. The time counts from the first list on which the gate passed to the last,
+not between two requests.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from ghapp.health.gate.judgement import Gate
 
 
 class Stability(NamedTuple):
-    """Passing without a gap, from one list to another (epoch seconds); None before the first."""
+    """The first and the last list of an uninterrupted pass (epoch seconds); None before the first pass."""
 
     since: float | None = None
     until: float | None = None
 
     @property
     def held(self) -> float:
-        """For how many seconds."""
+        """The length of the pass in seconds."""
         return 0.0 if self.since is None or self.until is None else self.until - self.since
 
 
-def stability_after(settling: Stability, gate: Gate) -> Stability:
-    """After one more look. Whatever does not pass begins anew, and so does a clock that went back."""
+def stability_after(before: Stability, gate: Gate) -> Stability:
+    """Adds one evaluation. A failure restarts the time, and so does a clock that went back."""
     at = gate.observed_at
     if not gate.passed or at is None:
         return Stability()
-    if settling.since is None or settling.until is None or at < settling.until:
+    if before.since is None or before.until is None or at < before.until:
         return Stability(at, at)
-    return Stability(settling.since, at)
+    return Stability(before.since, at)

@@ -1,7 +1,7 @@
-"""What Terraform's output says that provisioning did: whether doing it again can help at all.
+"""Reads from Terraform's output what provisioning did, and whether repeating it can help.
 
-"0 added, 0 changed, 0 destroyed" means that everything is there already as it was asked for: provisioning again
-changes nothing. Of several runs in one log the last one counts.
+"0 added, 0 changed, 0 destroyed" means that everything exists as requested: provisioning again changes nothing. If a
+log has several runs, the last one counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 LARGEST_BYTES = 16 * 1024 * 1024
-"""Of a log larger than this the end is read: what the last run did is told there."""
+"""Only this many bytes from the end of a larger log are read: the last run's summary is there."""
 
 LONGEST_ERROR = 200
 MOST_ERRORS = 5
@@ -23,15 +23,15 @@ _SUMMARY = re.compile(
 )
 _NO_CHANGES = re.compile(r"\bNo changes\.")
 _OTHERS = re.compile(r"\((?:local|remote)-exec\):")
-_ERROR = re.compile(r"^(?:\d{4}-\d\d-\d\dT\S+ )?[\s│|]*Error: (?P<said>.+)$")
+_ERROR = re.compile(r"^(?:\d{4}-\d\d-\d\dT\S+ )?[\s│|]*Error: (?P<text>.+)$")
 
 
 class TerraformRun(NamedTuple):
-    """What the last run in a log did.
+    """The last run in a log.
 
     Attributes:
-        added, changed, destroyed: resources; None when the log does not say that it was completed.
-        errors: the first of those that came after the last completed run, a line each.
+        added, changed, destroyed: number of resources; None if the log does not show that the run completed.
+        errors: the first errors after the last completed run, one line each.
     """
 
     added: int | None = None
@@ -41,20 +41,20 @@ class TerraformRun(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last run came to its end."""
+        """True if the last run completed."""
         return self.added is not None and not self.errors
 
     @property
     def is_futile(self) -> bool:
-        """Whether it found nothing to do: doing it again will do nothing again."""
+        """True if the run found nothing to do, so that repeating it changes nothing."""
         return self.is_complete and not (self.added or self.changed or self.destroyed)
 
 
 def read_terraform_log(log: str) -> TerraformRun:
-    """Read Terraform's (or OpenTofu's) output, with colours or without; nothing it knows: an empty `Provision`."""
+    """Reads output of Terraform or OpenTofu, with or without colours; unknown text gives an empty `TerraformRun`."""
     found = TerraformRun()
     for line in _COLOUR.sub("", log).splitlines():
-        if _OTHERS.search(line):  # what a provisioner's program prints is not Terraform's word
+        if _OTHERS.search(line):  # output of a provisioner's program, not of Terraform
             continue
         if summary := _SUMMARY.search(line):
             added, changed, destroyed = (int(summary[name] or 0) for name in ("added", "changed", "destroyed"))
@@ -62,10 +62,10 @@ def read_terraform_log(log: str) -> TerraformRun:
         elif _NO_CHANGES.search(line):
             found = TerraformRun(0, 0, 0)
         elif (error := _ERROR.match(line)) and len(found.errors) < MOST_ERRORS:
-            found = found._replace(errors=(*found.errors, _shown(error["said"])))
+            found = found._replace(errors=(*found.errors, _shown(error["text"])))
     return found
 
 
-def _shown(said: str) -> str:
-    text = "".join(each if each.isprintable() else " " for each in said).strip()
-    return text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…"
+def _shown(text: str) -> str:
+    shown = "".join(each if each.isprintable() else " " for each in text).strip()
+    return shown if len(shown) <= LONGEST_ERROR else shown[: LONGEST_ERROR - 1] + "…"

@@ -1,1 +1,1 @@
-"""The judgement of pods that are stamped and belong to nobody. Pure."""
+"""Judges leaks: pods with the owner label that no runner uses and no controller claims. Pure."""

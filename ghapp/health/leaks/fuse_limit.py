@@ -1,7 +1,7 @@
-"""A mass leak: what the reaper deletes counts for a fuse, as replacements do. Pure.
+"""Limits mass leaks: pods deleted by the reaper count for the fuse, as replacements do. Pure.
 
-Many leaks at once are more likely a mistake about what is alive than many leaks: a network partition, a controller that
-lost its claims, an update of all agents. A mistake may cost at most the first batch.
+Many leaks at once are more likely a wrong judgement than real leaks: a network partition, a controller that lost its
+claims, an update of all agents. A wrong judgement may cost at most the first batch.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ghapp.health.pods.pod import Pod
 from ghapp.health.remediation.fuse import threshold
 
 INSTALLATION = "*"
-"""Counted beside the pools: all stamped pods of the installation together."""
+"""Counted besides the pools: all labelled pods of the installation."""
 
 
 def held_back(leaks: Sequence[Pod], stamped: Sequence[Pod], view: FuseView) -> dict[str, Guard]:
-    """Which leaks may not be deleted now, by the pods' uids, each with its guard.
+    """Returns the leaks that may not be deleted now, by the pods' uids, each with its guard.
 
-    A pool's leaks, and those of the whole installation, are counted together with what was reaped there within the
-    window. From the fuse's threshold on, no more than `first_batch` are reaped within a window.
+    The leaks of a pool, and of the whole installation, are counted together with the pods reaped there within the
+    window. From the fuse's threshold on, at most `first_batch` are reaped within a window.
 
     Args:
-        leaks: all that were found, those that are to go first first.
-        stamped: the runners' pods that bear the label and are not being deleted: how many are expected.
+        leaks: all leaks, in the order of deletion.
+        stamped: runners' pods with the label that are not being deleted: the expected number.
         view: of the fuses.
     """
     lost, expected, reaped = Counter[str](), Counter[str](), Counter(view.reaped)

@@ -1,4 +1,4 @@
-"""What is heard of the runner in a stamped pod, and when GitHub is asked about it. Pure; times are epoch seconds."""
+"""Combines evidence about the runner in a labelled pod, and decides when GitHub is queried. Pure; epoch seconds."""
 
 from __future__ import annotations
 
@@ -10,72 +10,72 @@ from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, never, 
 from ghapp.health.runner.evidence import Evidence, Registration, Survey
 
 FIRST_ASKED_SECONDS = 300.0
-"""A job that looks as if it were over is asked about at this age, and then at each doubling of it."""
+"""GitHub is asked about a job that seems over at this age, and then each time the age doubles."""
 
 LONG_SECONDS = 16 * FIRST_ASKED_SECONDS
-"""A job that looks alive is asked about from this age on, 80 minutes: its end may never have been told."""
+"""GitHub is asked about a job that seems alive from this age on, 80 minutes: its end may have been lost."""
 
 
 def combined_activity(
-    bearers: Sequence[Evidence],
+    records: Sequence[Evidence],
     jobs: Sequence[Job],
     survey: Survey,
     now: float,
     stale_seconds: float,
     patience: Patience = never,
 ) -> RunnerActivity:
-    """What all runners of one name come to; whatever speaks for the pod counts.
+    """Combines the evidence about all runners of one name; any evidence that protects the pod counts.
 
     Args:
-        bearers: every record of a runner of that name; empty when nobody ever told of one.
-        jobs: those that deliveries show in progress under that name.
-        survey: how the last look at GitHub went.
-        now: as of when.
-        stale_seconds: an observation older than this answers nothing.
-        patience: for how long a runner may be offline before its pool replaces it.
+        records: all records of runners of that name; empty if there is none.
+        jobs: jobs that deliveries report in progress under that name.
+        survey: results of the last sweeps.
+        now: epoch seconds.
+        stale_seconds: older observations are ignored.
+        patience: how long a runner may be offline before its pool replaces it.
     """
-    words = [
+    activities = [
         runner_activity(each, survey, now, stale_seconds, patience)
-        for each in sorted(bearers, key=lambda each: each.id)
+        for each in sorted(records, key=lambda each: each.id)
     ]
-    latest = words[-1] if words else runner_activity(None, survey, now, stale_seconds)
-    over = {each.job_id for each in bearers if each.job_ended_at is not None}
-    running = any(word.running for word in words) or any(job.id not in over for job in jobs)
-    said = [word.busy for word in words or [latest]]
-    registered = [word for word in words if word.registered]
-    absent = [word.absent_seconds for word in words if word.absent_seconds is not None]
-    seen = [word.seen_at for word in words if word.seen_at is not None]
+    latest = activities[-1] if activities else runner_activity(None, survey, now, stale_seconds)
+    over = {each.job_id for each in records if each.job_ended_at is not None}
+    running = any(each.running for each in activities) or any(job.id not in over for job in jobs)
+    busy = [each.busy for each in activities or [latest]]
+    registered = [each for each in activities if each.registered]
+    absent = [each.absent_seconds for each in activities if each.absent_seconds is not None]
+    seen = [each.seen_at for each in activities if each.seen_at is not None]
     return RunnerActivity(
         running=running,
         over_at=None if running else latest.over_at,
-        busy=True if True in said else None if None in said else False,
-        ephemeral=False if any(word.ephemeral is False for word in words) else latest.ephemeral,
-        online=any(word.online for word in words),
-        is_known=bool(bearers or jobs),
+        busy=True if True in busy else None if None in busy else False,
+        ephemeral=False if any(each.ephemeral is False for each in activities) else latest.ephemeral,
+        online=any(each.online for each in activities),
+        is_known=bool(records or jobs),
         registered=bool(registered),
-        offline_too_long=bool(registered) and all(word.offline_too_long for word in registered),
-        last_busy=any(word.last_busy for word in words),
+        offline_too_long=bool(registered) and all(each.offline_too_long for each in registered),
+        last_busy=any(each.last_busy for each in activities),
         absent_seconds=min(absent, default=None),
         seen_at=max(seen, default=None),
     )
 
 
-def is_worth_a_query(runner: RunnerActivity, bearers: Sequence[Evidence]) -> bool:
-    """Whether a question about the runners of that name could let the pod go.
+def is_worth_a_query(runner: RunnerActivity, records: Sequence[Evidence]) -> bool:
+    """True if querying GitHub for the runners of that name could release the pod.
 
-    A fresh list that shows one busy or online is believed. Runners that no list ever showed, as those of repositories,
-    are in no answer either. `leaks` decides first whether the list's word keeps the pod.
+    A fresh list that shows one busy or online is trusted. Runners that no list shows, as those of repositories, appear
+    in no answer either. `leaks` decides first whether the list keeps the pod.
     """
-    return not runner.has_session and (not bearers or any(each.registered for each in bearers))
+    return not runner.has_session and (not records or any(each.registered for each in records))
 
 
-def with_answer(runner: RunnerActivity, bearers: Sequence[Evidence], named: Sequence[Registration]) -> RunnerActivity:
-    """The same, now that GitHub was asked for the runners of its name.
+def with_answer(runner: RunnerActivity, records: Sequence[Evidence], named: Sequence[Registration]) -> RunnerActivity:
+    """Returns the evidence after GitHub was queried for the runners of that name.
 
-    That GitHub shows none of that name says nothing by itself: it must agree with what the lists said before.
+    An empty answer proves nothing by itself: it must agree with the earlier lists.
     """
     if named:
-        is_old = {each.id for each in named} <= {each.id for each in bearers}
+        is_old = {each.id for each in named} <= {each.id for each in records}
         return runner._replace(
             busy=any(each.busy for each in named),
             online=any(each.online for each in named),
@@ -83,22 +83,22 @@ def with_answer(runner: RunnerActivity, bearers: Sequence[Evidence], named: Sequ
             registered=True,
             offline_too_long=runner.offline_too_long and is_old,  # a new registration has not been offline for long
         )
-    if any(each.listed for each in bearers):
+    if any(each.listed for each in records):
         return runner._replace(busy=None, online=False, registered=False, offline_too_long=False)
     return runner
 
 
 def is_due(started_at: float, last: float | None, now: float, *, looks_over: bool) -> bool:
-    """Whether GitHub is to be asked, at this look, if a job in progress by delivery is over.
+    """True if GitHub must be asked at this tick whether a job in progress by delivery is over.
 
-    Its end may not have been told. As a job grows older it is asked about less and less often: at each doubling of
-    its age, and so, with no memory, once by all looks together.
+    The delivery of its end may be lost. The older a job, the less often GitHub is asked: each time its age doubles,
+    which needs no memory and gives one query for all ticks together.
 
     Args:
         started_at: when the job began.
-        last: when the last good look was; None for never.
-        now: of this look.
-        looks_over: GitHub does not show its runner busy, or its container has ended.
+        last: time of the last valid tick; None for never.
+        now: of this tick.
+        looks_over: GitHub does not list its runner as busy, or its container has ended.
     """
     step = _step(now - started_at)
     if step < (0 if looks_over else _step(LONG_SECONDS)):
@@ -107,5 +107,5 @@ def is_due(started_at: float, last: float | None, now: float, *, looks_over: boo
 
 
 def _step(age: float) -> int:
-    """How often the age has doubled since the first question was due; -1 before that."""
+    """Returns how often the age has doubled since the first query was due; -1 before that."""
     return floor(log2(age / FIRST_ASKED_SECONDS)) if age >= FIRST_ASKED_SECONDS else -1

@@ -1,4 +1,4 @@
-"""A pod that was found to be nobody's, from just before its deletion until all that follows from it is done. Values."""
+"""The record of a reaped pod, from just before its deletion until its events and records are done. Values."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
 
 Said = tuple[float, str, str]
-"""When (epoch seconds), by whom (`pod`, `claim`, `delivery`, `list`), and what."""
+"""Time (epoch seconds), source (`pod`, `claim`, `delivery`, `list`), and statement."""
 
 
 class Orphan(NamedTuple):
     """Fields are only ever appended: stored records are read by position. Times are epoch seconds.
 
     Attributes:
-        uid: of the pod. Another pod of its name is another's.
-        runner_name: what GitHub calls, or would call, its runner.
-        pool: whose events tell of it; empty where nobody knows.
+        uid: of the pod; another pod of the same name is not meant.
+        runner_name: its runner's name at GitHub.
+        pool: its pool, whose events report it; empty if unknown.
         found_at: when it was judged.
-        unclaimed_since: it was seen unclaimed at every look from then on.
+        unclaimed_since: since when every tick found it unclaimed.
         evidence: in order of time.
     """
 
@@ -36,38 +36,38 @@ class Orphan(NamedTuple):
 
 
 def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since: float, now: float) -> Orphan:
-    """What is about to be deleted, and why.
+    """Returns the record of a pod that is about to be deleted, with the evidence.
 
     Args:
-        pod: as read last.
+        pod: as last read.
         runner_name: of its runner.
         pool: of its runner.
-        runner: what deliveries and GitHub say of it.
+        runner: evidence from deliveries and GitHub.
         since: since when it has been unclaimed.
-        now: of the judgement.
+        now: time of the judgement.
     """
     facts: list[tuple[float | None, str, str]] = [
         (pod.created_at, "pod", f"created, uid {pod.uid}"),
-        (pod.runner.running_since if pod.runner else None, "pod", "its container runs since then"),
+        (pod.runner.running_since if pod.runner else None, "pod", "its container started"),
         (pod.runner.ended.finished_at if pod.runner and pod.runner.ended else None, "pod", "its container ended"),
         (runner.over_at, "delivery", "its runner's last job ended"),
-        (since, "claim", "unclaimed since then: no controller's claim, no job in progress by delivery"),
-        (now, "list", _githubs_word(runner, now)),
+        (since, "claim", "unclaimed since then: no pod claim, and no job in progress by delivery"),
+        (now, "list", _listed_as(runner, now)),
     ]
     evidence = tuple(sorted((at, source, said) for at, source, said in facts if at is not None))
     return Orphan(pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence)
 
 
-def _githubs_word(runner: RunnerActivity, now: float) -> str:
+def _listed_as(runner: RunnerActivity, now: float) -> str:
     if runner.has_session is None:
-        word = "GitHub gave no word on its runner"
+        text = "GitHub did not answer about its runner"
     elif not runner.has_session and not runner.registered:
-        return "GitHub shows no runner of its name"
+        return "GitHub lists no runner of its name"
     else:
-        shown = "busy" if runner.busy else "online" if runner.online else "offline"
-        word = f"GitHub shows its runner {shown}"
+        state = "busy" if runner.busy else "online" if runner.online else "offline"
+        text = f"GitHub lists its runner {state}"
     if runner.offline_too_long and runner.has_session is False:
-        return f"{word}, for longer than `replace_offline_after_seconds` of its pool"
+        return f"{text}, for longer than `replace_offline_after_seconds` of its pool"
     if runner.over_at is not None and now - runner.over_at >= TERMINAL_SECONDS:
-        return f"{word}, whose job has been over for {TERMINAL_SECONDS / 60:.0f} minutes"
-    return f"{word}, whose container has ended"
+        return f"{text}, and its job has been over for {TERMINAL_SECONDS / 60:.0f} minutes"
+    return f"{text}, and its container has ended"

@@ -1,4 +1,4 @@
-"""How the reaper stands, for people: whether it still looks, what it did in the last day, and what waits. Pure."""
+"""Status of the reaper, for people: whether it works, what it did in the last day, and what is waiting. Pure."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from ghapp.health.leaks.tick import Guard, TickResult
 DAY_SECONDS = 86_400.0
 
 OVERDUE_SECONDS = 180.0
-"""It looks once a minute. What it has not done for so long it does not do."""
+"""The reaper runs once a minute. After this time without a run it counts as stopped."""
 
 
 MOST_EXAMPLES = 5
-"""Pods named for each guard; of the others there is a number."""
+"""Maximum pods named for each guard; the others are counted."""
 
 REPORTED = (Guard.UNNAMED, Guard.NEVER_STARTED, Guard.BUSY_WHEN_LAST_SEEN, Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
-"""Guards whose pods are named to people: they stay for as long as nobody does anything."""
+"""Guards whose pods are named to people: these pods stay until an admin acts."""
 
 Example = tuple[str, float]
 """`namespace/pod`, and when the pod was created (epoch seconds, by the cluster's clock)."""
 
 
 class ReaperStatus(NamedTuple):
-    """What is told of one org's reaper.
+    """Status of one org's reaper.
 
     Attributes:
-        reaped: stamped pods, in the last day.
-        deferred: leaks that wait for a later tick, by the last one.
-        told: leaks that are only told, by the last one: dry-run, or a person paused it.
-        held_up_since: since when something has kept it from judging or reaping; None while nothing has for long.
-        strangers: pods that bear the label and were never a runner's, by the last one.
-        held: leaks that the fuse holds back, by the last one.
-        kept: how many pods each guard of `REPORTED` keeps, by the last one.
+        reaped: labelled pods reaped in the last day.
+        deferred: leaks deferred to a later tick by the last tick.
+        told: leaks only reported by the last tick, because of dry-run or a pause.
+        held_up_since: since when the reaper could not judge or reap; None if it can, or not for long.
+        strangers: pods with the label that were never a runner's, at the last tick.
+        held: leaks held back by the fuse, at the last tick.
+        kept: number of pods kept by each guard of `REPORTED`, at the last tick.
         examples: the oldest pods of each guard of `REPORTED`.
     """
 
@@ -48,15 +48,15 @@ class ReaperStatus(NamedTuple):
     examples: Mapping[str, tuple[Example, ...]] = {}
 
 
-def kept_by_guard(reaping: TickResult) -> dict[str, int]:
-    """How many stamped pods each guard keeps; those of the fuse are among them."""
-    return dict(Counter(guard.value for _, guard in (*reaping.kept, *reaping.held)))
+def kept_by_guard(result: TickResult) -> dict[str, int]:
+    """Returns the number of labelled pods that each guard keeps, including the fuse's guards."""
+    return dict(Counter(guard.value for _, guard in (*result.kept, *result.held)))
 
 
-def examples(reaping: TickResult) -> dict[str, tuple[Example, ...]]:
-    """For each guard that people are told of, its oldest pods."""
+def examples(result: TickResult) -> dict[str, tuple[Example, ...]]:
+    """Returns the oldest pods of each guard of `REPORTED`."""
     found: dict[str, tuple[Example, ...]] = {}
-    oldest = sorted((*reaping.kept, *reaping.held), key=lambda each: (each[0].created_at, each[0].uid))
+    oldest = sorted((*result.kept, *result.held), key=lambda each: (each[0].created_at, each[0].uid))
     for guard in REPORTED:
         pods = [(f"{pod.namespace}/{pod.name}", pod.created_at) for pod, by in oldest if by is guard]
         if pods:
@@ -65,7 +65,7 @@ def examples(reaping: TickResult) -> dict[str, tuple[Example, ...]]:
 
 
 def is_overdue(at: float | None, now: float) -> bool:
-    """Whether what happens each minute, and last did so `at`, has stopped. A clock that jumped counts as that."""
+    """True if a task that runs each minute, last at `at`, has stopped. A clock that jumped counts as stopped."""
     return at is None or abs(now - at) > OVERDUE_SECONDS
 
 
@@ -82,7 +82,7 @@ def reaper_status(
     kept: Mapping[str, int] | None = None,
     examples: Mapping[str, tuple[Example, ...]] | None = None,
 ) -> ReaperStatus:
-    """What is told at `now` of a reaper whose last tick was `at`: of one that has stopped, only what it did before."""
+    """Returns the status at `now` after the last tick `at`; for a stopped reaper, only the pods that it reaped."""
     if is_overdue(at, now):
         return ReaperStatus(reaped)
     has_lasted = trouble_since is not None and now - trouble_since > OVERDUE_SECONDS

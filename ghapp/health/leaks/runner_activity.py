@@ -1,4 +1,4 @@
-"""What deliveries and GitHub say of the runner in a pod, as far as it may keep the pod from being reaped."""
+"""Evidence from deliveries and GitHub about the runner in a pod, as far as it may keep the pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds, obse
 from ghapp.health.runner.verdict import gone_since, is_absent, is_offline_too_long
 
 Patience = Callable[[Evidence], float | None]
-"""The `replace_offline_after_seconds` of a runner's pool; None where its pool does not replace offline runners."""
+"""Returns `replace_offline_after_seconds` of a runner's pool; None if the pool does not replace offline runners."""
 
 
 def never(_evidence: Evidence) -> None:
@@ -17,26 +17,26 @@ def never(_evidence: Evidence) -> None:
 
 
 class RunnerActivity(NamedTuple):
-    """What deliveries and GitHub say of one runner. The defaults are those of a runner that nobody knows.
+    """Evidence about one runner. The defaults are those of an unknown runner.
 
     Attributes:
-        running: deliveries told of the start of a job, and not of its end.
-        over_at: when its latest job ended (epoch seconds), by a delivery or because GitHub was asked for that job;
-            None: not known.
-        busy: whether GitHub shows it busy; None when there is no fresh and complete answer.
-        ephemeral: whether it can take one job only; None when GitHub does not say.
-        online: whether GitHub shows it online: it may be given a job at any moment. Says nothing while `busy` is None.
-        is_known: whether GitHub or a delivery ever told of a runner of that name.
-        registered: whether GitHub shows a registration of that name, online or offline. Says nothing while `busy` is
+        running: deliveries reported the start of a job, but not its end.
+        over_at: when its latest job ended (epoch seconds), by a delivery or GitHub's answer about the job; None:
+            unknown.
+        busy: True if GitHub lists it busy; None without a fresh and complete answer.
+        ephemeral: True if it can take only one job; None if GitHub does not report it.
+        online: True if GitHub lists it online: it may get a job at any moment. Not meaningful while `busy` is None.
+        is_known: True if GitHub or a delivery ever named a runner of that name.
+        registered: True if GitHub lists a registration of that name, online or offline. Not meaningful while `busy` is
             None.
         offline_too_long: it is registered, and has been offline for longer than its pool's
             `replace_offline_after_seconds`, by time that complete lists cover.
-        last_busy: it was busy when GitHub last showed it, its registration is gone, and the end of that job is not
-            known: it may be working.
-        absent_seconds: for how long its registration has been gone, by time that complete lists cover; None where no
-            record says that it is gone.
-        seen_at: when a runner of that name, of which GitHub has shown the registration, was last there for certain
-            (epoch seconds); None for never. Deliveries alone may be of a runner that no list ever shows.
+        last_busy: it was busy when GitHub last listed it, its registration is missing, and the end of that job is
+            unknown: it may be working.
+        absent_seconds: how long its registration has been missing, by time that complete lists cover; None if no
+            record shows it missing.
+        seen_at: when a registered runner of that name last existed for certain (epoch seconds); None for never.
+            Deliveries alone may be of a runner that no list ever shows.
     """
 
     running: bool = False
@@ -53,22 +53,22 @@ class RunnerActivity(NamedTuple):
 
     @property
     def has_session(self) -> bool | None:
-        """Whether it works, or may be given work at any moment; None when GitHub gave no word."""
+        """True if it works, or may get a job at any moment; None if GitHub did not answer."""
         return None if self.busy is None else self.busy or self.online
 
 
 def runner_activity(
     evidence: Evidence | None, survey: Survey, now: float, stale_seconds: float, patience: Patience = never
 ) -> RunnerActivity:
-    """What is known of a runner; `evidence` is None for one that nobody ever told of.
+    """Returns the evidence about a runner; `evidence` is None for an unknown runner.
 
-    GitHub's word counts as far as it is fresh: from a look no older than `stale_seconds`.
+    GitHub's answers count only if fresh: not older than `stale_seconds`.
     """
     if evidence is None:
         return RunnerActivity(busy=False if _is_fresh(survey.swept_at, now, stale_seconds) else None)
     busy = _busy(evidence, survey, now, stale_seconds)
     shown = busy is not None and evidence.listed
-    gone = _gone_since(evidence)
+    absent_since = _absent_since(evidence)
     return RunnerActivity(
         evidence.running_job is not None,
         evidence.job_ended_at,
@@ -78,23 +78,23 @@ def runner_activity(
         is_known=True,
         registered=shown,
         offline_too_long=shown and is_offline_too_long(evidence, patience(evidence), survey, now),
-        last_busy=gone is not None and _was_busy_to_the_last(evidence),
-        absent_seconds=None if gone is None else covered_seconds(survey, gone, now),
+        last_busy=absent_since is not None and _was_busy_when_last_listed(evidence),
+        absent_seconds=None if absent_since is None else covered_seconds(survey, absent_since, now),
         seen_at=_seen_at(evidence, survey),
     )
 
 
 def _busy(evidence: Evidence, survey: Survey, now: float, stale_seconds: float) -> bool | None:
     if evidence.missing_from_partial_list_at is not None or not evidence.registered:
-        return None  # the last list may have overlooked it; or lists never show it, as those of repositories
+        return None  # the last list may have missed it, or lists never show it, as runners of repositories
     if evidence.listed:
         return evidence.busy if _is_fresh(observed_at(evidence, survey), now, stale_seconds) else None
-    is_gone = _gone_since(evidence) is not None
-    return False if is_gone and _is_fresh(survey.swept_at, now, stale_seconds) else None
+    is_missing = _absent_since(evidence) is not None
+    return False if is_missing and _is_fresh(survey.swept_at, now, stale_seconds) else None
 
 
-def _gone_since(evidence: Evidence) -> float | None:
-    """Since when its registration is gone, by GitHub, by our own removal or by its controller's word; else None."""
+def _absent_since(evidence: Evidence) -> float | None:
+    """Returns since when its registration is missing, by GitHub, our removal or its controller's report; else None."""
     if evidence.listed:
         return None
     if is_absent(evidence):
@@ -102,14 +102,14 @@ def _gone_since(evidence: Evidence) -> float | None:
     return evidence.removed_at if evidence.removed_at is not None else evidence.retired_at
 
 
-def _was_busy_to_the_last(evidence: Evidence) -> bool:
-    """Whether it may be at work on a job of which no delivery told. An ephemeral runner has but one job."""
+def _was_busy_when_last_listed(evidence: Evidence) -> bool:
+    """True if it may work on a job that no delivery reported. An ephemeral runner has only one job."""
     is_spent = evidence.ephemeral is True and evidence.job_ended_at is not None
     return evidence.busy and evidence.running_job is None and not is_spent
 
 
 def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
-    """The latest time at which it was certainly there: `observed_at` of one that is not listed may be its absence."""
+    """Returns when it last existed for certain: `observed_at` of an unlisted runner may be the time of its absence."""
     if not evidence.registered:
         return None
     times = [evidence.first_seen, evidence.last_delivery_at, evidence.job_started_at, evidence.job_ended_at]

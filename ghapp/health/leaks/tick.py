@@ -1,4 +1,4 @@
-"""What is read for one tick of the reaper, what one tick leaves to the next, and what it comes to. Values."""
+"""Inputs, memory and result of one tick of the reaper. Values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ghapp.health.remediation.fuse import FuseLimits
 
 
 class Guard(StrEnum):
-    """Why a pod is kept, or a whole tick skipped."""
+    """Why a pod is kept, or a whole tick is skipped."""
 
     OFF = "Off"
     CLAIMS_READ_FIRST = "ClaimsReadFirst"
@@ -44,13 +44,13 @@ class Guard(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeakLimits:
-    """The `[leaks]` table: which pods are looked at, after how long, and how many are reaped a minute.
+    """The `[leaks]` table: which pods are checked, after how long, and how many are reaped per minute.
 
     Attributes:
-        owner_label: the label that stamps a pod as somebody's, whatever its value.
-        grace_seconds: how old it must be, and for how long unclaimed.
-        per_tick: at most so many are reaped a minute.
-        mode: `dry-run` only tells, `off` does not even look.
+        owner_label: the label of pods that the reaper checks, with any value.
+        grace_seconds: minimum age, and minimum time unclaimed.
+        per_tick: maximum pods reaped per minute.
+        mode: `dry-run` only reports, `off` does not check.
     """
 
     owner_label: str = "ghapp.dev/owner"
@@ -60,13 +60,13 @@ class LeakLimits:
 
 
 class FuseView(NamedTuple):
-    """What limits the reaper as the fuses limit replacements.
+    """Limits that the fuses set for the reaper, as for replacements.
 
     Attributes:
         limits: the `[fuse]` table.
-        pools: the pool of each stamped pod, by the pod's uid; empty, or missing, where it is not known.
-        reaped: how many pods were reaped within `window_seconds`, by pool.
-        not_closed: the uids of pods whose pool's fuse, or whose installation's, is proving or stopped.
+        pools: pool of each labelled pod, by the pod's uid; empty or missing if unknown.
+        reaped: number of pods reaped within `window_seconds`, by pool.
+        not_closed: uids of pods whose pool's or installation's fuse is proving or stopped.
     """
 
     limits: FuseLimits = FuseLimits()
@@ -76,20 +76,19 @@ class FuseView(NamedTuple):
 
 
 class TickInputs(NamedTuple):
-    """What was read for one tick, the pods first.
+    """The reads of one tick, the pods first.
 
     Attributes:
         pods: of all namespaces.
-        pods_at: when their listing was begun.
-        claims: what controllers said, by the names of pods and of runners (`podclaim.by_name`). Those that have run
-            out may be among them.
+        pods_at: when listing the pods was begun.
+        claims: controllers' claims by the names of pods and runners (`pod_claim.by_name`); may include expired ones.
         runners: by the names of runners.
-        claims_at: when the reading of claims and runners was begun.
-        complete: whether every read was answered, and in full.
-        github_stale: GitHub's last complete list is too old, or sweeps fail since then.
-        list_empty: GitHub's last complete list has no runner at all.
-        unasked: the uids of pods that are leaks by GitHub's list, and whose runner was not looked up by name this time.
-        fuse: what the fuses allow.
+        claims_at: when reading claims and runners was begun.
+        complete: True if every read was answered completely.
+        github_stale: True if GitHub's last complete list is too old, or sweeps have failed since.
+        list_empty: True if GitHub's last complete list has no runner at all.
+        unasked: uids of pods that are leaks by GitHub's list, but whose runner was not queried by name at this tick.
+        fuse: limits set by the fuses.
     """
 
     pods: Sequence[Pod]
@@ -105,20 +104,20 @@ class TickInputs(NamedTuple):
 
 
 class TickMemory(NamedTuple):
-    """What one tick leaves to the next.
+    """State passed from one tick to the next.
 
     Attributes:
         since: since when each pod, by uid, has been unclaimed without a gap, by our clock.
-        pods: how many stamped ones there were.
-        claims: how many claims held.
-        at: when the last good look was judged; None for never.
-        names: what pods' runners are called, by the pods' uids, where a controller once said so: its claim may be
-            gone while a delivery still speaks of that runner.
-        since_there: what the cluster's clock said when that began. A clock that jumps makes nothing older: it must
-            have been for long enough by both.
-        runners: the uids of those that are known to be runners' pods: a claim, and GitHub's record, may be gone later.
-        named: when GitHub last showed a registration of the name of each pod's runner, by the pods' uids (epoch
-            seconds). The record may be forgotten before the pod is gone.
+        pods: number of labelled pods.
+        claims: number of live claims.
+        at: when the last valid tick was judged; None for never.
+        names: runner names of pods, by the pods' uids, as controllers reported them: the claim may have expired while
+            a delivery still names that runner.
+        since_there: the cluster's clock at `since`. Both clocks must show enough time, so that a clock that jumps makes
+            no pod older.
+        runners: uids of pods known to be a runner's: the claim and GitHub's record may be deleted later.
+        named: when GitHub last listed a registration of each pod's runner name, by the pods' uids (epoch seconds). The
+            record may be deleted before the pod is.
     """
 
     since: Mapping[str, float] = {}
@@ -132,16 +131,16 @@ class TickMemory(NamedTuple):
 
 
 class TickResult(NamedTuple):
-    """What one tick comes to.
+    """The result of one tick.
 
     Attributes:
-        reap: delete these now, oldest first.
-        told: those that would be deleted, were it not for dry-run.
-        deferred: leaks too, but too many for one tick.
-        held: leaks too, each with the guard of the fuse that holds it back, oldest first.
-        kept: the other stamped pods, each with the guard that keeps it.
+        reap: pods to delete now, oldest first.
+        told: pods that would be deleted without dry-run.
+        deferred: further leaks beyond the limit of one tick.
+        held: further leaks, each with the fuse's guard that holds it back, oldest first.
+        kept: the other labelled pods, each with the guard that keeps it.
         memory: for the next tick.
-        skipped: why this tick judges nothing; None when it does.
+        skipped: why nothing was judged at this tick; None if it was.
     """
 
     reap: tuple[Pod, ...] = ()

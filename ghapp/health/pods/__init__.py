@@ -1,1 +1,1 @@
-"""The judgement of what the cluster shows: pods, what may be deleted, and what does not fit together. Pure."""
+"""Judges the cluster's side: pods, what may be deleted, and phantoms. Pure."""

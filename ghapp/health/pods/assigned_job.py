@@ -1,7 +1,7 @@
-"""The job that ARC's object says its runner has, as GitHub knows it. Pure; times are epoch seconds.
+"""The job that ARC's object names for its runner, as GitHub knows it. Pure; times are epoch seconds.
 
-Where deliveries do not reach ghapp, nobody reports how that job ended. ARC's object names its workflow run, and the
-jobs of a run say which runner took each.
+Without deliveries, the end of that job is not reported. ARC's object names its workflow run, and the jobs of a run name
+the runner of each.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
 
 _NAME = re.compile(r"(?!\.{1,2}$)[\w.-]+", re.ASCII)
-"""Of a repository. What an object says goes into a path, and must not lead elsewhere."""
+"""A repository's name. The object's text becomes part of a URL path and must not lead elsewhere."""
 
 
 class JobOfRun(NamedTuple):
-    """A job of a workflow run, and when it ended; None while it has not."""
+    """A job of a workflow run, and when it ended; None if it has not."""
 
     job: Job
     completed_at: float | None = None
@@ -35,7 +35,7 @@ class WorkflowRun(NamedTuple):
 
 
 def run_of(found: EphemeralRunner, installation: Installation) -> WorkflowRun | None:
-    """The run that an object names; None where it names none, or one of another owner."""
+    """Returns the run that an object names; None if it names no run, or one of another owner."""
     owner, _, name = found.repository.partition("/")
     is_theirs = installation.answers_to(owner) or owner.lower() == installation.called.lower()
     if found.workflow_run_id is None or not is_theirs or not _NAME.fullmatch(name):
@@ -44,7 +44,7 @@ def run_of(found: EphemeralRunner, installation: Installation) -> WorkflowRun | 
 
 
 def job_of_runner(jobs: Iterable[JobOfRun], evidence: Evidence) -> JobOfRun | None:
-    """The job of this runner: one that is not over, else the last that ended; None where no job names the runner."""
+    """Returns the runner's job: an unfinished one, else the last that ended; None if no job names the runner."""
     own = [
         each for each in jobs if each.job.runner_name == evidence.name and each.job.runner_id in (None, 0, evidence.id)
     ]
@@ -53,7 +53,7 @@ def job_of_runner(jobs: Iterable[JobOfRun], evidence: Evidence) -> JobOfRun | No
 
 
 def job_observed(evidence: Evidence, found: JobOfRun, at: float) -> Evidence:
-    """Start and end of a job as deliveries would have told them; `at` stands in for a time that GitHub leaves out."""
+    """Records a job's start and end as deliveries would; `at` replaces a time that GitHub omits."""
     job = found.job
     started_at = min(at, job.started_at if job.started_at is not None else job.queued_at)
     if job.status != "over":

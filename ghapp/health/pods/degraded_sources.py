@@ -1,4 +1,4 @@
-"""What keeps the cluster side from being seen, for people: where, and why. Pure."""
+"""Names of cluster sources that cannot be read, and why. Pure."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ LOG_STORE = "the log store"
 
 
 class DegradedSource(NamedTuple):
-    """Something that cannot be seen, and why, in words that do not change while the reason does not."""
+    """A source that cannot be read, and why. The text stays constant while the reason does."""
 
     place: str
     why: str
 
 
 def pods_source(namespace: str) -> str:
-    """How the view of a namespace's pods is called."""
+    """Returns the name of the view of a namespace's pods."""
     return f"pods in {namespace}"
 
 
 def objects_source(namespace: str) -> str:
-    """How the view of ARC's objects in a namespace is called."""
+    """Returns the name of the view of ARC's objects in a namespace."""
     return f"ephemeralrunners in {namespace}"
 
 
 def logs_source(namespace: str) -> str:
-    """How the last lines of a namespace's runners are called."""
+    """Returns the name of the logs of a namespace's runners."""
     return f"pods/log in {namespace}"
 
 
 def sources_of(namespaces: Iterable[str], *, has_log_store: bool) -> list[str]:
-    """Every place that may be hindered where pools have these namespaces."""
+    """Returns all sources that may be degraded for pools in these namespaces."""
     found = [place(name) for name in namespaces for place in (pods_source, objects_source, logs_source)]
     return [*found, LOG_STORE] if has_log_store else found

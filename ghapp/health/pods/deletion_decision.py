@@ -1,4 +1,4 @@
-"""What is found in the cluster of a lost runner, what else must be known, and what may be done about it. Values."""
+"""Values of a deletion in the cluster: what was found for a lost runner, its preconditions, and the decision."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from ghapp.health.pods.pod import EphemeralRunner, Pod
 
 
 class DeletionVerdict(StrEnum):
-    """What may be done."""
+    """The decision."""
 
     DELETE = "delete"
     NOTHING_LEFT = "nothing-left"
-    """It is gone already."""
+    """It is already deleted."""
     UNDER_WAY = "under-way"
-    """Somebody has had it deleted, and it is not gone yet."""
+    """Another client requested its deletion, which is not complete yet."""
     FREE = "free"
-    """The same, and its finalizer is stuck."""
+    """Like `UNDER_WAY`, and its finalizer is stuck."""
     REFUSE = "refuse"
 
 
 class Preconditions(NamedTuple):
-    """What else must be known.
+    """The other inputs of the decision.
 
     Attributes:
         now: epoch seconds.
-        grace_seconds: how old an object, a pod and a container must be, and how long a job must have been over.
-        org: whose runner it is.
-        claimed: names of pods and runners that a controller has claimed.
-        at_work: names of runners under which, by deliveries, a job is in progress.
-        known_elsewhere: whether another organization with pods in that namespace knows its name, too.
-        borne_by: names of ARC's objects that bear its runner and are called otherwise, by a view that is younger than
-            its loss; None: nobody knows.
+        grace_seconds: minimum age of an object, a pod and a container, and minimum time since a job's end.
+        org: the runner's org.
+        claimed: names of pods and runners with a live pod claim.
+        at_work: names of runners with a job in progress, according to deliveries.
+        known_elsewhere: True if another organization with pods in that namespace has a runner of the same name.
+        borne_by: names of ARC objects that run this runner under another object name, by a view that is younger than
+            the loss; None: unknown.
     """
 
     now: float
@@ -47,18 +47,18 @@ class Preconditions(NamedTuple):
 
 
 class DeletionDecision(NamedTuple):
-    """What stands in the cluster for a runner, and what may be done about it.
+    """What was found in the cluster for a runner, and what may be done about it.
 
     Attributes:
-        namespace: where it stands, or would.
+        namespace: its namespace.
         name: of the runner.
-        ruling: what may be done.
-        because: why not; None where nothing is in the way.
-        after_seconds: in how many seconds that may have changed; None: nobody knows.
-        uid: of the object, or, where ARC is not asked, of the pod; empty when there is none.
+        ruling: the decision.
+        because: the blocker; None if there is none.
+        after_seconds: seconds until that may have changed; None: unknown.
+        uid: of the object or, without ARC, of the pod; empty if there is none.
         said: what was found, for people.
-        object: what ARC keeps for it, as read last.
-        pod: as read last.
+        object: ARC's object, as last read.
+        pod: as last read.
     """
 
     namespace: str
@@ -73,12 +73,12 @@ class DeletionDecision(NamedTuple):
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing of its name is there: neither an object nor a pod."""
+        """True if neither an object nor a pod of its name exists."""
         return self.object is None and self.pod is None
 
 
 class BlockedBy(NamedTuple):
-    """What is in the way, and in how many seconds that may have changed."""
+    """A blocker, and the seconds until it may have cleared."""
 
     because: Blocker
     after_seconds: float | None = None

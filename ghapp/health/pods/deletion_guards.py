@@ -1,8 +1,8 @@
-"""May what stands in the cluster for a lost runner be deleted now, and if not, why.
+"""Guards: whether a lost runner's object or pod may be deleted now, and if not, why.
 
-Pure. The callers read, in this order, the object and its pod; whatever is ruled holds for these very versions, and
-they are deleted on the condition that they are still these. How long something has been there is told by the cluster's
-own clock, which wrote since when, and told what time it was when it was read: ours may have jumped, or be off.
+Pure. The callers read first the object and then its pod; a decision is valid for these versions only, and the DELETE
+has them as preconditions. Ages are measured by the cluster's clock alone, from its timestamps and its time at the read:
+our clock may have jumped or be off.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, gone_since, is_absent, may_run_an_unknown_job
 
 REGISTRATION_FINALIZER = "ephemeralrunner.actions.github.com/runner-registration-finalizer"
-"""It asks GitHub to remove the registration; up to ARC 0.14.2 it takes a 404 for a failure, and tries for ever."""
+"""Asks GitHub to remove the registration; up to ARC 0.14.2 it treats a 404 as a failure and retries forever."""
 
 TERMINATING_SECONDS = 120.0
-"""How long an object may be Terminating before its finalizer is taken for stuck."""
+"""How long an object may be Terminating before its finalizer counts as stuck."""
 
 NO_POD_SECONDS = 300.0
-"""How long no pod of an object may have been seen before the object is replaced: ARC may be about to make one."""
+"""How long an object must have had no pod before it is replaced: ARC may be about to create a pod."""
 
 NO_POD_LOOK_SECONDS = 60.0
-"""Between two looks at an object without a pod: where no watch tells, the looks themselves must show no pod."""
+"""Delay between two checks of an object without a pod: without a watch, these checks must show the missing pod."""
 
 CLOCK_SLACK_SECONDS = 5.0
-"""Looked at this much later, for the cluster's clock tells whole seconds."""
+"""Checks are delayed by this much, because the cluster's clock has whole seconds."""
 
 
 def may_delete_object(
     evidence: Evidence, found: EphemeralRunner | None, pod: Pod | None, circumstances: Preconditions
 ) -> tuple[DeletionVerdict, BlockedBy | None]:
-    """Whether ARC's object may be deleted. Its pod never is: ARC does that, or would start a spent runner again.
+    """Decides whether ARC's object may be deleted. Its pod is never deleted: ARC would restart a used runner.
 
-    In this order, and the first that does not hold refuses:
+    The guards in order; the first one that fails refuses:
 
-    1. the object is there, is the one that was meant before a crash, and is no successor of its name;
-    2. it is this organization's, as far as anybody can know;
-    3. it is not Terminating (if it is, for two minutes, its stuck finalizer may be taken away; where that was not our
-       doing, only if there is neither a claim nor a job);
-    4. it and its container are older than the grace, and nobody has claimed it;
-    5. no job: none by deliveries, none by the object's own status, or one that has been over for the grace. What is
-       not known of a job is held for the longest job; it does not matter once no pod was seen for `NO_POD_SECONDS`;
-    6. its own pod's container runs, or no pod of it was seen for `NO_POD_SECONDS`: ARC heals what ended by itself.
+    1. The object exists, is the recorded target, and is not a successor of the same name.
+    2. It belongs to this organization, as far as known.
+    3. It is not Terminating. (After two minutes, its stuck finalizer may be removed; if the deletion was not ours, only
+       without a claim and a job.)
+    4. The object and its container are older than the grace, and there is no claim.
+    5. There is no job, neither from deliveries nor in the object's status, or it has been over for the grace. An
+       unknown job blocks for the longest job duration, but not once no pod was seen for `NO_POD_SECONDS`.
+    6. Its own pod's container runs, or no pod was seen for `NO_POD_SECONDS`: ARC heals a pod that ended by itself.
     """
     if found is None:
-        is_gone = pod is None or _is_superseded(evidence, "")
-        return (DeletionVerdict.NOTHING_LEFT, None) if is_gone else _refusal(Blocker.POD_OUTLIVES_OBJECT)
+        is_deleted = pod is None or _is_superseded(evidence, "")
+        return (DeletionVerdict.NOTHING_LEFT, None) if is_deleted else _refusal(Blocker.POD_OUTLIVES_OBJECT)
     if _is_superseded(evidence, found.uid):
         return DeletionVerdict.NOTHING_LEFT, None
     succeeds = _succeeds(evidence, found, circumstances)
@@ -73,16 +73,16 @@ def may_delete_object(
 def may_delete_pod(
     evidence: Evidence, pod: Pod | None, circumstances: Preconditions
 ) -> tuple[DeletionVerdict, BlockedBy | None]:
-    """Whether a pod, and with it the ServiceAccount of its name, may be deleted.
+    """Decides whether a pod, and the ServiceAccount of its name, may be deleted.
 
-    Without a pod, or with one that is Terminating, the ServiceAccount is what is left to delete: 4 and 6 fall away.
+    Without a pod, or if the pod is Terminating, only the ServiceAccount is left to delete: 4 and 6 do not apply.
 
-    1. the pod is the one that was meant before a crash, and no successor of its name;
-    2. it is this organization's, as far as anybody can know, and none of ARC's;
-    3. nobody has claimed it;
-    4. it and its container are older than the grace;
-    5. no job, or one that has been over for the grace;
-    6. its container runs.
+    1. The pod is the recorded target, and is not a successor of the same name.
+    2. It belongs to this organization, as far as known, and is not ARC's.
+    3. There is no claim.
+    4. The pod and its container are older than the grace.
+    5. There is no job, or it has been over for the grace.
+    6. Its container runs.
     """
     if evidence.deletion is not None and evidence.deletion.accepted_at is not None:
         return DeletionVerdict.NOTHING_LEFT, None
@@ -106,15 +106,15 @@ def _refusal(because: Blocker) -> tuple[DeletionVerdict, BlockedBy]:
 
 
 def _is_superseded(evidence: Evidence, uid: str) -> bool:
-    """Whether the one that was meant is gone, and this is another of its name, or none."""
+    """True if the recorded target is deleted: this is another object of its name, or there is none."""
     return evidence.deletion is not None and evidence.deletion.uid not in ("", uid)
 
 
 def _succeeds(evidence: Evidence, found: EphemeralRunner | Pod, circumstances: Preconditions) -> bool | None:
-    """Whether it was made long after the registration went: what bore that is gone, and its name is borne anew.
+    """True if the object or pod was created long after the registration went missing: it is a successor.
 
-    The registration went by our clock, and this was made by the cluster's. So it is reckoned in two ways, by the time
-    that it bears, and by its age; None where they come to different ends.
+    The loss is dated by our clock, the creation by the cluster's. So it is computed in two ways, from the creation time
+    and from the age; None if the results differ.
     """
     if not is_absent(evidence) or (evidence.deletion is not None and evidence.deletion.uid == found.uid):
         return False
@@ -137,10 +137,10 @@ def _names_a_job(found: EphemeralRunner) -> bool:
 def _terminating(
     evidence: Evidence, found: EphemeralRunner, pod: Pod | None, circumstances: Preconditions
 ) -> tuple[DeletionVerdict, BlockedBy]:
-    """Both clocks must show two minutes: the cluster's since its deletion, and ours.
+    """Requires two minutes by both clocks: the cluster's since the deletion, and ours.
 
-    Ours counts since we had the deletion accepted, or for as long as the watch has seen it Terminating. A deletion that
-    was not ours was not preceded by our guards: a claim or a job refuses. While its finalizer is stuck its pod runs on.
+    Ours counts since our DELETE was accepted, or as long as the watch has seen it Terminating. If the deletion was not
+    ours, our guards did not check it: a claim or a job refuses. While the finalizer is stuck, the pod keeps running.
     """
     accepted_at = None if evidence.deletion is None else evidence.deletion.accepted_at
     if accepted_at is None:
@@ -159,22 +159,22 @@ def _terminating(
 
 
 def _watched_for(evidence: Evidence, kind: RemainsKind) -> float:
-    """For how many seconds the watch's views have shown this of it, up to the latest of them."""
+    """Returns for how many seconds the watch's views have shown this kind, up to the latest view."""
     remains = evidence.remains
     return 0.0 if remains is None or remains.kind is not kind else remains.seen_at - remains.since
 
 
 def _lacks_its_pod(evidence: Evidence, now: float) -> BlockedBy | None:
-    """Why an object without a pod waits: neither the watch nor our own looks have seen none for long enough."""
-    deletion, by_looks = evidence.deletion, 0.0
+    """Returns the blocker of an object without a pod until the watch or our checks saw no pod for long enough."""
+    deletion, by_checks = evidence.deletion, 0.0
     if deletion is not None and deletion.waits_for == Blocker.NO_POD and deletion.waiting_since is not None:
-        by_looks = now - deletion.waiting_since
-    left = NO_POD_SECONDS - max(by_looks, _watched_for(evidence, RemainsKind.NO_POD))
+        by_checks = now - deletion.waiting_since
+    left = NO_POD_SECONDS - max(by_checks, _watched_for(evidence, RemainsKind.NO_POD))
     return BlockedBy(Blocker.NO_POD, min(left, NO_POD_LOOK_SECONDS)) if left > 0 else None
 
 
 def _too_young(circumstances: Preconditions, age: float, pod: Pod | None) -> BlockedBy | None:
-    """A container that was started again may be configuring itself anew this very moment."""
+    """Blocks young objects. A restarted container may be registering again at this moment."""
     run = None if pod is None else pod.container_age
     age = age if run is None else min(age, run)
     if age >= circumstances.grace_seconds:
@@ -189,7 +189,7 @@ def _claimed(circumstances: Preconditions, *names: str) -> BlockedBy | None:
 def _job(
     evidence: Evidence, circumstances: Preconditions, *, has_job: bool, has_process: bool = True
 ) -> BlockedBy | None:
-    """What may still run. A job of which nobody told how it ended is over when GitHub says so: the caller asks it.
+    """Returns the blocker of a job that may still run. For a job with an unknown end the caller asks GitHub.
 
     Without a process (`has_process`) only a job that is known to be in progress counts.
     """
@@ -203,7 +203,7 @@ def _job(
         return None
     if has_job and ended_at is None:
         return BlockedBy(Blocker.JOB_UNKNOWN)
-    is_used_up = evidence.ephemeral is True and ended_at is not None  # its one job is over
+    is_used_up = evidence.ephemeral is True and ended_at is not None  # its only job is over
     return BlockedBy(Blocker.SEEN_BUSY) if may_run_an_unknown_job(evidence) and not is_used_up else None
 
 
@@ -214,7 +214,7 @@ def _runs_a_known_job(evidence: Evidence, now: float) -> bool:
 
 
 def _is_beyond_any_job(evidence: Evidence, now: float) -> bool:
-    """Whether a job that it had when its registration went must be over: none is longer."""
+    """True if a job that it had when its registration went missing must be over, because no job runs longer."""
     return is_absent(evidence) and now - gone_since(evidence) > LONGEST_JOB_SECONDS
 
 

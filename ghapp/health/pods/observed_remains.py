@@ -1,7 +1,7 @@
-"""What views of the cluster show of runners whose registration is gone. Pure; times are epoch seconds, by our clock.
+"""What views of the cluster show of runners whose registration is missing. Pure; times are epoch seconds, our clock.
 
-Only a view that is fresh counts, only in a namespace in which the runner's pool was seen to have its pods, and only
-for pools whose pods or objects ghapp knows how to replace. Of anything else nothing is said.
+Only fresh views count, only namespaces in which pods of the runner's pool were seen, and only pools whose pods or
+objects ghapp can replace.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import gone_since, is_absent
 
 IN_CLUSTER = frozenset({"arc", "pods"})
-"""The replacers whose runners are pods under their own names, or ARC's objects."""
+"""Replacers whose runners are pods of the same name, or ARC's objects."""
 
 SETTLED_SECONDS = 300.0
-"""Of a runner of which views have shown nothing for so long, no further view is read."""
+"""Once views have shown nothing of a runner for this long, no further view is read for it."""
 
 SUCCESSOR_SECONDS = 120.0
-"""What was created this much later than a registration went is another runner of its name; clocks may be off."""
+"""An object created this much later than a loss belongs to another runner of the same name; clocks may differ."""
 
 
 class ObservedRemains(NamedTuple):
-    """What stands there, and when that was true."""
+    """The kind of the remains, and when it was observed."""
 
     kind: RemainsKind
     at: float
 
 
 class WatchedNamespace(NamespaceSnapshot, Protocol):
-    """A view that also says whether ARC's objects could be listed."""
+    """A snapshot that also tells whether ARC's objects could be listed."""
 
     @property
     def lists_objects(self) -> bool:
-        """If not, an object that is not in the view may be there all the same."""
+        """If False, an object missing from the snapshot may exist."""
 
 
 def by_namespace(runners: Iterable[Evidence], rules: Sequence[ScaledRule]) -> dict[str, list[Evidence]]:
-    """The runners of which a view may still tell something, by the namespace in which their pool has its pods."""
+    """Groups the runners that a view may still affect by the namespace of their pool's pods."""
     found: dict[str, list[Evidence]] = defaultdict(list)
     for each in runners:
         rule = _rule_of(each, rules)
@@ -59,39 +59,39 @@ def observed_remains(
     places: Collection[tuple[str, str]],
     now: float,
 ) -> dict[int, ObservedRemains]:
-    """What the views show of each runner, by its id; runners of which they show nothing for certain are left out.
+    """Returns what the views show of each runner, by id; runners with no certain result are left out.
 
     Args:
-        runners: absent ones; others are left out.
-        views: by namespace; all of it, or the part that concerns these runners.
+        runners: absent runners; others are ignored.
+        views: by namespace; complete, or the part that concerns these runners.
         rules: the org's pools.
-        places: where pools were ever seen to have pods: (pool, namespace).
-        now: the time of the look.
+        places: where pods of pools were ever seen: (pool, namespace).
+        now: time of the check.
     """
-    everyone = list(runners)
-    known_places = set(places) | pod_locations(everyone, views, rules)
+    records = list(runners)
+    known_places = set(places) | pod_locations(records, views, rules)
     found: dict[int, ObservedRemains] = {}
-    for namespace, group in by_namespace(everyone, rules).items():
+    for namespace, group in by_namespace(records, rules).items():
         view = views.get(namespace)
         if view is None or not is_fresh(view.seen_at, now):
             continue
-        bearers = _by_runner(view.objects.values())
+        objects = _by_runner(view.objects.values())
         for each in group:
             rule = _rule_of(each, rules)
             if rule is None or (rule.name, namespace) not in known_places:
                 continue
-            kind = _of_arc(each, view, bearers) if rule.replacer == "arc" else _of_pod(each, view)
+            kind = _of_arc(each, view, objects) if rule.replacer == "arc" else _of_pod(each, view)
             if kind is not None:
                 found[each.id] = ObservedRemains(kind, min(_holds_at(each, kind, view.seen_at), now))
     return found
 
 
 def _holds_at(evidence: Evidence, kind: RemainsKind, seen_at: float) -> float:
-    """As of when a view holds: as of its own time, or as of the loss where nothing can have changed until then.
+    """Returns the time for which a view is valid: its own time, or the loss if nothing can have changed until then.
 
-    What is gone, or on its way, does not come back under its name. The watch confirms its view once a minute, so that
-    without this a scale-down would look like a mass loss to the first sweep. A runner that is younger than the view may
-    only not be in it yet.
+    A deleted or Terminating object does not return under its name. The watch confirms its view once a minute; without
+    this rule a scale-down would look like a mass loss to the first sweep. A runner younger than the view may just be
+    missing from it.
     """
     is_final = kind in (RemainsKind.NOTHING, RemainsKind.TERMINATING)
     return max(seen_at, gone_since(evidence)) if is_final and evidence.first_seen <= seen_at else seen_at
@@ -103,7 +103,7 @@ def _rule_of(evidence: Evidence, rules: Sequence[ScaledRule]) -> ScaledRule | No
 
 
 def _is_open(evidence: Evidence) -> bool:
-    """Whether what stands there may still change what is judged of it."""
+    """True if further views may change the verdict."""
     ended = (evidence.retired_at, evidence.reregistered_as, evidence.replaced_at, evidence.not_needed_at)
     if not is_absent(evidence) or any(each is not None for each in ended):
         return False
@@ -113,7 +113,7 @@ def _is_open(evidence: Evidence) -> bool:
 
 
 def _by_runner(objects: Iterable[EphemeralRunner]) -> dict[str, list[EphemeralRunner]]:
-    """ARC's objects by the name of the runner that each bears."""
+    """Returns ARC's objects by the name of their runner."""
     found: dict[str, list[EphemeralRunner]] = defaultdict(list)
     for each in objects:
         found[each.runner_name or each.name].append(each)
@@ -121,10 +121,10 @@ def _by_runner(objects: Iterable[EphemeralRunner]) -> dict[str, list[EphemeralRu
 
 
 def _of_arc(
-    evidence: Evidence, view: WatchedNamespace, bearers: Mapping[str, Sequence[EphemeralRunner]]
+    evidence: Evidence, view: WatchedNamespace, objects: Mapping[str, Sequence[EphemeralRunner]]
 ) -> RemainsKind | None:
-    """By the object, and its pod. None: several objects bear the runner, or its object may only be hidden from us."""
-    candidates = bearers.get(evidence.name, ())
+    """Judges by the object and its pod. None: several objects have the runner, or ghapp may not list the objects."""
+    candidates = objects.get(evidence.name, ())
     if len(candidates) > 1 or not view.lists_objects:
         return None
     if not candidates:

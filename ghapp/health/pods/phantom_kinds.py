@@ -1,6 +1,6 @@
-"""What a phantom is: something that is counted as a runner and is none. Its kinds, its reasons, and what to do.
+"""Phantoms: registrations, pods and objects that count as runners but cannot run jobs. Kinds, reasons and advice.
 
-A phantom is told only when look after look has found it. What is told says what to do, and what never to do beside ARC.
+A phantom is reported only if repeated checks find it. The advice includes what must never be done with ARC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ghapp.health.pods.pod import EphemeralRunner
 
 
 class PhantomKind(StrEnum):
-    """What does not fit to what."""
+    """The kind of mismatch."""
 
     OBJECT_WITHOUT_POD = "object-without-pod"
     POD_WITHOUT_OBJECT = "pod-without-object"
@@ -23,7 +23,7 @@ class PhantomKind(StrEnum):
 
 
 class PhantomReason(StrEnum):
-    """Why that is so, as far as it can be told."""
+    """The cause of the mismatch, as far as it is known."""
 
     POD_NEVER_MADE = "PodNeverMade"
     POD_LOST = "PodLost"
@@ -37,45 +37,45 @@ class PhantomReason(StrEnum):
 
 ADVICE: dict[PhantomReason, str] = {
     PhantomReason.POD_NEVER_MADE: (
-        "Read in ARC's controller log why it makes no pod (a quota, an admission webhook, a missing "
-        "ServiceAccount), and never strip the object's finalizers before it is deleted."
+        "Read in ARC's controller log why it creates no pod (a quota, an admission webhook, a missing "
+        "ServiceAccount), and never remove the object's finalizers before it is deleted."
     ),
     PhantomReason.POD_LOST: (
-        "Delete the EphemeralRunner so that ARC makes another; never make a pod for it by hand, its "
-        "configuration is spent."
+        "Delete the EphemeralRunner so that ARC creates another; never create a pod for it by hand, its "
+        "configuration is used up."
     ),
     PhantomReason.OBJECT_GONE: (
-        "See which finalizer holds the pod, then delete the pod: that is safe only because its EphemeralRunner is gone."
+        "Find the finalizer that keeps the pod, then delete the pod: safe only because its EphemeralRunner is deleted."
     ),
     PhantomReason.FAILED_COUNTS_AS_CAPACITY: (
-        "Delete the EphemeralRunner so that ARC makes another; never patch its status."
+        "Delete the EphemeralRunner so that ARC creates another; never patch its status."
     ),
     PhantomReason.NOT_REGISTERED: (
-        "Have its EphemeralRunner deleted, or its pod where no ARC owns it; never delete a pod of ARC's, "
-        "which would start again with a spent configuration."
+        "Have its EphemeralRunner deleted, or its pod if ARC does not own it; never delete a pod of ARC's, "
+        "which would restart with a used configuration."
     ),
     PhantomReason.HANGS_AFTER_JOB: (
-        "Its job is over and its process hangs: delete its EphemeralRunner, or its pod where no ARC owns it, "
-        "and look for what a step left running."
+        "Its job is over and its process hangs: delete its EphemeralRunner, or its pod if ARC does not own it, "
+        "and find out what a step left running."
     ),
     PhantomReason.MACHINE_GONE: (
-        "Let GitHub forget it (a day, or 14 for one that is not ephemeral), or delete the registration once "
-        "no EphemeralRunner of its name is left, never before."
+        "Wait until GitHub deletes it (a day, or 14 days if it is not ephemeral), or delete the registration once "
+        "no EphemeralRunner of its name exists, never before."
     ),
     PhantomReason.MACHINE_GONE_AT_WORK: (
-        "Wait until GitHub gives up its job, some ten minutes; a busy registration cannot be deleted, so "
+        "Wait about ten minutes until GitHub gives up its job; a busy registration cannot be deleted, so "
         "never try to force it."
     ),
 }
 
 
 class Phantom(NamedTuple):
-    """Something that is counted as a runner and is none.
+    """Something that counts as a runner but cannot run jobs.
 
     Attributes:
-        subject: the name of the runner, which is that of its pod and object.
-        pool: empty where GitHub does not know it.
-        scale_set: empty where ARC has no part in it.
+        subject: the runner's name, which is also the name of its pod and object.
+        pool: empty if GitHub does not list it.
+        scale_set: empty if it is not ARC's.
     """
 
     kind: PhantomKind
@@ -88,30 +88,31 @@ class Phantom(NamedTuple):
 
 
 FoundSince = Mapping[str, float]
-"""Since when each finding has stood, by `key`."""
+"""When each phantom was first found, by `key`."""
 
 
 def key(phantom: Phantom) -> str:
-    """What makes two looks' findings the same."""
+    """Returns the key that identifies a phantom across checks."""
     return f"{phantom.kind}/{phantom.namespace}/{phantom.subject}"
 
 
 def lasting(
     found: Iterable[Phantom], before: FoundSince, now: float, grace_seconds: float
 ) -> tuple[list[Phantom], dict[str, float]]:
-    """Those that every look has found for `grace_seconds`, and what to remember until the next look.
+    """Returns the phantoms that every check has found for `grace_seconds`, and the state for the next check.
 
-    What is fleeting, as a pod that went between two reads, is never told. A clock that went back starts anew.
+    Transient ones, as a pod that was deleted between two reads, are never reported. A clock that went back restarts
+    the time.
     """
-    findings = list(found)
-    since = {key(each): min(before.get(key(each), now), now) for each in findings}
-    return [each for each in findings if now - since[key(each)] >= grace_seconds], since
+    phantoms = list(found)
+    since = {key(each): min(before.get(key(each), now), now) for each in phantoms}
+    return [each for each in phantoms if now - since[key(each)] >= grace_seconds], since
 
 
 def is_assigned(found: EphemeralRunner) -> bool:
-    """Whether ARC counts a job for this object: one that names a job, unless it has succeeded or is being deleted.
+    """True if ARC counts a job for this object: it names a job, has not succeeded and is not being deleted.
 
-    A failed object that still names a job counts: so ARC's count comes to be inflated, and it makes too few runners
+    A failed object that still names a job counts: this inflates ARC's count, so that ARC creates too few runners
     (https://github.com/actions/actions-runner-controller/issues/4397).
     """
     has_job = bool(found.job_id) or found.workflow_run_id is not None

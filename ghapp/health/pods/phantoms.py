@@ -1,9 +1,8 @@
-"""What is counted as a runner and is none: registrations, pods and ARC's objects of one org, held against each other.
+"""Finds phantoms: compares an org's registrations, pods and ARC objects with each other.
 
-Each of the three is read at another moment, and things come and go between. So nothing is said by an incomplete or
-old read, nothing of what was younger than the grace when the other side was read, and `misfit.lasting` lets through
-only what was seen for a while. These are findings for people; nothing is ever taken away by them. Pure; times are
-epoch seconds.
+The three are read at different times and change in between. So incomplete or old reads are ignored, and so are objects
+younger than the grace at the time of the other read; `phantom_kinds.lasting` keeps only what was found for a while. The
+results are shown to people; they never cause a deletion. Pure; times are epoch seconds.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ __all__ = [
 
 SCALE_SET_LABEL = "actions.github.com/scale-set-name"
 ELSEWHERE_LABELS = ("actions.github.com/repository", "actions.github.com/enterprise")
-"""Runners of a repository or an enterprise are in no organization's list."""
+"""Runners of a repository or an enterprise appear in no organization's list."""
 
 
 class ListedRunner(NamedTuple):
-    """A runner that GitHub lists. `ephemeral` is None when GitHub does not say; `offline_since` while it is online."""
+    """A listed runner. `ephemeral` is None if GitHub does not report it, `offline_since` while the runner is online."""
 
     name: str
     pool: str
@@ -44,16 +43,16 @@ class ListedRunner(NamedTuple):
 
 
 class PhantomInputs(NamedTuple):
-    """What was read of one org and the namespaces of its pools.
+    """The reads of one org and the namespaces of its pools.
 
-    Each time is when the reading was begun, and None when it failed or was incomplete.
+    Each time is the start of the read; None if the read failed or was incomplete.
 
     Attributes:
-        known: whom GitHub lists.
-        gone: when each runner's registration went because its job was over, by name.
-        pods: all of the namespaces.
-        objects: ARC's; none, with a time, where there is no ARC.
-        ahead: by how many seconds the cluster's clock, which wrote the times of pods and objects, is ahead of ours.
+        known: listed runners.
+        gone: by name, when a registration ended because its job was over or its controller removed the runner.
+        pods: all pods of the namespaces.
+        objects: ARC's objects; empty, with a time, if there is no ARC.
+        ahead: seconds by which the cluster's clock, which dates pods and objects, is ahead of ours.
     """
 
     org: str
@@ -69,7 +68,7 @@ class PhantomInputs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PhantomLimits:
-    """How old things must be, and how fresh reads, in seconds."""
+    """Minimum ages of objects and maximum ages of reads, in seconds."""
 
     grace_seconds: float = 300.0
     startup_seconds: float = 120.0
@@ -77,11 +76,11 @@ class PhantomLimits:
 
 
 def phantoms(view: PhantomInputs, now: float, limits: PhantomLimits) -> list[Phantom]:
-    """What does not fit together by this look, by kind and name. Each pair of reads is used as far as it can be.
+    """Returns the phantoms of these reads, sorted by kind and name. Each usable pair of reads is compared.
 
-    Nothing is said of what is being deleted, of what is finished, and of what belongs to a repository, an enterprise
-    or another org. The exception is a pod of ARC's whose object is gone: the garbage collector has it deleted at once,
-    so it is found only while a finalizer holds it, long after its time to stop was over.
+    Objects that are being deleted, are finished, or belong to a repository, an enterprise or another org are ignored.
+    The exception is a pod of ARC's without an object: the garbage collector deletes such a pod at once, so it is found
+    only while a finalizer keeps it long after its grace period.
     """
     objects = [each for each in view.objects if each.deleting_since is None and is_in(view.org, each.org)]
     pods = [pod for pod in view.pods if pod.deleting_since is None and _is_of(pod, view.org)]
@@ -114,7 +113,7 @@ def _failed(objects: Iterable[EphemeralRunner], read_at: float, limits: PhantomL
 def _without_pod(
     objects: Iterable[EphemeralRunner], pods: Iterable[Pod], read_at: float, limits: PhantomLimits
 ) -> Iterator[Phantom]:
-    """Pods that are being deleted count as there."""
+    """Pods that are being deleted count as existing."""
     places = {(pod.namespace, pod.name) for pod in pods}
     for each in objects:
         is_old = read_at - each.created_at >= limits.grace_seconds
@@ -126,7 +125,7 @@ def _without_pod(
 def _without_object(
     pods: Iterable[Pod], objects: Iterable[EphemeralRunner], read_at: float, limits: PhantomLimits
 ) -> Iterator[Phantom]:
-    """Objects that are being deleted count as there: ARC removes their pods itself."""
+    """Objects that are being deleted count as existing: ARC deletes their pods itself."""
     uids = {each.uid for each in objects}
     for pod in pods:
         owners = {owner.uid for owner in pod.owners if owner.kind == ARC_KIND}
@@ -135,39 +134,39 @@ def _without_object(
 
 
 def _is_held_long(pod: Pod, read_at: float, limits: PhantomLimits) -> bool:
-    """Whether a pod that is being deleted should have gone a grace ago. Its own time to stop may be hours."""
+    """True if a pod's own grace period, which may be hours, ended at least `grace_seconds` ago."""
     return pod.grace_ends_at is not None and read_at - pod.grace_ends_at >= limits.grace_seconds
 
 
 def _unknown_to_github(
     view: PhantomInputs, pods: Iterable[Pod], known_at: float, pods_at: float, limits: PhantomLimits
 ) -> Iterator[Phantom]:
-    """Running pods that the list lacks. It must have been asked for after their time to register was over."""
-    listed, called = {each.name for each in view.known}, _called(view)
+    """Yields running pods that the list lacks, if the list was begun after their time to register."""
+    listed, names = {each.name for each in view.known}, _runner_names(view)
     for pod in pods:
-        container, name = pod.runner, called[_place(pod)]
+        container, name = pod.runner, names[_place(pod)]
         if container is None or container.running_since is None or not _is_runners(pod, container.name):
             continue
         if name in listed or known_at + view.ahead - container.running_since < limits.startup_seconds:
             continue
-        gone_at = view.gone.get(name)
-        if gone_at is None:
+        ended_at = view.gone.get(name)
+        if ended_at is None:
             yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.NOT_REGISTERED)
-        elif pods_at - gone_at >= limits.grace_seconds:
+        elif pods_at - ended_at >= limits.grace_seconds:
             yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.HANGS_AFTER_JOB)
 
 
 def _machine_gone(view: PhantomInputs, read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
-    """Offline runners without a pod, in pools whose other runners have pods that we see.
+    """Yields offline runners without a pod, in pools that have pods of other runners.
 
-    One that is online runs elsewhere, one that is not ephemeral may be off by design, and of one that ARC keeps an
-    object for the object is told.
+    An online runner runs elsewhere, a persistent runner may be off by design, and for a runner with an ARC object the
+    object is reported instead.
     """
-    with_pod = set(_called(view).values())
+    with_pod = set(_runner_names(view).values())
     visible = {each.pool for each in view.known if each.name in with_pod}
-    spoken_for = with_pod | {name for each in view.objects for name in (each.name, each.runner_name)}
+    excluded = with_pod | {name for each in view.objects for name in (each.name, each.runner_name)}
     for each in view.known:
-        if each.pool not in visible or each.name in spoken_for or each.ephemeral is False:
+        if each.pool not in visible or each.name in excluded or each.ephemeral is False:
             continue
         silent_since = None if each.offline_since is None else max(each.first_seen, each.offline_since)
         if silent_since is not None and read_at - silent_since >= limits.grace_seconds:
@@ -179,20 +178,20 @@ def _place(found: Pod | EphemeralRunner) -> tuple[str, str]:
     return found.namespace, found.name
 
 
-def _called(view: PhantomInputs) -> dict[tuple[str, str], str]:
-    """What GitHub calls each pod's runner, by the pod's place: as the pod is called, unless ARC says otherwise."""
-    told = {_place(each): each.runner_name for each in view.objects if each.runner_name}
-    return {_place(pod): told.get(_place(pod), pod.name) for pod in view.pods}
+def _runner_names(view: PhantomInputs) -> dict[tuple[str, str], str]:
+    """Returns each pod's runner name at GitHub, by the pod's place: the pod's name, unless ARC has another."""
+    by_arc = {_place(each): each.runner_name for each in view.objects if each.runner_name}
+    return {_place(pod): by_arc.get(_place(pod), pod.name) for pod in view.pods}
 
 
 def _is_of(pod: Pod, org: str) -> bool:
-    """Whether a pod's runner would be in this org's list, as far as its labels say."""
+    """True if, according to the pod's labels, its runner would be in this org's list."""
     is_elsewhere = any(label in pod.labels for label in ELSEWHERE_LABELS)
     return not is_elsewhere and is_in(org, pod.labels.get(ORGANIZATION_LABEL, ""))
 
 
 def _is_runners(pod: Pod, container: str) -> bool:
-    """Whether it is a runner's pod: one of ARC's, or one with a container of that name."""
+    """True for a runner's pod: a pod of ARC's, or a pod with a container of that name."""
     return container == RUNNER_CONTAINER or any(owner.kind == ARC_KIND for owner in pod.owners)
 
 

@@ -1,6 +1,7 @@
-"""What the cluster shows of one runner's pod, and of the object that ARC keeps for it. Values; no I/O.
+"""A runner's pod and ARC's object as the cluster shows them. Values; no I/O.
 
-A runner's object, pod and name are the same word, so a pod is matched to a runner by name. Times are epoch seconds.
+A runner's object, pod and registration have the same name, so pods are matched to runners by name. Times are epoch
+seconds.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 RUNNER_CONTAINER = "runner"
-"""How ARC, and everybody after it, calls the container in which the agent runs."""
+"""Name of the container that runs the agent, by ARC's convention."""
 
 ARC_KIND = "EphemeralRunner"
-"""What owns a runner's pod of ARC's."""
+"""Kind of the owner of ARC's pods."""
 
 ORGANIZATION_LABEL = "actions.github.com/organization"
 LONGEST_LABEL = 63
 
 FRESH_SECONDS = 120.0
-"""A view of the cluster that nobody has refreshed for so long counts nothing."""
+"""A view of the cluster older than this is ignored."""
 
 
 class Ended(NamedTuple):
@@ -40,7 +41,7 @@ class Container(NamedTuple):
     running_since: float | None = None
     ended: Ended | None = None
     last_ended: Ended | None = None
-    """How it ended before it was started again."""
+    """Its end before the last restart."""
     waiting: str = ""
     """`ImagePullBackOff`, `CrashLoopBackOff`, …"""
     restarts: int = 0
@@ -59,15 +60,15 @@ class Pod(NamedTuple):
 
     Attributes:
         version: its `resourceVersion`, for preconditions.
-        reason: the pod's own, as `Evicted` or `NodeLost`.
+        reason: the pod's own reason, as `Evicted` or `NodeLost`.
         disruption: the reason of its `DisruptionTarget` condition, as `PreemptionByScheduler`.
-        deleting_since: when its deletion was asked for.
-        runner: the container in which the agent runs; None when the kubelet has told of none.
-        read_at: when it was read, by the clock of the API server, which also wrote when it was created: ages are told
-            by it, for ours may be another. None where nobody told.
-        container: what the container in which the agent runs is called, whether or not it was started yet.
-        finalizers: what holds it, once it is being deleted.
-        grace_ends_at: when the time to stop is over that its deletion gave it; None for one that is not being deleted.
+        deleting_since: when its deletion was requested.
+        runner: status of the container that runs the agent; None if the kubelet has not reported it.
+        read_at: when it was read, by the API server's clock, which also dates the creation: ages are computed from it,
+            because our clock may differ. None if unknown.
+        container: name of the container that runs the agent, even before it was started.
+        finalizers: finalizers that keep it during its deletion.
+        grace_ends_at: end of the deletion's grace period; None if it is not being deleted.
     """
 
     namespace: str
@@ -92,30 +93,30 @@ class Pod(NamedTuple):
 
     @property
     def age(self) -> float:
-        """Seconds, when it was read; 0 where nobody told when that was."""
+        """Age in seconds when it was read; 0 if the time of the read is unknown."""
         return lasted(self.created_at, self.read_at)
 
     @property
     def container_age(self) -> float | None:
-        """For how many seconds its runner's container had run then; None when it did not run."""
+        """Seconds that the runner's container had run by then; None if it did not run."""
         since = None if self.runner is None else self.runner.running_since
         return None if since is None else lasted(since, self.read_at)
 
     @property
     def ended(self) -> Ended | None:
-        """How its runner ended, now or the last time; None while nothing is known of an end."""
+        """The runner's current or last end; None if no end is known."""
         if self.runner is None:
             return None
         return self.runner.ended or self.runner.last_ended
 
     @property
     def is_runners(self) -> bool:
-        """Whether it is a runner's pod: one of ARC's, or one with a container of that name."""
+        """True for a runner's pod: a pod of ARC's, or a pod with a container of that name."""
         return self.container == RUNNER_CONTAINER or any(owner.kind == ARC_KIND for owner in self.owners)
 
     @property
     def is_running(self) -> bool:
-        """Whether its runner's container runs right now."""
+        """True if the runner's container is running."""
         return self.runner is not None and self.runner.running_since is not None
 
 
@@ -123,12 +124,12 @@ class EphemeralRunner(NamedTuple):
     """ARC's object for one runner (`actions.github.com/v1alpha1`), as last read.
 
     Attributes:
-        name: of the object; `runner_name` is what GitHub calls the runner, the same word once it is registered.
-        failures: how many of its pods have failed.
-        job_id: the job it says that it runs; empty for none.
-        scale_set: the name of its scale set.
-        read_at: as a pod's.
-        repository: of the job, `owner/name`; empty where ARC does not say.
+        name: of the object; `runner_name` is the runner's name at GitHub, the same once it is registered.
+        failures: number of its failed pods.
+        job_id: its job according to ARC; empty if there is none.
+        scale_set: name of its scale set.
+        read_at: as for a pod.
+        repository: of the job, `owner/name`; empty if ARC does not report it.
     """
 
     namespace: str
@@ -153,27 +154,27 @@ class EphemeralRunner(NamedTuple):
 
     @property
     def age(self) -> float:
-        """Seconds, when it was read; 0 where nobody told when that was."""
+        """Age in seconds when it was read; 0 if the time of the read is unknown."""
         return lasted(self.created_at, self.read_at)
 
     @property
     def terminating_for(self) -> float:
-        """Seconds, when it was read; 0 for one that is not being deleted, and where nobody told when that was."""
+        """Seconds since its deletion when it was read; 0 if it is not being deleted or the time is unknown."""
         return 0.0 if self.deleting_since is None else lasted(self.deleting_since, self.read_at)
 
 
 def lasted(since: float, read_at: float | None) -> float:
-    """Seconds from one moment to another by one clock; 0 where that is not known: never longer than it was."""
+    """Returns the seconds between two times of one clock; 0 if the read's time is unknown: never too long."""
     return 0.0 if read_at is None else max(0.0, read_at - since)
 
 
 def is_in(org: str, label: str) -> bool:
-    """Whether an organization's label names this one. Its value may be cut, and missing."""
+    """True if an organization label names this org. The label may be missing, and its value may be cut."""
     return not label or label.lower() == org[:LONGEST_LABEL].lower()
 
 
 def runner_container(names: Sequence[str], default: str | None = None) -> str | None:
-    """Which of a pod's containers runs the agent: that called `runner`, else the pod's default one, else the first."""
+    """Returns the container that runs the agent: named `runner`, else the pod's default container, else the first."""
     if not names:
         return None
     if RUNNER_CONTAINER in names:
@@ -182,5 +183,5 @@ def runner_container(names: Sequence[str], default: str | None = None) -> str | 
 
 
 def is_fresh(seen_at: float, now: float) -> bool:
-    """Whether a view of the cluster still counts; another machine's clock may be a little ahead."""
+    """True if a view of the cluster is recent enough; another machine's clock may be slightly ahead."""
     return abs(now - seen_at) < FRESH_SECONDS

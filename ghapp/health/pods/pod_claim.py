@@ -1,4 +1,4 @@
-"""A controller's word that a pod is legitimately busy: until it ends, its runner and its pod are left alone."""
+"""Pod claims: a controller's statement that a pod is busy. Until the claim ends, runner and pod are left alone."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class PodClaim(NamedTuple):
-    """One such word. Fields are only ever appended: stored records are read by position. Times are epoch seconds.
+    """One claim. Fields are only ever appended: stored records are read by position. Times are epoch seconds.
 
     Attributes:
         pod: the pod's name.
-        runner_name: what GitHub calls its runner; the pod's name where the controller said nothing else.
-        job_id: the job that it is busy with, where the controller knows.
-        expires_at: from then on it says nothing.
-        claimed_at: when its controller last said so.
+        runner_name: the runner's name at GitHub; the pod's name if the controller sent none.
+        job_id: the pod's job, if the controller sent it.
+        expires_at: when the claim expires.
+        claimed_at: when the controller last sent the claim.
     """
 
     pod: str
@@ -25,18 +25,18 @@ class PodClaim(NamedTuple):
     claimed_at: float = 0.0
 
     def is_live(self, now: float) -> bool:
-        """Whether it still holds."""
+        """True if the claim has not expired."""
         return now < self.expires_at
 
 
 Claimed = Mapping[str, PodClaim]
-"""Claims by each name that they hold for."""
+"""Claims by each name that they cover."""
 
 NOBODY: Claimed = MappingProxyType({})
 
 
 def by_name(claims: Iterable[PodClaim]) -> dict[str, PodClaim]:
-    """Claims by the names of their runners and of their pods; of several for one name that which holds for longest."""
+    """Returns claims by the names of their runners and pods; if several cover a name, the one that expires last."""
     found: dict[str, PodClaim] = {}
     for claim in claims:
         for name in (claim.runner_name, claim.pod):
@@ -46,6 +46,6 @@ def by_name(claims: Iterable[PodClaim]) -> dict[str, PodClaim]:
 
 
 def claim_on(claimed: Claimed, name: str, now: float) -> PodClaim | None:
-    """The claim that holds a runner of that name at `now`, else None."""
+    """Returns the live claim on a runner of that name at `now`, else None."""
     claim = claimed.get(name)
     return claim if claim is not None and claim.is_live(now) else None

@@ -1,4 +1,4 @@
-"""One look at an org's cluster side: GitHub's runners held against what the watch last saw of each namespace. Pure."""
+"""Compares an org's runners at GitHub with the watch's last snapshot of each namespace. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ghapp.health.runner.verdict import Limits, State, gone_since, is_absent, is
 
 
 class NamespaceRule(PoolRule, Protocol):
-    """What a configured pool says of where its pods are, beside who belongs to it."""
+    """A configured pool with the namespace of its pods."""
 
     @property
     def namespace(self) -> str | None:
-        """Where they are; None for nowhere that we know."""
+        """The namespace; None if it is unknown."""
 
 
 class NamespaceSnapshot(Protocol):
-    """What the watch last saw of a namespace."""
+    """The watch's last snapshot of a namespace."""
 
     @property
     def pods(self) -> Mapping[str, Pod]:
@@ -30,15 +30,15 @@ class NamespaceSnapshot(Protocol):
 
     @property
     def objects(self) -> Mapping[str, EphemeralRunner]:
-        """ARC's, by name."""
+        """ARC's objects, by name."""
 
     @property
     def seen_at(self) -> float:
-        """When all of it was last known to be true."""
+        """When all of it was last known to be current."""
 
     @property
     def ahead(self) -> float:
-        """By how many seconds the cluster's clock was ahead of ours then."""
+        """Seconds by which the cluster's clock was ahead of ours then."""
 
 
 def find_phantoms(
@@ -50,37 +50,37 @@ def find_phantoms(
     now: float,
     limits: Limits,
 ) -> list[Phantom]:
-    """What does not fit together by this look. Each namespace is looked at alone: one that is not seen hides no other.
+    """Returns the phantoms of each namespace. Namespaces are checked separately, so that a stale one hides no other.
 
     Args:
-        org: whose.
-        runners: all that are known.
-        survey: how the last looks at GitHub went.
-        seen: the views, by namespace; old ones say nothing.
+        org: login of the org.
+        runners: all known runners.
+        survey: results of the last sweeps.
+        seen: snapshots by namespace; stale ones are ignored.
         rules: the org's pools.
-        now: the time of the look.
+        now: time of the check.
         limits: of the judgement.
     """
-    everyone = list(runners)
-    gone = _gone(everyone, survey, now, limits)
+    records = list(runners)
+    ended = _ended(records, survey, now, limits)
     ages = PhantomLimits(startup_seconds=limits.startup_seconds, stale_seconds=limits.stale_seconds)
     found: list[Phantom] = []
-    for namespace, sight in sorted(seen.items()):
-        if not is_fresh(sight.seen_at, now):
+    for namespace, snapshot in sorted(seen.items()):
+        if not is_fresh(snapshot.seen_at, now):
             continue
-        seen_at = min(sight.seen_at, now)
-        pods, objects = list(sight.pods.values()), list(sight.objects.values())
+        seen_at = min(snapshot.seen_at, now)
+        pods, objects = list(snapshot.pods.values()), list(snapshot.objects.values())
         found += phantoms(
             PhantomInputs(
                 org=org,
-                known=_known(everyone, namespace, rules),
+                known=_known(records, namespace, rules),
                 known_at=survey.swept_at,
-                gone=gone,
+                gone=ended,
                 pods=pods,
                 pods_at=seen_at,
                 objects=objects,
                 objects_at=None if _hides_objects(pods, objects) else seen_at,
-                ahead=sight.ahead,
+                ahead=snapshot.ahead,
             ),
             now,
             ages,
@@ -91,20 +91,20 @@ def find_phantoms(
 def pod_locations(
     runners: Iterable[Evidence], seen: Mapping[str, NamespaceSnapshot], rules: Sequence[NamespaceRule]
 ) -> set[tuple[str, str]]:
-    """Which pools have pods where they say, by their runners' names and however old a view: (pool, namespace)."""
-    where = {rule.name: rule.namespace for rule in rules}
+    """Returns the (pool, namespace) pairs confirmed by pods named as the pool's runners; stale snapshots count, too."""
+    namespaces = {rule.name: rule.namespace for rule in rules}
     found: set[tuple[str, str]] = set()
     for each in runners:
         pool = pool_of(each.labels, each.custom_labels, rules)
-        namespace = where.get(pool)
-        sight = seen.get(namespace or "")
-        if namespace and sight is not None and (each.name in sight.pods or each.name in sight.objects):
+        namespace = namespaces.get(pool)
+        snapshot = seen.get(namespace or "")
+        if namespace and snapshot is not None and (each.name in snapshot.pods or each.name in snapshot.objects):
             found.add((pool, namespace))
     return found
 
 
 def _known(runners: Iterable[Evidence], namespace: str, rules: Sequence[NamespaceRule]) -> list[ListedRunner]:
-    """Whom GitHub lists. Only of those whose pool has its pods here, it is told since when they are offline."""
+    """Returns the listed runners. Only runners whose pool has its pods in this namespace have `offline_since`."""
     here = {rule.name for rule in rules if rule.namespace == namespace}
     found = []
     for each in runners:
@@ -117,10 +117,10 @@ def _known(runners: Iterable[Evidence], namespace: str, rules: Sequence[Namespac
     return found
 
 
-def _gone(runners: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[str, float]:
-    """When the registration of each went whose job was over, or whom its controller removed, by name.
+def _ended(runners: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[str, float]:
+    """Returns, by name, when a registration ended because the job was over or the controller removed the runner.
 
-    A zombie is not called retired any more once it hangs; its job was over all the same.
+    A zombie is no longer judged as retired once it hangs, but its job is over all the same.
     """
     found: dict[str, float] = {}
     for each in runners:
@@ -135,5 +135,5 @@ def _gone(runners: Iterable[Evidence], survey: Survey, now: float, limits: Limit
 
 
 def _hides_objects(pods: Iterable[Pod], objects: Sequence[EphemeralRunner]) -> bool:
-    """Whether there must be objects of ARC's that we may not list: its pods are there, and not one object."""
+    """True if ARC objects must exist that ghapp may not list: there are pods of ARC's, but no object."""
     return not objects and any(owner.kind == ARC_KIND for pod in pods for owner in pod.owners)

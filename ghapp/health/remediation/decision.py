@@ -1,7 +1,7 @@
-"""Which of the lost are acted on now: count each pool, turn its fuse, and plan. One pure function.
+"""Decides which lost runners are replaced now: counts each pool, updates its fuse, and plans. Pure.
 
-`jobs.remediation.plan_remediation` reads what it needs and records what comes of it; one process at a time, for two of
-them could each let a first batch through.
+`jobs.remediation.plan_remediation` reads the inputs and records the decision, one process at a time: two concurrent
+decisions could each allow a first batch.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ Pools = dict[str, list[tuple[Evidence, State]]]
 """The runners of each pool, each with its state."""
 
 DELIVERIES_FLOW_SECONDS = 24 * 3600.0
-"""A delivery named a runner within this: then a job that waits would be known."""
+"""If a delivery named a runner within this time, deliveries arrive, and waiting jobs would be known."""
 
 
 class ReplacingRule(PoolRule, Protocol):
-    """A configured pool, with what it says about replacing."""
+    """A configured pool with its replacement settings."""
 
     @property
     def replace_offline_after_seconds(self) -> float | None:
-        """Offline longer than this is replaced, too; None: never."""
+        """Runners offline for longer are replaced, too; None: never."""
 
 
 class DecisionInputs(NamedTuple):
-    """What is known of an installation, but its runners and its fuses.
+    """What is known of an installation besides its runners and fuses.
 
     Attributes:
-        survey: how the last sweeps went.
+        survey: results of the last sweeps.
         now: epoch seconds.
-        queued: the labels of each job that waits for a runner, in lower case; None: nothing tells of jobs.
-        claimed: controllers' claims, by name: runners that they hold wait, and take no other's place.
-        reaped: pods that the reaper deleted within the fuse's window, by pool; they count as lost.
+        queued: labels of each job that waits for a runner, in lower case; None: unknown.
+        claimed: pod claims by name; claimed runners wait without using a batch's capacity.
+        reaped: number of pods deleted by the reaper within the fuse's window, by pool; they count as lost.
     """
 
     survey: Survey
@@ -66,7 +66,7 @@ class DecisionInputs(NamedTuple):
 
 
 class FuseChange(NamedTuple):
-    """A fuse that changed, and the count that changed it. `pool` is `*` for the installation's."""
+    """A change of a fuse with the counts that caused it. `pool` is `*` for the installation's fuse."""
 
     pool: str
     before: Fuse | None
@@ -76,29 +76,29 @@ class FuseChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done: fuses to be recorded first, and then the plan, of pools whose record succeeded."""
+    """The decision: fuses to record first, then the plan for pools whose fuse was recorded."""
 
     turns: tuple[FuseChange, ...]
     plan: Plan
     pool_of: Mapping[int, str]
     """The pool of each candidate."""
     not_needed: tuple[int, ...] = ()
-    """Lost runners to write off: their pool did without them, and no job waits for it."""
+    """Lost runners to write off: their pool is stable without them, and no job waits for it."""
 
     def without(self, pools: Iterable[str]) -> Decision:
-        """The same, with nothing done in these pools: a person changed their fuse since it was read."""
-        overtaken = set(pools)
-        if WHOLE_INSTALLATION in overtaken:
+        """Returns the decision without actions in these pools, because an admin changed their fuse in the meantime."""
+        excluded = set(pools)
+        if WHOLE_INSTALLATION in excluded:
             return Decision(self.turns, Plan((), self.plan.deferred), self.pool_of)
-        kept = tuple(runner_id for runner_id in self.plan.now if self.pool_of[runner_id] not in overtaken)
-        not_needed = tuple(each for each in self.not_needed if self.pool_of[each] not in overtaken)
+        kept = tuple(runner_id for runner_id in self.plan.now if self.pool_of[runner_id] not in excluded)
+        not_needed = tuple(each for each in self.not_needed if self.pool_of[each] not in excluded)
         return Decision(self.turns, Plan(kept, self.plan.deferred), self.pool_of, not_needed)
 
 
 def by_pool(
     runners: Iterable[Evidence], survey: Survey, rules: Sequence[PoolRule], now: float, limits: Limits
 ) -> Pools:
-    """Judge each runner, and put it to its pool."""
+    """Judges each runner and groups the runners by pool."""
     pools: Pools = defaultdict(list)
     for evidence in runners:
         pool = pool_of(evidence.labels, evidence.custom_labels, rules)
@@ -115,19 +115,19 @@ def decide(
     limits: RemediationLimits,
     situation: DecisionInputs,
 ) -> Decision:
-    """Decide for one installation.
+    """Decides for one installation.
 
-    Every pool has a fuse, and the installation one over all of them: many pools that lose a few each are a mass loss
-    as well.
+    Every pool has a fuse, and the installation has one for all pools: many pools that each lose a few runners are a
+    mass loss, too.
 
     Args:
         pools: from `by_pool`.
-        fuses: as recorded; one that is not there is closed.
-        paused: the names of paused pools.
+        fuses: recorded fuses; a missing fuse is closed.
+        paused: names of paused pools.
         rules: the configured pools.
         fuse_limits: the `[fuse]` table.
         limits: the `[remediation]` table.
-        situation: what else is known.
+        situation: the other inputs.
     """
     paused, survey, now = set(paused), situation.survey, situation.now
     acting = limits.mode == "act"
@@ -136,14 +136,14 @@ def decide(
     counts = _Counts(
         pools, {rule.name: rule.replace_offline_after_seconds for rule in rules}, fuse_limits, situation, paused, acting
     )
-    turned: dict[str, FuseChange] = {}
+    changes: dict[str, FuseChange] = {}
     for pool in pools:
         before = fuses.get(pool, Fuse())
         counted = counts.of(pool, before)
         after = next_fuse(before, counted, now, fuse_limits, acting=acting)
-        turned[pool] = FuseChange(pool, fuses.get(pool), after, counted)
-    turned |= _whole_installation(turned, fuses, counts, now, fuse_limits, acting=acting)
-    leaves = {pool: _leave(pool, each.after, counts, turned, paused) for pool, each in turned.items()}
+        changes[pool] = FuseChange(pool, fuses.get(pool), after, counted)
+    changes |= _whole_installation(changes, fuses, counts, now, fuse_limits, acting=acting)
+    capacities = {pool: _capacity(pool, each.after, counts, changes, paused) for pool, each in changes.items()}
     candidates = _candidates(pools, counts.patience, survey, now)
     held = {each.id for members in pools.values() for each, _ in members if claim_on(situation.claimed, each.name, now)}
     swept_at = survey.swept_at or 0.0
@@ -152,14 +152,14 @@ def decide(
     )
     chosen = plan(
         [each._replace(claimed=each.runner_id in held) for each in candidates],
-        leaves,
+        capacities,
         limits,
-        leaves[WHOLE_INSTALLATION],
+        capacities[WHOLE_INSTALLATION],
         granted_since_sweep=recently,
     )
-    written_off = _written_off(turned, candidates, paused)
+    written_off = _written_off(changes, candidates, paused)
     return Decision(
-        tuple(each for each in turned.values() if each.after != (each.before or Fuse())),
+        tuple(each for each in changes.values() if each.after != (each.before or Fuse())),
         Plan(tuple(each for each in chosen.now if each not in written_off), chosen.deferred),
         {each.runner_id: each.pool for each in candidates},
         tuple(sorted(written_off)),
@@ -173,7 +173,7 @@ def counts_for(
     fuse_limits: FuseLimits,
     situation: DecisionInputs,
 ) -> dict[str, FuseCounts]:
-    """What each fuse counts just now, the installation's among them: for what is published of it."""
+    """Returns the current counts of each fuse, including the installation's, for publication."""
     patience = {rule.name: rule.replace_offline_after_seconds for rule in rules}
     counts = _Counts(pools, patience, fuse_limits, situation, (), acting=True)
     stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED} - {WHOLE_INSTALLATION}
@@ -195,7 +195,7 @@ class _Counts:
     acting: bool
 
     def of(self, pool: str, fuse: Fuse) -> FuseCounts:
-        """One pool. While a person has paused it nothing settles: it is he who decides."""
+        """Counts one pool. A paused pool never settles by itself: the admin decides."""
         members, situation = self.pools[pool], self.situation
         counted = fuse_counts(
             members,
@@ -211,21 +211,21 @@ class _Counts:
         return replace(counted, calm_seconds=0.0) if pool in self.paused else counted
 
     def whole(self, fuse: Fuse, stopped: Collection[str]) -> FuseCounts:
-        """All pools but those whose own fuse is stopped: they wait by themselves, and hold up no other."""
+        """Counts all pools except those with a stopped fuse: these wait on their own and delay no other pool."""
         counted = combined(self.of(pool, fuse) for pool in self.pools if pool not in stopped)
         of_no_pool = sum(count for pool, count in self.situation.reaped.items() if pool not in self.pools)
         return replace(counted, lost=counted.lost + of_no_pool, expected=counted.expected + of_no_pool)
 
     def _queued_for(self, members: Sequence[tuple[Evidence, State]]) -> int | None:
-        """Jobs that wait and that one of these runners, lost or not, could take."""
+        """Returns the number of waiting jobs that one of these runners, lost or not, could take; None: unknown."""
         if self.situation.queued is None:
             return None
-        borne = {frozenset(label.lower() for label in each.labels) for each, _ in members}
-        return sum(any(wanted <= labels for labels in borne) for wanted in self.situation.queued)
+        label_sets = {frozenset(label.lower() for label in each.labels) for each, _ in members}
+        return sum(any(wanted <= labels for labels in label_sets) for wanted in self.situation.queued)
 
 
 def _whole_installation(
-    turned: Mapping[str, FuseChange],
+    changes: Mapping[str, FuseChange],
     fuses: Mapping[str, Fuse],
     counts: _Counts,
     now: float,
@@ -233,16 +233,16 @@ def _whole_installation(
     *,
     acting: bool,
 ) -> dict[str, FuseChange]:
-    """The installation's fuse, and those of pools that it stops in its place.
+    """Returns the change of the installation's fuse, and of pool fuses that stop instead of it.
 
-    It trips for losses in several pools: those of one pool are its own fuse's, whose threshold is lower. When a batch
-    has no successors in some pools and has them in others, it is those pools that stop.
+    The installation's fuse trips for losses in several pools; for losses in one pool the pool's own fuse has a lower
+    threshold. If a batch has successors in some pools but not in others, only the latter pools stop.
     """
     before = fuses.get(WHOLE_INSTALLATION, Fuse())
-    losing = sum(each.counted.lost > 0 for each in turned.values())
+    losing = sum(each.counted.lost > 0 for each in changes.values())
     if before.position is Position.CLOSED and losing <= 1:
         return {WHOLE_INSTALLATION: FuseChange(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), before, FuseCounts())}
-    stopped = {pool for pool, each in turned.items() if each.after.position is Position.STOPPED}
+    stopped = {pool for pool, each in changes.items() if each.after.position is Position.STOPPED}
     counted = counts.whole(before, stopped)
     after = next_fuse(before, counted, now, limits, acting=acting)
     if stopped and after.reason is FuseReason.HEALED and after != before:
@@ -254,24 +254,24 @@ def _whole_installation(
         if len(failed) < len(acted_on):
             found[WHOLE_INSTALLATION] = found[WHOLE_INSTALLATION]._replace(after=before)
             found |= {
-                pool: FuseChange(pool, fuses.get(pool), stop(_begun(turned[pool].after, before), now), each)
+                pool: FuseChange(pool, fuses.get(pool), stop(_begun(changes[pool].after, before), now), each)
                 for pool, each in failed.items()
             }
     return found
 
 
 def _begun(own: Fuse, whole: Fuse) -> Fuse:
-    """A pool's fuse as the installation's proved for it: closed ones take over what that one let through."""
+    """Returns a pool's fuse; a closed one takes over what the installation's fuse allowed while it was proving."""
     return own if own.position is not Position.CLOSED else whole
 
 
-def _leave(
-    pool: str, fuse: Fuse, counts: _Counts, turned: Mapping[str, FuseChange], paused: Collection[str]
+def _capacity(
+    pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, FuseChange], paused: Collection[str]
 ) -> PoolCapacity:
     if fuse.position is Position.CLOSED:
         return PoolCapacity(None, paused=pool in paused)
     if pool == WHOLE_INSTALLATION:
-        stopped = {name for name, each in turned.items() if each.after.position is Position.STOPPED}
+        stopped = {name for name, each in changes.items() if each.after.position is Position.STOPPED}
         counted = counts.whole(fuse, stopped - {pool})
     else:
         counted = counts.of(pool, fuse)
@@ -279,11 +279,11 @@ def _leave(
 
 
 def _written_off(
-    turned: Mapping[str, FuseChange], candidates: Iterable[Candidate], paused: Collection[str]
+    changes: Mapping[str, FuseChange], candidates: Iterable[Candidate], paused: Collection[str]
 ) -> set[int]:
-    """Those that their pool does without: its fuse, or the installation's, has just closed for that."""
+    """Returns lost runners that are not needed: the pool's or the installation's fuse has just closed for that."""
     done = {
-        pool for pool, each in turned.items() if each.after != (each.before or Fuse()) and is_not_needed(each.after)
+        pool for pool, each in changes.items() if each.after != (each.before or Fuse()) and is_not_needed(each.after)
     }
     return {
         each.runner_id
@@ -293,27 +293,27 @@ def _written_off(
 
 
 def deliveries_flow(runners: Iterable[Evidence], now: float) -> bool:
-    """Whether deliveries reach us, so that a job that waits would be known."""
+    """True if deliveries arrive, so that a waiting job would be known."""
     return any(
         each.last_delivery_at is not None and now - each.last_delivery_at < DELIVERIES_FLOW_SECONDS for each in runners
     )
 
 
 def is_as_planned(planned: Evidence, found: Evidence) -> bool:
-    """Whether a record is still the one that was planned for; what was told of it by then is no change.
+    """True if a record is unchanged since it was planned; the published state may differ.
 
-    Whoever came back, went to work or was retired in between must be granted nothing: a grant outlives its reason.
+    A runner that returned, took a job or was retired in between must get no grant: the grant would outlive its reason.
     """
     return planned._replace(state=found.state, state_since=found.state_since) == found
 
 
 def _as_if_granted(evidence: Evidence) -> Evidence:
-    """In dry-run one that would have been acted on has had its turn: the next ones are told, too."""
+    """In dry-run, treats a runner that would have been replaced as granted, so that the next runners are planned."""
     return evidence if evidence.granted_at is not None else evidence._replace(granted_at=evidence.would_remediate_at)
 
 
 def _candidates(pools: Pools, patience: Mapping[str, float | None], survey: Survey, now: float) -> list[Candidate]:
-    """The lost that nobody acts on yet; and, where a pool asks for it, those offline for too long."""
+    """Returns lost runners without a grant and, if a pool is so configured, those offline for too long."""
     found: list[Candidate] = []
     for pool, members in pools.items():
         for evidence, state in members:

@@ -1,22 +1,22 @@
-"""May we act at all: a fuse a pool and one an installation, so that a mistake about many runners costs at most a few.
+"""The fuse: a circuit breaker per pool and per installation, so that a false mass loss costs only a few runners.
 
-closed → proving   too many lost within the window, or anything lost while it is on watch after closing
-proving → proving  as many successors as the batch had are online: the next batch is twice as large
-proving → stopped  the batch had no successors in `prove_seconds`: acting does not help, a person must look
-proving → closed   nothing waits any more: the last batch is online, or the lost registrations came back
-stopped → proving  a person resumed it
-stopped → closed   nothing changed for a window, and what is lost is not needed: no job waits for it. A scale-down by
-                   somebody else; or the lost registrations are back
+closed → proving   too many runners lost within the window, or any loss during the cooldown after closing
+proving → proving  as many successors are online as the batch replaced: the next batch is twice as large
+proving → stopped  the batch had no successors in `prove_seconds`: replacing does not help, an admin must investigate
+proving → closed   no loss is waiting: the successors of the last batch are online, or the lost registrations returned
+stopped → proving  an admin resumed it
+stopped → closed   nothing changed for a window, and the lost runners are not needed, since no job waits for them (a
+                   scale-down by another actor); or the lost registrations returned
 
-Registrations that come back say that the loss was no loss. They buy no new batch: the batches go on where they were,
-and none is doubled until nothing came back for a window.
+Returned registrations show that the loss was false. They allow no new batch: the batches continue from their current
+size, and no batch is doubled until no registration has returned for a window.
 
-Where nothing is asked for (dry-run, off) nothing can be proven, and no successor comes online for our asking. Such a
-fuse says what the first batch would be, and closes when no more than a few were lost within the window. Nothing was
-healed by that: whatever still waits when acting begins goes through proving first.
+If nothing is requested (dry-run, off), nothing can be proven, and no successor comes online. Such a fuse shows the
+first batch, and closes once only a few runners were lost within the window. That closing heals nothing: losses that
+still wait when `act` is configured go through proving first.
 
-`turn` is pure: everything it needs is in the fuse, its tally (`health.tally`) and `now` (epoch seconds). Durations in
-the tally count only time that complete lists cover, so that no batch fails for an hour without answers.
+`next_fuse` is pure: its inputs are the fuse, the counts (`fuse_counts`) and `now` (epoch seconds). Durations in the
+counts cover only time that complete lists cover, so that no batch fails because of an outage of GitHub.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FLOAT_NOISE = 1e-9
 """0.07 × 100 is a little more than 7."""
 
 WHOLE_INSTALLATION = "*"
-"""In place of a pool's name: the fuse over all pools of an installation."""
+"""The pool name of the fuse over all pools of an installation."""
 
 
 class Position(StrEnum):
-    """Where a fuse stands."""
+    """The position of a fuse."""
 
     CLOSED = "closed"
     PROVING = "proving"
@@ -53,13 +53,13 @@ class FuseReason(StrEnum):
     REGISTRATIONS_RETURNED = "RegistrationsReturned"
     RESUMED = "Resumed"
     UNPROVEN = "Unproven"
-    """Nothing was asked for, so that nothing could be proven; the mass loss is past."""
+    """Nothing was requested, so nothing could be proven; the mass loss is over."""
     NOT_NEEDED = "NotNeeded"
-    """It was stopped; since then nothing changed for a window, and no job waits for what is lost."""
+    """It was stopped; nothing changed for a window since, and no job waits for the lost runners."""
     POOLS_STOPPED = "PoolsStopped"
-    """The installation's: every pool that lost runners is stopped by itself."""
+    """The installation's fuse: every pool that lost runners is stopped by its own fuse."""
     UNREADABLE = "Unreadable"
-    """Its record cannot be read; until a person resumes it, it stays stopped."""
+    """Its record cannot be read; it stays stopped until an admin resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class Fuse:
 
     Attributes:
         position: closed, proving or stopped.
-        since: when it left `closed`, or was resumed; what is granted from then on counts against `allowed`. A closed
-            one keeps it where registrations came back: should it trip again soon, the batches go on where they were.
-        batch: how many the present batch lets through.
-        allowed: how many all batches since `since` let through together.
-        healed_at: when it last closed again; on watch until `cooldown_seconds` later.
+        since: when it left `closed` or was resumed; grants from then on count against `allowed`. A closed fuse keeps it
+            if registrations returned: if it trips again soon, the batches continue from their size.
+        batch: size of the current batch.
+        allowed: total size of all batches since `since`.
+        healed_at: when it last closed; until `cooldown_seconds` later, any loss trips it.
         reason: why it last changed.
-        by: who last resumed it, since it left `closed`; empty for nobody.
-        batch_at: when the present batch began.
-        stopped_at: when it stopped; None while it is not.
-        tripped_for: why it left `closed`, while it has not closed again.
+        by: who last resumed it since it left `closed`; empty if it was not resumed.
+        batch_at: when the current batch began.
+        stopped_at: when it stopped; None if it is not stopped.
+        tripped_for: why it left `closed`; empty once it is closed again.
     """
 
     position: Position = Position.CLOSED
@@ -106,21 +106,21 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True)
 class FuseCounts:
-    """A pool, or an installation, counted.
+    """Counts of a pool or an installation.
 
     Attributes:
-        lost: runners that wait to be replaced, or that were lost within the window and have not healed yet; where the
-            pool asks for it, also those that are, or were removed for being, offline for too long.
-        expected: how many there were before: those present and lost, less the replacements among them.
-        waiting: lost, and not yet granted.
-        granted: let through since the fuse tripped.
-        in_batch: of those, in the present batch.
-        pending: of those, with a request that was not accepted yet.
-        accepted: of those, replacements that were accepted.
-        successors: runners that came online since, and that nothing else explains.
-        proving_seconds: since the last request of the present batch was accepted.
-        returned: whether lost runners' registrations came back since it tripped.
-        calm_seconds: since the last loss, return or stop.
+        lost: runners that wait to be replaced, or were lost within the window and have not healed yet; if the pool is
+            so configured, also runners that are, or were removed for being, offline for too long.
+        expected: number of runners before the loss: present and lost ones, without the replacements among them.
+        waiting: lost runners without a grant.
+        granted: grants since the fuse tripped.
+        in_batch: of these, in the current batch.
+        pending: of these, with a request that is not accepted yet.
+        accepted: of these, replacements that were accepted.
+        successors: runners that came online since then and are not explained otherwise.
+        proving_seconds: time since the last request of the current batch was accepted.
+        returned: True if registrations of lost runners returned since it tripped.
+        calm_seconds: time since the last loss, return or stop.
         queued: jobs that wait for such runners; None: unknown.
     """
 
@@ -139,22 +139,22 @@ class FuseCounts:
 
     @property
     def is_proven(self) -> bool:
-        """Whether as many successors are online as the present batch has replaced."""
+        """True if as many successors are online as the current batch has replaced."""
         has_begun = self.accepted > 0 or self.in_batch == 0
         return self.pending == 0 and has_begun and self.successors >= self.accepted
 
 
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
-    """The fuse that decides for a pool: its own or the installation's, whichever lets less through."""
+    """Returns the fuse in force for a pool: its own or the installation's, whichever allows less."""
     own, whole = fuses.get(pool, Fuse()), fuses.get(WHOLE_INSTALLATION, Fuse())
     order = (Position.CLOSED, Position.PROVING, Position.STOPPED)
     return whole if order.index(whole.position) > order.index(own.position) else own
 
 
 def next_fuse(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acting: bool = True) -> Fuse:
-    """The fuse after looking at its pool: the same object when nothing changes.
+    """Returns the fuse after counting its pool; the same object if nothing changes.
 
-    `acting`: whether anything is asked for at all; in dry-run, and where remediation is off, it is not.
+    `acting` is False if nothing is requested: in dry-run, or if remediation is off.
     """
     match fuse.position:
         case Position.CLOSED:
@@ -168,24 +168,24 @@ def next_fuse(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, a
 
 
 def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
-    """A person (`by`) let it go on: it proves anew, from the first batch. A closed one stays as it is."""
+    """Resumes a fuse for an admin (`by`): it proves again from the first batch. A closed fuse does not change."""
     if fuse.position is Position.CLOSED:
         return fuse
     return replace(_start_proving(fuse, now, limits, FuseReason.RESUMED), by=by)
 
 
 def stop(fuse: Fuse, now: float) -> Fuse:
-    """The same, stopped because its batch had no successors."""
+    """Returns the fuse stopped because its batch had no successors."""
     return replace(fuse, position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=now)
 
 
 def threshold(expected: int, limits: FuseLimits) -> int:
-    """How many losses within the window trip the fuse of a pool of `expected` runners."""
+    """Returns the number of losses within the window that trips the fuse of a pool of `expected` runners."""
     return max(limits.floor, ceil(limits.fraction * expected - FLOAT_NOISE))
 
 
 def room(fuse: Fuse, pool: FuseCounts) -> int | None:
-    """How many more may be granted now; None for no limit of the fuse's."""
+    """Returns how many more replacements the fuse allows now; None for no limit."""
     match fuse.position:
         case Position.CLOSED:
             return None
@@ -196,21 +196,21 @@ def room(fuse: Fuse, pool: FuseCounts) -> int | None:
 
 
 def is_not_needed(fuse: Fuse) -> bool:
-    """Whether it has just closed because what is lost is not needed: that is written off."""
+    """True if the fuse closed because the lost runners are not needed: they are written off."""
     return fuse.position is Position.CLOSED and fuse.reason is FuseReason.NOT_NEEDED
 
 
 def changed_at(fuse: Fuse) -> float | None:
-    """What tells its last change from any other of the same kind (epoch seconds); None: it never changed.
+    """Returns a time that identifies the fuse's last change among changes of the same kind; None if it never changed.
 
-    A further batch is no change of its own, and it stops once after it tripped or was resumed.
+    A further batch is not a separate change, and a fuse stops only once after it tripped or was resumed.
     """
     return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
 
 
 def _watch(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
     if pool.waiting == 0:
-        return fuse  # nothing is about to be done
+        return fuse  # no replacement is due
     if pool.lost >= threshold(pool.expected, limits):
         return _trip(fuse, now, limits, FuseReason.MASS_LOSS)
     if fuse.reason is FuseReason.UNPROVEN:
@@ -221,7 +221,7 @@ def _watch(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acti
 
 
 def _trip(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
-    """From the first batch; or, where registrations came back within the window, with the batches that it had."""
+    """Starts with the first batch; if registrations returned within the window, continues with the earlier batches."""
     goes_on = fuse.since is not None and fuse.healed_at is not None and now - fuse.healed_at < limits.window_seconds
     if goes_on and fuse.reason is FuseReason.REGISTRATIONS_RETURNED:
         return replace(fuse, position=Position.PROVING, reason=reason, tripped_for=reason)
@@ -242,14 +242,14 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
 
 
 def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
-    """Closed and on watch; where registrations came back, with the memory of what its batches let through."""
+    """Closes the fuse and starts its cooldown; if registrations returned, it keeps what its batches allowed."""
     if reason is FuseReason.REGISTRATIONS_RETURNED:
         return replace(fuse, position=Position.CLOSED, healed_at=now, reason=reason, stopped_at=None)
     return Fuse(healed_at=now, reason=reason)
 
 
 def _wait_out(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    """What can be said of one that proves while nothing is asked for."""
+    """Updates a proving fuse while nothing is requested."""
     if pool.returned:
         return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
     if pool.waiting > 0 and pool.lost >= threshold(pool.expected, limits):
@@ -260,23 +260,23 @@ def _wait_out(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> F
 def _prove(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     returned_lately = pool.returned and pool.calm_seconds < limits.window_seconds
     if pool.pending:
-        return fuse  # the proof begins when the batch's last request was accepted
+        return fuse  # the proof begins when the last request of the batch is accepted
     if pool.waiting == 0 and returned_lately:
         return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
     if pool.waiting == 0 and pool.is_proven:
         return _closed(fuse, now, FuseReason.HEALED)
     if pool.waiting > 0 and pool.granted < fuse.allowed:
-        return fuse  # the batch is not given out yet
+        return fuse  # the batch is not fully granted yet
     if pool.is_proven:
         if returned_lately:
-            return fuse  # what came back may not have been lost: no further batch on such evidence
+            return fuse  # the returned runners may not have been lost: this evidence allows no further batch
         batch = fuse.batch * 2
         return replace(fuse, batch=batch, allowed=pool.granted + batch, reason=FuseReason.BATCH_ONLINE, batch_at=now)
     return stop(fuse, now) if pool.proving_seconds > limits.prove_seconds else fuse
 
 
 def _settle(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    """A stopped fuse waits for a person, unless nothing is left for him to decide."""
+    """Closes a stopped fuse if an admin has nothing left to decide; otherwise it waits for an admin."""
     if pool.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:
         return fuse
     if pool.waiting == 0:

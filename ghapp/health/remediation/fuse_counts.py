@@ -1,6 +1,6 @@
-"""Counts a pool, or a whole installation, for its fuse: what is lost, what was let through, and what that brought.
+"""Counts a pool or an installation for its fuse: lost runners, grants, and their successors.
 
-Pure. Times are epoch seconds; durations count only time that complete lists cover (`evidence.seen_seconds`).
+Pure. Times are epoch seconds; durations count only time that complete lists cover (`evidence.covered_seconds`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
 from ghapp.health.runner.verdict import State, gone_since, is_absent, is_offline_too_long, runs_a_job
 
 Members = Iterable[tuple[Evidence, State]]
-"""The runners of a pool, each with its present state."""
+"""The runners of a pool, each with its current state."""
 
 MOOT = {State.HEALTHY, State.STARTING, State.SUSPECT, State.RETIRED}
-"""Nothing is done about a grant of such a runner any more: a fuse that waited for it would wait for ever."""
+"""States in which a grant is moot: a fuse that waited for such a grant would wait forever."""
 
 
 @dataclass(slots=True)
 class _Count:
-    """Of one pool, while it is being counted."""
+    """Intermediate counts of one pool."""
 
     lost: int = 0
     present: int = 0
@@ -50,18 +50,18 @@ def fuse_counts(
     *,
     acting: bool = True,
 ) -> FuseCounts:
-    """Count a pool's runners for `fuse.turn`.
+    """Counts a pool's runners for `fuse.next_fuse`.
 
     Args:
-        members: the pool's.
-        fuse: as recorded: from its `since` and `batch_at` on grants count.
+        members: runners of the pool.
+        fuse: the recorded fuse; grants count from its `since` and `batch_at`.
         survey: of the installation.
         now: epoch seconds.
         limits: the `[fuse]` table.
-        patience: offline for so many seconds is lost, too; None: never.
+        patience: seconds after which an offline runner counts as lost; None: never.
         queued: jobs that wait for the pool; None: unknown.
-        reaped: pods of the pool that the reaper deleted within the window: they count as lost.
-        acting: whether anything is asked for at all. Where nothing is, what waits is lost for the window alone.
+        reaped: pods of the pool that the reaper deleted within the window; they count as lost.
+        acting: False if nothing is requested. A waiting runner then counts as lost only within the window.
     """
     members = list(members)
     since = fuse.since if fuse.since is not None else now
@@ -106,12 +106,12 @@ def _count_loss(
     if state is State.INVALIDATED:
         is_waiting = evidence.granted_at is None
         count.waiting += is_waiting
-        # what waits has not healed with a fuse that closed, and is as lost after a long pause as before it
+        # a waiting runner has not healed when the fuse closed, and is still lost after a long pause
         count.lost += (is_waiting and acting) or (evidence.confirmed_at or 0.0) > window_start
         count.replaced += (evidence.replaced_at or 0.0) > window_start
         count.changed_at = max(count.changed_at, evidence.confirmed_at or 0.0)
     elif state is State.SUSPECT:
-        if not runs_a_job(evidence, now):  # a job vouches for it: it is no loss until that job is over
+        if not runs_a_job(evidence, now):  # a runner with a job is not lost until that job is over
             count.lost += 1
             count.changed_at = max(count.changed_at, gone_since(evidence))
     elif evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
@@ -125,7 +125,7 @@ def _count_loss(
 
 
 def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, batch_at: float, now: float) -> None:
-    """Grants since the fuse tripped. A replacement that was asked for counts though its runner came back since."""
+    """Counts grants since the fuse tripped. A requested replacement counts even if its runner has returned since."""
     granted_at, accepted_at = evidence.granted_at, evidence.replaced_at
     if granted_at is None:
         granted_at = accepted_at = evidence.last_replaced_at
@@ -138,7 +138,7 @@ def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, 
         return
     count.in_batch += 1
     if accepted_at is None:
-        # One that is held by a job which was reported after its removal may be held for hours: no batch waits for it.
+        # A runner held by a job reported after its removal may be held for hours: the batch does not wait for it.
         count.pending += not runs_a_job(evidence, now)
         return
     count.accepted += 1
@@ -147,12 +147,12 @@ def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, 
 
 
 def successors(members: Members, accepted_at: float, limits: FuseLimits) -> int:
-    """How many runners came online after that time, beyond what the pool's own coming and going explains.
+    """Returns how many runners came online after that time beyond the pool's normal churn.
 
-    In a fleet of ephemeral runners each one that leaves has a newcomer of its own, some of them under way when a batch
-    was asked for. So each departure explains one newcomer that is first seen at most `prove_seconds` later; the oldest
-    departure first, which explains as many as can be. GitHub's ids ascend: who was merely overlooked until now has an
-    id among those that were known before.
+    In a fleet of ephemeral runners each departure has a newcomer, and some newcomers were starting when the batch was
+    requested. So each departure explains one newcomer first seen at most `prove_seconds` later; matching the oldest
+    departure first explains the most newcomers. GitHub's ids ascend: a runner that was merely missed until now has an
+    id below the highest known one.
     """
     members, earliest = list(members), accepted_at - limits.prove_seconds
     known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
@@ -179,12 +179,12 @@ def _left_at(evidence: Evidence) -> float:
     return next((at for at in ends if at is not None), 0.0)
 
 
-def combined(tallies: Iterable[FuseCounts]) -> FuseCounts:
-    """The count of a whole installation: its pools' added up, each counted for the installation's fuse.
+def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
+    """Adds up the counts of all pools, each counted for the installation's fuse.
 
-    The shortest times hold, and what is unknown of one pool's queue is unknown of all.
+    The shortest durations are kept; if one pool's queue is unknown, the sum is unknown.
     """
-    several = list(tallies)
+    several = list(counts)
     if not several:
         return FuseCounts()
     sums = {

@@ -1,6 +1,6 @@
-"""What to remediate now, and what is deferred, and why.
+"""Plans which runners to remediate now, and which are deferred and why.
 
-Every ceiling is here, and nothing that exceeds one is dropped silently: it is in `deferred` with its reason.
+All limits are applied here. Runners beyond a limit are never dropped silently: `deferred` has them with the reason.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class Deferral(StrEnum):
 
 
 class Candidate(NamedTuple):
-    """A runner that should be remediated, and since when it is lost (epoch seconds)."""
+    """A runner that should be remediated, and since when it has been lost (epoch seconds)."""
 
     runner_id: int
     pool: str
     since: float
     claimed: bool = False
-    """Whether its controller says that its pod is busy."""
+    """True if its controller claims that its pod is busy."""
     waits: bool = False
-    """Whether something was in the way in the cluster a moment ago; its evidence says what."""
+    """True if something in the cluster blocked its deletion recently; its evidence has the blocker."""
 
 
 class PoolCapacity(NamedTuple):
-    """What a pool allows.
+    """A pool's capacity for replacements.
 
     Attributes:
-        room: how many its fuse still lets through; None for no limit.
-        paused: whether a person paused it, or its org.
-        stopped: whether its fuse is stopped; one that proves has no room either while a batch is under way.
+        room: how many replacements its fuse still allows; None for no limit.
+        paused: True if an admin paused the pool or its org.
+        stopped: True if its fuse is stopped; a proving fuse has no room either while a batch is in progress.
     """
 
     room: int | None = None
@@ -61,7 +61,7 @@ class PoolCapacity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Runner ids to remediate now, those lost for longest first; and the others with what holds them back."""
+    """Runner ids to remediate now, longest lost first, and deferred runners with the reason."""
 
     now: tuple[int, ...] = ()
     deferred: Mapping[int, Deferral] = field(default_factory=dict)
@@ -74,28 +74,28 @@ def plan(
     whole: PoolCapacity = PoolCapacity(),  # noqa: B008 - a value
     granted_since_sweep: int = 0,
 ) -> Plan:
-    """Choose among the lost.
+    """Chooses among the lost runners.
 
     Args:
         candidates: of all pools.
-        pools: what each allows; one that is not named has a closed fuse and is not paused.
+        pools: capacity of each pool; a missing pool has a closed fuse and is not paused.
         limits: the `[remediation]` table.
-        whole: what the installation's own fuse allows, over all pools.
-        granted_since_sweep: how many were granted since the last complete list: every confirmation makes a plan, and
-            `per_sweep` bounds all of them together.
+        whole: capacity under the installation's own fuse, over all pools.
+        granted_since_sweep: grants since the last complete list: every confirmation makes a plan, and `per_sweep`
+            limits all of these plans together.
     """
     chosen: list[int] = []
     deferred: dict[int, Deferral] = {}
-    left = {pool: leave.room for pool, leave in pools.items()}
+    left = {pool: capacity.room for pool, capacity in pools.items()}
     whole_left = whole.room
     unlimited = limits.per_sweep - granted_since_sweep
     ordered = sorted(candidates, key=lambda candidate: (candidate.since, candidate.runner_id))
     for runner_id, pool, _, claimed, waits in ordered:
-        leave = pools.get(pool, PoolCapacity())
+        capacity = pools.get(pool, PoolCapacity())
         room = left.get(pool)
         if limits.mode == "off":
             deferred[runner_id] = Deferral.OFF
-        elif leave.paused:
+        elif capacity.paused:
             deferred[runner_id] = Deferral.PAUSED
         elif claimed:
             deferred[runner_id] = Deferral.CLAIMED
@@ -104,7 +104,7 @@ def plan(
         elif whole_left is not None and whole_left <= 0:
             deferred[runner_id] = Deferral.FUSE_STOPPED if whole.stopped else Deferral.FUSE_PROVING
         elif room is not None and room <= 0:
-            deferred[runner_id] = Deferral.FUSE_STOPPED if leave.stopped else Deferral.FUSE_PROVING
+            deferred[runner_id] = Deferral.FUSE_STOPPED if capacity.stopped else Deferral.FUSE_PROVING
         elif room is None and whole_left is None and unlimited <= 0:
             deferred[runner_id] = Deferral.PER_SWEEP
         else:

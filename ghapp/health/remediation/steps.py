@@ -1,4 +1,4 @@
-"""May this one lost runner be acted on, and what follows from the last look at it before acting."""
+"""Decides whether a lost runner may be acted on, and the next step after the last check before acting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ghapp.health.runner.verdict import State, runs_a_job
 
 
 class RemediationStep(StrEnum):
-    """What comes next."""
+    """The next step of a remediation."""
 
     REMOVE = "remove"
     RECORD_RETURN = "record-return"
@@ -23,11 +23,11 @@ class RemediationStep(StrEnum):
 def may_act(
     evidence: Evidence, state: State, fuse: Position, mode: Mode, now: float, *, paused: bool, claimed: bool = False
 ) -> bool:
-    """Granted, not done, still true, and stopped by nobody since.
+    """True if remediation is granted, not done, still justified, and not stopped since.
 
-    Once it is removed it must be replaced, whatever its state is called by then. A controller's claim on its pod holds
-    it all the same: somebody works there, and the controller says when that is over. So does a job that is reported
-    at the last moment, until it is known to be over.
+    A removed runner must be replaced whatever its current state is. A pod claim still blocks the replacement: a job is
+    running in the pod, and the controller reports its end. So does a job reported at the last moment, until its end is
+    known.
     """
     if not is_open(evidence) or runs_a_job(evidence, now):
         return False
@@ -37,7 +37,7 @@ def may_act(
 
 
 class RequestStep(StrEnum):
-    """What becomes of a replacement request that its controller has not accepted yet."""
+    """The next step for a replacement request that the controller has not accepted yet."""
 
     SEND = "send"
     WAIT = "wait"
@@ -45,11 +45,10 @@ class RequestStep(StrEnum):
 
 
 def request_step(evidence: Evidence | None, event_id: str, now: float, *, paused: bool = False) -> RequestStep:
-    """Whether a request may still be sent: a controller may have been away for days, and its runner is back by then.
+    """Decides whether a request may still be sent: the runner may return while its controller is down for days.
 
-    A job that was reported since vouches for its runner until that job is over. A pause of the pool or of the whole
-    org holds back requests that were made before it. A record that is not known any more says nothing against the
-    request.
+    A job that was reported since then protects the runner until that job is over. A pause of the pool or of the org
+    also holds back requests made before it. A request whose record was deleted is still sent.
     """
     if evidence is not None and evidence.event_id != event_id:
         return RequestStep.WITHDRAW
@@ -58,29 +57,29 @@ def request_step(evidence: Evidence | None, event_id: str, now: float, *, paused
 
 
 def is_open(evidence: Evidence) -> bool:
-    """Whether a grant leaves something to do: the replacement, or, where a deletion was accepted, to see its end."""
+    """True if a grant is unfinished: the replacement, or waiting for the end of an accepted deletion."""
     if evidence.granted_at is None or evidence.event_id is None:
         return False
     return evidence.replaced_at is None or (evidence.deletion is not None and evidence.deletion.is_under_way)
 
 
-def step_after(evidence: Evidence, answer: Registration | None, bearers: Iterable[Registration]) -> RemediationStep:
-    """What follows from its GET just before the removal (None is a 404), and from whoever bears its name by then."""
+def step_after(evidence: Evidence, answer: Registration | None, same_name: Iterable[Registration]) -> RemediationStep:
+    """Returns the step after the GET just before the removal (None: 404) and the list of runners with its name."""
     if evidence.confirmed_at is not None:
-        if present(evidence, answer, bearers) is not None:
+        if present(evidence, answer, same_name) is not None:
             return RemediationStep.RECORD_RETURN
-        return RemediationStep.REMOVE if successor_of(evidence, bearers) is None else RemediationStep.RECORD_HEIR
-    # Granted for being offline: it must still be. One 404 is no more than a hint; if it is gone, a sweep will find so.
+        return RemediationStep.REMOVE if successor_of(evidence, same_name) is None else RemediationStep.RECORD_HEIR
+    # Granted for being offline: it must still be offline. One 404 is only a hint; a sweep will detect a loss.
     still_offline = answer is not None and not answer.online and not answer.busy
     return RemediationStep.REMOVE if still_offline else RemediationStep.CALL_OFF
 
 
-def present(evidence: Evidence, answer: Registration | None, bearers: Iterable[Registration]) -> Registration | None:
-    """Its registration, by whichever of the two shows it: of two answers that differ, the one that spares it counts."""
-    return answer or next((each for each in bearers if each.id == evidence.id), None)
+def present(evidence: Evidence, answer: Registration | None, same_name: Iterable[Registration]) -> Registration | None:
+    """Returns the runner's registration from the GET or the list; if they disagree, the one that has it counts."""
+    return answer or next((each for each in same_name if each.id == evidence.id), None)
 
 
-def successor_of(evidence: Evidence, bearers: Iterable[Registration]) -> int | None:
-    """The later registration that bears its name: the same machine, configured anew since the last sweep."""
-    later = [each.id for each in bearers if each.name == evidence.name and each.id > evidence.id]
+def successor_of(evidence: Evidence, same_name: Iterable[Registration]) -> int | None:
+    """Returns the id of a later registration with its name: the same machine, configured again since the last sweep."""
+    later = [each.id for each in same_name if each.name == evidence.name and each.id > evidence.id]
     return max(later, default=None)

@@ -1,8 +1,7 @@
-"""What came of having a lost runner's object or pod deleted in the cluster: a part of its evidence.
+"""Progress of deleting a lost runner's object or pod in the cluster; part of the runner's evidence.
 
-A value; each function adds one step and returns the new one. Nothing is forgotten between two tries: what was
-found is recorded before anything is asked for, so that whoever comes after a crash knows which one was meant.
-Times are epoch seconds.
+A value; each function adds one step and returns the new value. The target is recorded before the request is sent, so
+that a retry after a crash knows which object or pod was meant. Times are epoch seconds.
 """
 
 from __future__ import annotations
@@ -10,25 +9,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 30.0, 600.0
-"""Between two looks at one that waits: as long as it has waited, within these."""
+"""Limits of the delay between two checks of a waiting deletion; the delay equals the time waited so far."""
 
 
 class Deletion(NamedTuple):
     """Fields are only ever appended: stored records are read by position.
 
     Attributes:
-        uid: of the object or pod that is to be deleted, recorded before it is; empty when there was none.
-        found: what it was like, for people.
-        found_at: when that was recorded.
+        uid: uid of the object or pod to delete, recorded before the request; empty if there was none.
+        found: its description, for people.
+        found_at: when it was recorded.
         left_to_arc: ARC's object is deleted, and ARC removes pod, secret and registration itself.
-        accepted_at: the API server accepted its deletion, or nothing was there any more.
-        freed_at: the finalizer that waited for GitHub was taken away.
-        over_at: it is gone, and nothing is left to do.
-        waits_for: why it is not deleted, or not gone, yet (`obstacle.Because`); empty while nothing is in the way.
-        waiting_since: since when that is so.
-        look_at: not looked at again before.
-        gone_already: when it was accepted, no deletion of ours had been: it was gone by then, or somebody else's
-            deletion was under way.
+        accepted_at: when the API server accepted the deletion, or nothing existed any more.
+        freed_at: when the finalizer that waited for GitHub was removed.
+        over_at: when the deletion was complete.
+        waits_for: what blocks the deletion (`blockers.Blocker`); empty if nothing does.
+        waiting_since: since when it is blocked.
+        look_at: no check before this time.
+        gone_already: `accepted_at` records no deletion of ours: the object or pod was already deleted, or another
+            client was deleting it.
     """
 
     uid: str = ""
@@ -45,17 +44,17 @@ class Deletion(NamedTuple):
 
     @property
     def is_under_way(self) -> bool:
-        """Accepted, and not gone yet: it must be looked at again."""
+        """True if the deletion was accepted and is not complete: it must be checked again."""
         return self.accepted_at is not None and self.over_at is None
 
 
-def found(deletion: Deletion | None, at: float, uid: str, said: str, *, left_to_arc: bool) -> Deletion:
-    """This one is about to be deleted. What it waited for is forgotten only when that is accepted."""
-    return (deletion or Deletion())._replace(uid=uid, found=said, found_at=at, left_to_arc=left_to_arc)
+def found(deletion: Deletion | None, at: float, uid: str, description: str, *, left_to_arc: bool) -> Deletion:
+    """Records the target before its deletion. What it waited for is cleared only when the deletion is accepted."""
+    return (deletion or Deletion())._replace(uid=uid, found=description, found_at=at, left_to_arc=left_to_arc)
 
 
 def accepted(deletion: Deletion, at: float, look_at: float | None, *, gone_already: bool = False) -> Deletion:
-    """Its deletion was accepted. `look_at`: when to see whether it is gone; None: nothing is left to see."""
+    """The deletion was accepted. `look_at`: when to check that it is complete; None: nothing is left to check."""
     if deletion.accepted_at is not None:
         return deletion
     over_at = at if look_at is None else None
@@ -64,19 +63,19 @@ def accepted(deletion: Deletion, at: float, look_at: float | None, *, gone_alrea
 
 
 def freed(deletion: Deletion, at: float) -> Deletion:
-    """Its finalizer was taken away."""
+    """Its finalizer was removed."""
     return deletion if deletion.freed_at is not None else deletion._replace(freed_at=at)
 
 
 def over(deletion: Deletion, at: float) -> Deletion:
-    """It is gone."""
+    """The deletion is complete."""
     if deletion.over_at is not None:
         return deletion
     return deletion._replace(over_at=at, waits_for="", waiting_since=None, look_at=None)
 
 
 def waits(deletion: Deletion | None, at: float, because: str, after_seconds: float | None = None) -> Deletion:
-    """Something is in the way; looked at again `after_seconds` later, or else after as long as it has waited."""
+    """The deletion is blocked; checked again `after_seconds` later, or by default after the time waited so far."""
     known = deletion or Deletion()
     is_new = known.waits_for != because or known.waiting_since is None
     since = at if is_new or known.waiting_since is None else known.waiting_since
@@ -85,19 +84,19 @@ def waits(deletion: Deletion | None, at: float, because: str, after_seconds: flo
 
 
 def is_deferred(deletion: Deletion | None, now: float) -> bool:
-    """Whether it is too early to look again. A time further off than any pause was written by a clock that jumped."""
+    """True if it is too early to check again. A time beyond the longest delay was written by a clock that jumped."""
     if deletion is None or deletion.look_at is None:
         return False
     return 0.0 < deletion.look_at - now <= MOST_PAUSE_SECONDS
 
 
 def outcome(deletion: Deletion) -> str:
-    """What `accepted_at` records, for people. A DELETE that was refused, as by a 409, is never called accepted."""
-    whose = "ARC's object" if deletion.left_to_arc else "the pod"
+    """Describes what `accepted_at` records. A refused DELETE, as by a 409, is never described as accepted."""
+    deleted = "ARC's object" if deletion.left_to_arc else "the pod"
     if not deletion.uid:
         return "nothing was left to delete"
     if not deletion.gone_already:
-        return f"the cluster accepted the deletion of {whose}"
+        return f"the cluster accepted the deletion of {deleted}"
     if deletion.over_at == deletion.accepted_at:
-        return f"{whose} was already gone from the cluster"
-    return f"{whose} was already being deleted"
+        return f"{deleted} was already deleted from the cluster"
+    return f"{deleted} was already being deleted"

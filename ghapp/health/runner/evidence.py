@@ -1,6 +1,6 @@
-"""What was seen of one runner, by whom, and when.
+"""Observations of one runner, each with its source and time.
 
-`Evidence` is a value; what adds to it is in `seen`. All times are epoch seconds (float); None means never.
+`Evidence` is a value; the functions of `observations` add to it. Times are epoch seconds (float); None means never.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ghapp.health.runner.remains import Remains
 
 
 class Registration(NamedTuple):
-    """GitHub's record of a runner, as a list or a GET shows it."""
+    """GitHub's record of a runner, as returned by a list or a GET."""
 
     id: int
     name: str
@@ -22,22 +22,22 @@ class Registration(NamedTuple):
     online: bool
     busy: bool
     labels: tuple[str, ...]
-    """All labels, as GitHub spells them."""
+    """All labels, in GitHub's spelling."""
     custom_labels: tuple[str, ...]
-    """Those that the runner's owner chose; GitHub's own (`self-hosted`, os, architecture) are not among them."""
+    """Labels chosen by the runner's owner, without GitHub's own (`self-hosted`, os, architecture)."""
     ephemeral: bool | None = None
-    """None where GitHub does not say (older GitHub Enterprise Servers)."""
+    """None if GitHub does not report it (older GitHub Enterprise Servers)."""
     group_id: int | None = None
     version: str | None = None
 
 
 class Evidence(NamedTuple):
-    """All that is known of one runner. Fields are only ever appended: stored records are read by position."""
+    """All evidence of one runner. Fields are only ever appended: stored records are read by position."""
 
     id: int
     name: str
     first_seen: float
-    """When anyone first told us of this runner."""
+    """Time of the first observation from any source."""
     labels: tuple[str, ...] = ()
     custom_labels: tuple[str, ...] = ()
     os: str = ""
@@ -46,89 +46,89 @@ class Evidence(NamedTuple):
     version: str | None = None
 
     registered: bool = False
-    """GitHub has shown us its registration at least once. Only such a runner can be lost."""
+    """True once GitHub has returned its registration. Only registered runners can be lost."""
     listed: bool = False
-    """It was in the installation's last complete list; its observation is then as old as that sweep."""
+    """True if the last complete list had the runner; its observation is then as old as that sweep."""
     observed_at: float | None = None
-    """When GitHub last answered about this runner alone or in a list. Sweeps that change nothing leave it."""
+    """When GitHub last returned this runner, alone or in a list. Sweeps that change nothing do not update it."""
     online: bool = False
     busy: bool = False
     was_online: bool = False
-    """It has been online (or at work) at least once since it registered."""
+    """True if the runner has been online or busy since it registered."""
     offline_since: float | None = None
 
     absent_since: float | None = None
-    """The first complete list that lacked it."""
+    """Start of the first complete list without the runner."""
     absent_of: int | None = None
-    """How many runners that list had."""
+    """Number of runners in that list."""
     missing_at: float | None = None
-    """The first GET that answered 404: the clock that `confirm_seconds` counts."""
+    """Time of the first GET that answered 404; `confirm_seconds` counts from it."""
     confirmed_at: float | None = None
-    """The second GET that answered 404, with all the rest of the confirmation."""
+    """Time of the second GET that answered 404, with all other conditions of the confirmation met."""
     back_at: float | None = None
-    """When it last came back after a GET had answered 404. Lists alone leave runners out and show them again."""
+    """When the runner last returned after a GET had answered 404. A list alone may omit a runner and show it again."""
 
     job_id: int | None = None
-    """The job it was last given, by a delivery or by GitHub's answer."""
+    """The runner's last job, from a delivery or from GitHub's answer."""
     job_started_at: float | None = None
     job_ended_at: float | None = None
     last_delivery_at: float | None = None
-    """When a delivery last showed it alive (by GitHub's clock)."""
+    """When a delivery last showed the runner alive (GitHub's clock)."""
 
     retired_at: float | None = None
-    """A controller said that it removed this runner on purpose."""
+    """When a controller reported that it removed this runner on purpose."""
     reregistered_as: int | None = None
-    """The id of a later registration that bears its name: the same machine, configured anew."""
+    """The id of a later registration with the same name: the same machine, configured again."""
 
     granted_at: float | None = None
-    """The plan let it be acted on."""
+    """When the plan granted remediation."""
     event_id: str | None = None
-    """The `id` of its replace event; the same over all retries."""
+    """The `id` of its replace event; constant over all retries."""
     removed_at: float | None = None
     replaced_at: float | None = None
-    """The request for its replacement was accepted."""
+    """When the request for its replacement was accepted."""
 
     state: str = ""
-    """The state last recorded and told; what is true now is for `judge` to say."""
+    """The last recorded and published state; the current state is computed by `judge`."""
     state_since: float | None = None
 
     would_remediate_at: float | None = None
-    """The plan would have let it be acted on, were it not for dry-run."""
+    """When the plan would have granted remediation, had dry-run not prevented it."""
 
     missing_from_partial_list_at: float | None = None
-    """The first of the lists that lacked it and had slipped; None once it was seen again."""
+    """Time of the first list with page churn that lacked the runner; None once the runner was seen again."""
 
     deletion: Deletion | None = None
-    """What came of having its object or pod deleted in the cluster; None while nobody tried."""
+    """Progress of deleting its object or pod in the cluster; None before the first attempt."""
 
     remains: Remains | None = None
-    """What the cluster shows of it since its registration went; None while it is registered or no view tells."""
+    """What the cluster shows of the runner since it became absent; None while registered or without a view."""
     last_replaced_at: float | None = None
-    """When a request for its replacement was last accepted. It outlives a return: what was done then still counts."""
+    """When a request for its replacement was last accepted. It is kept when the runner returns, and still counts."""
     not_needed_at: float | None = None
-    """Its loss is written off: the pool was stable without it, and no job waited for it."""
+    """When its loss was written off: the pool was stable without the runner, and no job waited for it."""
 
     @property
     def running_job(self) -> int | None:
-        """The job that it is running by all that deliveries told, else None."""
+        """The job that the runner is running according to deliveries, else None."""
         if self.job_id is None or (self.job_ended_at is not None):
             return None
         return self.job_id
 
 
 Fold = Callable[[Evidence | None], Evidence | None]
-"""One more observation; None in: never seen; the same object out: nothing changed; None out: forget it."""
+"""Adds one observation. Input None: unknown runner. Returning the same object: no change. Returning None: delete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """An installation's last complete list, and what has come of looking since.
+    """An installation's last complete list, and the result of later sweeps.
 
     Attributes:
         swept_at: when the last complete list was begun.
-        total: how many runners it had.
-        failing_since: since when no complete list could be had; None while all is well.
-        failure: why, as a `verdict.Reason`; empty while all is well.
+        total: number of runners in it.
+        failing_since: since when no complete list could be read; None while sweeps succeed.
+        failure: the cause, as a `verdict.Reason`; empty while sweeps succeed.
         blind: the spans (from, to) of the last week that no complete list covers, oldest first.
     """
 
@@ -140,15 +140,15 @@ class Survey:
 
 
 LIST_LASTS_SECONDS = 300.0
-"""Without a failed sweep between them, two complete lists cover the time between them up to this length."""
+"""Two complete lists without a failed sweep in between cover the time between them up to this length."""
 
 BLIND_KEPT_SECONDS, MOST_BLIND_SPANS = 7 * 24 * 3600.0, 20
 
 
 def covered_seconds(survey: Survey, since: float, now: float) -> float:
-    """The seconds from `since` to `now` that complete lists cover: what every patience and every proof counts.
+    """Returns the seconds from `since` to `now` that complete lists cover; every timeout and every proof counts these.
 
-    What went on while GitHub gave no answer, or while nobody asked, is not known.
+    The state during an outage of GitHub, or while no sweep ran, is unknown.
     """
     spans = list(survey.blind)
     if survey.swept_at is not None:
@@ -159,20 +159,20 @@ def covered_seconds(survey: Survey, since: float, now: float) -> float:
 
 
 def with_blind_span(survey: Survey, at: float) -> tuple[tuple[float, float], ...]:
-    """The blind spans, now that a complete list was begun at `at` after the one of `survey`."""
+    """Returns the blind spans after a complete list that was begun at `at` follows the list of `survey`."""
     before = survey.swept_at
     if before is None or at <= before:
         return survey.blind
     begin = before if survey.failing_since is not None else before + LIST_LASTS_SECONDS
     spans = [*survey.blind, (begin, at)] if begin < at else [*survey.blind]
     spans = [span for span in spans if span[1] > at - BLIND_KEPT_SECONDS and span[0] < at]
-    if len(spans) > MOST_BLIND_SPANS:  # the two oldest become one: rather too patient than too hasty
+    if len(spans) > MOST_BLIND_SPANS:  # merging the two oldest spans waits too long rather than acts too early
         spans[:2] = [(spans[0][0], spans[1][1])]
     return tuple(spans)
 
 
 def observed_at(evidence: Evidence, survey: Survey) -> float | None:
-    """When this runner was last observed. Being in the last complete list is an observation of that time."""
+    """Returns when this runner was last observed; the last complete list observes each runner in it."""
     if evidence.listed and survey.swept_at is not None:
         return max(survey.swept_at, evidence.observed_at or 0.0)
     return evidence.observed_at

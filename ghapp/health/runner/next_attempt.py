@@ -1,4 +1,4 @@
-"""What prevents sweeps of an installation, and when the next attempt is due."""
+"""Returns what prevents sweeps of an installation, and when the next attempt is due."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.verdict import Reason
 
 OVERDUE_SECONDS = 60.0
-"""A sweep that is due for longer than this was taken by no scheduler, or by no worker."""
+"""A sweep overdue by more than this was picked up by no scheduler or no worker."""
 
 OVERDUE = "SweepOverdue"
 NOT_SCHEDULED = "SweepNotScheduled"
@@ -19,10 +19,10 @@ class NextAttempt(NamedTuple):
     """The next attempt to sweep an installation.
 
     Attributes:
-        prevented_by: the reason code of what prevents a complete sweep now; empty while nothing does.
-        since: since when it does, as far as known (epoch seconds).
-        at: when the next attempt is due (epoch seconds): a sweep, or the look whether the installation permits one
-            again; None: none is planned.
+        prevented_by: reason code of what prevents a complete sweep; empty if nothing does.
+        since: since when, if known (epoch seconds).
+        at: when the next attempt is due (epoch seconds): a sweep, or a check whether the installation permits sweeps
+            again; None: no attempt is planned.
     """
 
     prevented_by: str = ""
@@ -31,7 +31,7 @@ class NextAttempt(NamedTuple):
 
 
 def why_not_swept(installation: Installation) -> Reason | None:
-    """Why an installation is not swept at all: it is suspended, or lacks the permission to read runners."""
+    """Returns why an installation is not swept at all: it is suspended, or lacks the permission to read runners."""
     if installation.suspended:
         return Reason.INSTALLATION_SUSPENDED
     return None if installation.may("organization_self_hosted_runners", "read") else Reason.PERMISSION_MISSING
@@ -40,13 +40,13 @@ def why_not_swept(installation: Installation) -> Reason | None:
 def next_attempt(
     installation: Installation, survey: Survey, sweep_at: float | None, discovery_at: float | None, now: float
 ) -> NextAttempt:
-    """What prevents sweeps, and when the next attempt is due.
+    """Returns what prevents sweeps, and when the next attempt is due.
 
     Args:
-        installation: as recorded.
-        survey: how its last sweeps went.
-        sweep_at: when its next sweep is due; None: it is not scheduled.
-        discovery_at: when GitHub is next asked for all installations; None: not known.
+        installation: its record.
+        survey: result of its last sweeps.
+        sweep_at: when its next sweep is due; None: no sweep is scheduled.
+        discovery_at: when GitHub is next asked for all installations; None: unknown.
         now: epoch seconds.
     """
     failing = survey.failing_since

@@ -1,7 +1,7 @@
-"""What each sighting, and each step of ours, makes of the evidence of one runner.
+"""Functions that add one observation or one step of a replacement to a runner's evidence.
 
-Each function takes it, adds one thing, and returns the new one. The same thing twice, or an older one late, changes
-nothing, so that a delivery may come twice and a crashed job may run again. Pure; times are epoch seconds.
+Each function returns the new evidence. A repeated observation, or an older one that comes late, changes nothing, so
+that a delivery may come twice and a crashed job may run again. Pure; times are epoch seconds.
 """
 
 from __future__ import annotations
@@ -13,92 +13,95 @@ from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import gone_since, is_absent, runs_a_job
 
 OVERTAKING_SECONDS = 120.0
-"""No sweep or confirmation lives longer than this; see `jobs`."""
+"""No sweep or confirmation runs longer than this; see `jobs`."""
 
 LIST_LAG_SECONDS = 300.0
-"""Lists were seen to be 50 s stale; six times that is safe."""
+"""Lists were observed to be 50 s stale; the limit is six times that."""
 
 
 def _late(evidence: Evidence, at: float) -> bool:
-    """Whether an observation made at `at` was overtaken by a newer one while it was on its way.
+    """True if a newer observation was recorded while this one, made at `at`, was on its way.
 
-    Only within the life of a job: what is recorded for a remoter future was written by a clock that had jumped,
-    and must not silence what is seen now.
+    Limited to the lifetime of a job: a record further in the future was written by a clock that jumped, and must not
+    block current observations.
     """
     return evidence.observed_at is not None and at < evidence.observed_at <= at + OVERTAKING_SECONDS
 
 
 def _still_retired(evidence: Evidence, at: float) -> float | None:
-    """Lists lag behind a removal; a runner that is still there after that was not removed."""
+    """Returns None once the runner is listed later than a stale list could explain: then it was not removed."""
     if evidence.retired_at is None or at > evidence.retired_at + LIST_LAG_SECONDS:
         return None
     return evidence.retired_at
 
 
-def _may_have_outlived_its_job(evidence: Evidence, seen: Registration) -> bool:
-    """Whether this sight may prove it persistent, where GitHub does not say: its job is over, and it is online."""
-    is_unpublished = seen.ephemeral is None and evidence.ephemeral is None
-    return is_unpublished and seen.online and evidence.job_ended_at is not None
+def _may_have_outlived_its_job(evidence: Evidence, registration: Registration) -> bool:
+    """True if this observation may prove a runner persistent although GitHub does not report it: online after a job."""
+    is_unpublished = registration.ephemeral is None and evidence.ephemeral is None
+    return is_unpublished and registration.online and evidence.job_ended_at is not None
 
 
-def _outlived_its_job(evidence: Evidence, seen: Registration, at: float) -> bool:
-    """Whether it does: online when it was first seen after its job, and still long after that.
+def _outlived_its_job(evidence: Evidence, registration: Registration, at: float) -> bool:
+    """True if the runner was online when first observed after its job, and still is long after that.
 
-    Two sights, both dated by our own clock: one alone may come from an old list, and be dated by a clock that jumped.
+    Requires two observations dated by our own clock: a single one may come from a stale list or a jumped clock.
     """
-    ended, first_seen_since = evidence.job_ended_at or 0.0, evidence.observed_at or 0.0
-    is_long_after = ended < first_seen_since and at > first_seen_since + LIST_LAG_SECONDS
-    return _may_have_outlived_its_job(evidence, seen) and evidence.online and is_long_after
+    ended, first_observed_after = evidence.job_ended_at or 0.0, evidence.observed_at or 0.0
+    is_long_after = ended < first_observed_after and at > first_observed_after + LIST_LAG_SECONDS
+    return _may_have_outlived_its_job(evidence, registration) and evidence.online and is_long_after
 
 
-def _is_first_since_its_job(evidence: Evidence, seen: Registration, at: float) -> bool:
-    """Whether this sight is the first of those two, and must be recorded though nothing else has changed."""
+def _is_first_since_its_job(evidence: Evidence, registration: Registration, at: float) -> bool:
+    """True if this observation is the first of those two and must be recorded although nothing else changed."""
     ended = evidence.job_ended_at or 0.0
-    return _may_have_outlived_its_job(evidence, seen) and (evidence.observed_at or 0.0) <= ended < at
+    return _may_have_outlived_its_job(evidence, registration) and (evidence.observed_at or 0.0) <= ended < at
 
 
-def _is_ephemeral(evidence: Evidence, seen: Registration, at: float) -> bool | None:
-    if _outlived_its_job(evidence, seen, at):
+def _is_ephemeral(evidence: Evidence, registration: Registration, at: float) -> bool | None:
+    if _outlived_its_job(evidence, registration, at):
         return False
-    return seen.ephemeral if seen.ephemeral is not None else evidence.ephemeral
+    return registration.ephemeral if registration.ephemeral is not None else evidence.ephemeral
 
 
-def first_observation(runner_id: int, name: str, at: float) -> Evidence:
-    """A runner that nobody has told us of before."""
-    return Evidence(id=runner_id, name=name, first_seen=at)
-
-
-def registration_seen(evidence: Evidence | None, seen: Registration, at: float, *, listed: bool) -> Evidence:
-    """GitHub showed its registration, in a list (`listed`) or alone. Ends any absence.
-
-    Returns the very same object when nothing changed but the time of a listed runner: that time is the survey's.
-    """
-    if evidence is None:
-        evidence = first_observation(seen.id, seen.name, at)
-    if _late(evidence, at):
-        return evidence
-    unchanged = (
-        listed
-        and evidence.listed
-        and evidence.online == seen.online
-        and evidence.busy == seen.busy
-        and evidence.name == seen.name
-        and evidence.labels == seen.labels
-        and evidence.group_id == seen.group_id
-        and evidence.version == seen.version
+def _is_unchanged(evidence: Evidence, registration: Registration, at: float) -> bool:
+    """True if a listed runner's registration adds nothing to its evidence but the time."""
+    return (
+        evidence.listed
+        and evidence.online == registration.online
+        and evidence.busy == registration.busy
+        and evidence.name == registration.name
+        and evidence.labels == registration.labels
+        and evidence.group_id == registration.group_id
+        and evidence.version == registration.version
         and evidence.absent_since is None
         and evidence.missing_at is None
         and evidence.retired_at is None
         and evidence.reregistered_as is None
         and evidence.missing_from_partial_list_at is None
         and evidence.remains is None
-        and not _is_first_since_its_job(evidence, seen, at)
-        and not _outlived_its_job(evidence, seen, at)
+        and not _is_first_since_its_job(evidence, registration, at)
+        and not _outlived_its_job(evidence, registration, at)
     )
-    if unchanged:
+
+
+def first_observation(runner_id: int, name: str, at: float) -> Evidence:
+    """Returns the evidence of a runner that was unknown until `at`."""
+    return Evidence(id=runner_id, name=name, first_seen=at)
+
+
+def registration_seen(evidence: Evidence | None, seen: Registration, at: float, *, listed: bool) -> Evidence:
+    """GitHub returned the registration, in a list (`listed`) or alone. Ends any absence.
+
+    Returns the same object if nothing but the time of a listed runner changed: the survey has that time.
+    """
+    if evidence is None:
+        evidence = first_observation(seen.id, seen.name, at)
+    if _late(evidence, at):
+        return evidence
+    if listed and _is_unchanged(evidence, seen, at):
         return evidence
     was_absent = evidence.absent_since is not None or evidence.missing_at is not None
-    # Back from an absence, or online after it was granted for being offline: whatever was to be done is called off.
+    # Back from an absence, or online after a grant for being offline: the remediation is cancelled.
     is_moot = was_absent or (seen.online and evidence.removed_at is None)
     offline_since = None
     if not seen.online:
@@ -138,9 +141,9 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
 
 
 def unlisted(evidence: Evidence, at: float, total: int) -> Evidence:
-    """A complete list of `total` runners, begun at `at`, lacked it. A hint: no more than that.
+    """A complete list of `total` runners, begun at `at`, lacked the runner. This is a hint, not a proof.
 
-    A runner whose registration was never seen (hosted ones, and those of a repository) is in no such list.
+    Runners whose registration was never seen (hosted runners, and those of a repository) appear in no such list.
     """
     if not evidence.registered or _late(evidence, at):
         return evidence
@@ -150,9 +153,9 @@ def unlisted(evidence: Evidence, at: float, total: int) -> Evidence:
 
 
 def missing_from_partial_list(evidence: Evidence, at: float, total: int, survey: Survey) -> Evidence:
-    """A list lacked it that had slipped by a few. It is a hint only the second time running.
+    """A list with page churn lacked the runner. Only the second such list in a row counts as a hint.
 
-    `survey` is the one before that list: until when it was last seen.
+    `survey` is the survey before that list: it has the time of the runner's last observation.
     """
     if not evidence.registered or _late(evidence, at):
         return evidence
@@ -164,7 +167,7 @@ def missing_from_partial_list(evidence: Evidence, at: float, total: int, survey:
 
 
 def get_missed(evidence: Evidence, at: float) -> Evidence:
-    """A GET answered 404. The first one only starts the clock."""
+    """A GET answered 404. The first 404 only starts the clock."""
     if not evidence.registered or _late(evidence, at):
         return evidence
     missing_at = evidence.missing_at if evidence.missing_at is not None else at
@@ -172,27 +175,27 @@ def get_missed(evidence: Evidence, at: float) -> Evidence:
 
 
 def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
-    """All that the confirmation asks for held, and the second GET answered 404.
+    """All conditions of the confirmation were met, and the second GET answered 404.
 
-    A job that was reported in between vouches for its runner: then nothing is confirmed.
+    A job that was reported in between proves that the runner works: then nothing is confirmed.
     """
     if evidence.missing_at is None or evidence.confirmed_at is not None or runs_a_job(evidence, at):
         return evidence
     if at <= evidence.missing_at:
-        return evidence  # that very answer again, or one from before the runner was last seen
+        return evidence  # the same answer again, or an answer from before the runner was last seen
     return evidence._replace(confirmed_at=at, observed_at=evidence.observed_at if _late(evidence, at) else at)
 
 
 def _is_older(evidence: Evidence, started_at: float) -> bool:
-    """Whether a job that started then is older than the one on record, of which one end may be lost."""
+    """True if a job that started at `started_at` is older than the recorded job, whose start or end may be missing."""
     known = evidence.job_started_at if evidence.job_started_at is not None else evidence.job_ended_at
     return known is not None and started_at <= known
 
 
 def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
-    """A delivery said that this runner took a job.
+    """A delivery reported that this runner took a job.
 
-    If it came too late for the confirmation, that is taken back: GitHub is asked first whether the job is over.
+    If the confirmation came before the delivery, it is revoked: GitHub is asked first whether the job is over.
     """
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
@@ -213,17 +216,17 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
 
 
 def job_ended(evidence: Evidence, job_id: int, at: float, started_at: float | None = None) -> Evidence:
-    """A delivery, or GitHub's own answer, said that this runner's job is over. May come before its start.
+    """A delivery, or GitHub's own answer, reported that this runner's job is over. It may come before the job's start.
 
-    `started_at` is when that job began, where that is known. GitHub gives up a job whose agent crashed ten minutes
-    later or more: its late end must not end the job that the agent took since, so that starts are compared, not ends.
+    `started_at` is the job's start, if known. GitHub gives up the job of a crashed agent ten minutes later or more.
+    That late end must not end the job that the agent took since, so starts are compared instead of ends.
     """
     if evidence.job_id == job_id:
         if evidence.job_ended_at is not None:
             return evidence
         started_at = evidence.job_started_at if evidence.job_started_at is not None else started_at
     elif started_at is None and evidence.running_job is not None:
-        return evidence  # whether it is older than the one that runs, nothing says
+        return evidence  # unknown whether this job is older than the running one
     elif _is_older(evidence, at if started_at is None else started_at):
         return evidence
     last_delivery_at = max(at, evidence.last_delivery_at or at)
@@ -233,41 +236,41 @@ def job_ended(evidence: Evidence, job_id: int, at: float, started_at: float | No
         job_ended_at=at,
         was_online=True,
         last_delivery_at=last_delivery_at,
-        busy=evidence.busy and at < (evidence.observed_at or at),  # GitHub's later word, of another job, stands
+        busy=evidence.busy and at < (evidence.observed_at or at),  # a later observation is of another job and is kept
     )
 
 
 def reregistered(evidence: Evidence, as_id: int) -> Evidence:
-    """A later registration bears its name: the machine was configured anew and lost nothing."""
+    """A later registration has the same name: the machine was configured again, and nothing was lost."""
     if not evidence.registered or as_id <= evidence.id:
         return evidence
     return evidence._replace(reregistered_as=as_id)
 
 
 def retired_by_controller(evidence: Evidence, at: float) -> Evidence:
-    """A controller said that it removed this runner on purpose."""
+    """A controller reported that it removed this runner on purpose."""
     if evidence.retired_at is not None:
         return evidence
     return evidence._replace(retired_at=at, listed=False, observed_at=at)
 
 
 def granted(evidence: Evidence, at: float, event_id: str) -> Evidence:
-    """The plan lets it be acted on. The first grant holds, and so does its event's id."""
+    """The plan granted remediation. The first grant and its event's id are kept."""
     if evidence.granted_at is not None:
         return evidence
     return evidence._replace(granted_at=at, event_id=event_id)
 
 
 def would_remediate(evidence: Evidence, at: float) -> Evidence:
-    """The plan would let it be acted on, and dry-run does not."""
+    """The plan would have granted remediation, but dry-run prevented it."""
     return evidence if evidence.would_remediate_at is not None else evidence._replace(would_remediate_at=at)
 
 
 def removed(evidence: Evidence, at: float, granted: Evidence | None = None) -> Evidence:
-    """Its registration is gone by our own DELETE, or was gone before it.
+    """Its registration was deleted by our own DELETE, or was already deleted.
 
-    `granted` is the record for which the DELETE was sent. A job that was reported in the meantime took the grant back:
-    it must be replaced all the same, when that job is over.
+    `granted` is the record for which the DELETE was sent. If a job that was reported in the meantime revoked the grant,
+    the runner must still be replaced when that job is over.
     """
     if evidence.removed_at is not None:
         return evidence
@@ -287,9 +290,9 @@ def replaced(evidence: Evidence, at: float) -> Evidence:
 
 
 def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:
-    """A view of the cluster, true at `at`, showed what stands there of a runner whose registration is gone.
+    """A view of the cluster at `at` showed what remains of a runner whose registration is missing.
 
-    A view from before the registration went says nothing.
+    A view from before the registration went missing proves nothing.
     """
     if not is_absent(evidence) or at < gone_since(evidence):
         return evidence
@@ -298,7 +301,7 @@ def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:
 
 
 def not_needed(evidence: Evidence, at: float) -> Evidence:
-    """Its loss is written off: its pool was stable without it, and no job waited for it."""
+    """Its loss is written off: the pool was stable without the runner, and no job waited for it."""
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None
     if is_begun or not is_absent(evidence) or evidence.not_needed_at is not None:
         return evidence
@@ -306,7 +309,7 @@ def not_needed(evidence: Evidence, at: float) -> Evidence:
 
 
 def busy_after_all(evidence: Evidence, at: float) -> Evidence:
-    """GitHub refused to remove it, for it is running a job: it was never gone."""
+    """GitHub refused to remove the runner because it is running a job: it was never lost."""
     return evidence._replace(
         busy=True,
         was_online=True,
@@ -326,16 +329,16 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
 
 
 def grant_revoked(evidence: Evidence) -> Evidence:
-    """The grant is taken back: what it was given for no longer holds."""
+    """Revokes the grant: its condition no longer applies."""
     return evidence._replace(granted_at=None, event_id=None)
 
 
 def grant_released(evidence: Evidence) -> Evidence:
-    """A claim holds it, for hours perhaps: its grant goes back, so that no batch waits for it. Not in mid-act."""
+    """A pod claim may last for hours: releases the grant so that no batch waits for it. A begun removal keeps it."""
     begun = evidence.removed_at is not None or evidence.replaced_at is not None
     return evidence if begun or evidence.granted_at is None else grant_revoked(evidence)
 
 
 def deleting(evidence: Evidence, deletion: Deletion) -> Evidence:
-    """One step further with its object or pod in the cluster."""
+    """Records progress of deleting the runner's object or pod in the cluster."""
     return evidence if evidence.deletion == deletion else evidence._replace(deletion=deletion)

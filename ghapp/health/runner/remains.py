@@ -1,8 +1,8 @@
-"""What the cluster still shows of a runner whose registration is gone. Pure; times are epoch seconds, by our clock.
+"""What the cluster still shows of a runner whose registration is missing. Pure; times are epoch seconds, our clock.
 
-A registration that is gone says nothing of the process behind it. Where the cluster is watched, its view does: a
-process that runs on after its job is a zombie, an object that cannot be deleted takes the place of another runner, and
-a runner of which nothing stands was taken away by its controller, or with its machine.
+A missing registration does not tell whether the runner's process is running; a watched cluster does. A process that
+runs on after its job is a zombie, an object that cannot be deleted occupies the place of another runner, and a runner
+without object and pod was removed by its controller or with its machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class RemainsKind(StrEnum):
-    """What stands there."""
+    """Kind of the remains."""
 
     NOTHING = "nothing"
     """Neither an object nor a pod."""
@@ -23,19 +23,19 @@ class RemainsKind(StrEnum):
     NO_POD = "no-pod"
     """ARC's object, and no pod."""
     TERMINATING = "terminating"
-    """ARC's object is being deleted and is not gone; where no object of ARC's is there, the pod is."""
+    """ARC's object is being deleted and still exists; without an object, the pod."""
 
 
 PROCESS_ENDED = frozenset({RemainsKind.NOTHING, RemainsKind.ENDED, RemainsKind.NO_POD})
-"""No process of the runner can be running."""
+"""Kinds that exclude a running process of the runner."""
 
 
 class Remains(NamedTuple):
     """Fields are only ever appended: stored records are read by position.
 
     Attributes:
-        kind: what stands there.
-        since: the first view that showed this, without another between.
+        kind: their kind.
+        since: the first of the uninterrupted views that showed this kind.
         seen_at: the latest view that showed it.
     """
 
@@ -45,7 +45,7 @@ class Remains(NamedTuple):
 
 
 def remains_seen(before: Remains | None, kind: RemainsKind, at: float) -> Remains:
-    """One more view, of `at`. An older one changes nothing; another kind starts anew."""
+    """Adds the view of `at`. An older view changes nothing; another kind restarts `since`."""
     if before is not None and at < before.seen_at:
         return before
     since = before.since if before is not None and before.kind is kind else at

@@ -1,4 +1,4 @@
-"""What is new about a runner since it was last told, and when its record may be forgotten."""
+"""Detects state transitions worth an event, and when a runner's record may be deleted."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State, Verdict, is_absent
 
 ANSWERABLE_SECONDS = 24 * 3600.0
-"""How long invalidated and retired runners stay answerable."""
+"""How long invalidated and retired runners stay in the API."""
 
 WAITING_SECONDS = 7 * 24 * 3600.0
-"""How long a loss waits for a fuse to be resumed, or a pause to end, before it is forgotten: a long weekend is less."""
+"""How long a loss waits for a fuse or a pause to be resumed before its record is deleted; covers a long weekend."""
 
 
 class Transition(StrEnum):
-    """What is worth an event, as the type's middle part."""
+    """A transition that is published; the value is the middle part of the event's type."""
 
     OFFLINE = "offline"
     RECOVERED = "recovered"
@@ -25,14 +25,14 @@ TROUBLE = {State.OFFLINE, State.INVALIDATED}
 
 
 def published_state(evidence: Evidence, verdict: Verdict) -> str:
-    """The trouble that stands told after this verdict; empty for none. What is not known changes nothing."""
+    """Returns the unhealthy state published after this verdict; empty if there is none. `unknown` changes nothing."""
     if verdict.state in TROUBLE:
         return verdict.state.value
     return "" if verdict.state in (State.HEALTHY, State.RETIRED) else evidence.state
 
 
 def transition(evidence: Evidence, verdict: Verdict) -> Transition | None:
-    """What this verdict adds to what was told; an invalidated runner's news is its replacement."""
+    """Returns the transition to publish; for an invalidated runner, the replace event is published instead."""
     if published_state(evidence, verdict) == evidence.state:
         return None
     if verdict.state is State.OFFLINE:
@@ -41,10 +41,10 @@ def transition(evidence: Evidence, verdict: Verdict) -> Transition | None:
 
 
 def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float) -> bool:
-    """Whether nobody will ask for it any more.
+    """True if the runner's record may be deleted.
 
-    What was lost, granted or removed is forgotten only when its replacement was accepted, or after a week of waiting:
-    through pauses, stopped fuses, and a controller or a cluster that is away.
+    A lost, granted or removed runner is kept until its replacement was accepted, or for a week: through pauses, stopped
+    fuses, and outages of a controller or a cluster.
     """
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None
     if verdict.state is State.INVALIDATED or (is_begun and is_absent(evidence)):
@@ -61,5 +61,5 @@ def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float) -> bool:
 
 
 def _is_under_way(evidence: Evidence) -> bool:
-    """Whether its deletion in the cluster was accepted and it is not gone."""
+    """True if its deletion in the cluster was accepted and is not complete."""
     return evidence.deletion is not None and evidence.deletion.is_under_way

@@ -1,7 +1,7 @@
-"""What is true of a runner, judged from its evidence.
+"""Judges a runner's state from its evidence.
 
-`judge` is pure and total: every evidence has exactly one verdict at every time. It is the only place where a
-state is decided; readers call it with their own `now`, so that a state ages even while nobody writes.
+`judge` is pure and total: every evidence has exactly one verdict at any time. Only `judge` decides a state; readers
+call it with their own `now`, so that a state ages even without writes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds, obse
 from ghapp.health.runner.remains import PROCESS_ENDED, RemainsKind
 
 JOB_LEASE_SECONDS = 600.0
-"""GitHub gives up a job whose runner has been silent for this long, so no delivery can vouch for it after that."""
+"""GitHub gives up a job whose runner has been silent for this long; after that, a delivery no longer proves a job."""
 
 LONGEST_JOB_SECONDS = 5 * 24 * 3600.0
 """GitHub's longest job on a self-hosted runner."""
 
 HANG_SECONDS = 300.0
-"""A runner that still stands in the cluster this long after its job and its registration ended hangs."""
+"""A runner whose container or object still exists this long after its job and its registration ended is a zombie."""
 
 
 class State(StrEnum):
@@ -35,7 +35,7 @@ class State(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a runner is in its state: constants, never free text."""
+    """Reason codes of a state: constants, never free text."""
 
     ONLINE = "Online"
     BUSY = "Busy"
@@ -53,7 +53,7 @@ class Reason(StrEnum):
     NOT_NEEDED = "NotNeeded"
     NEVER_OBSERVED = "NeverObserved"
     OBSERVATION_STALE = "ObservationStale"
-    # Why an installation gives no reliable answer; also the codes of `Survey.failure`.
+    # Why an installation cannot be read reliably; also the codes of `Survey.failure`.
     GITHUB_UNAVAILABLE = "GitHubUnavailable"
     RATE_LIMITED = "RateLimited"
     BUDGET_SPENT = "BudgetSpent"
@@ -68,7 +68,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The `[evidence]` table: least and most times of the judgement, in seconds."""
+    """The `[evidence]` table: time limits of the judgement, in seconds."""
 
     confirm_seconds: float = 30.0
     startup_seconds: float = 120.0
@@ -78,7 +78,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A runner's state, why, since when, and from how old an observation (epoch seconds)."""
+    """A runner's state, its reason, its start, and the time of the observation it is based on (epoch seconds)."""
 
     state: State
     reason: Reason
@@ -88,14 +88,14 @@ class Verdict:
 
 
 def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits) -> Verdict:
-    """What is true of a runner at `now`, and why.
+    """Returns a runner's state at `now`, and why.
 
-    In this order: what ended for good stays so however old it is; then an old observation answers nothing; then
+    The order of the rules: final states stay however old they are; then a stale observation gives `unknown`; then
     absence, which needs a confirmation; then presence.
     """
     if evidence is None:
         return Verdict(State.UNKNOWN, Reason.NEVER_OBSERVED, None, None, stale=True)
-    observed = _last_word(evidence, survey)
+    observed = _last_observation(evidence, survey)
     stale = observed is None or now - observed > limits.stale_seconds
 
     def verdict(state: State, reason: Reason, since: float | None) -> Verdict:
@@ -104,7 +104,7 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
     if evidence.retired_at is not None:
         return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, evidence.retired_at)
     if not evidence.registered:
-        return verdict(*_only_heard_of(evidence, stale=stale))
+        return verdict(*_known_from_deliveries(evidence, stale=stale))
     if is_absent(evidence):
         hanging = hangs(evidence)
         if evidence.reregistered_as is not None:
@@ -131,20 +131,20 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
 
 
 def is_absent(evidence: Evidence) -> bool:
-    """Whether the last that GitHub said of it is that it is not there."""
+    """True if GitHub last reported the runner as missing."""
     return evidence.absent_since is not None or evidence.missing_at is not None
 
 
 def gone_since(evidence: Evidence) -> float:
-    """The first time that GitHub said it was not there. Only for an absent one."""
+    """Returns when GitHub first reported an absent runner as missing (epoch seconds)."""
     times = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
     return min(times)
 
 
 def silent_since(evidence: Evidence) -> float | None:
-    """Since when an offline one has given no sign of life: a delivery may have shown it at work after a list did not.
+    """Returns since when an offline runner has shown no activity; None while it is online.
 
-    None while it is online.
+    A delivery may have shown the runner at work after a list showed it offline.
     """
     if evidence.offline_since is None:
         return None
@@ -152,10 +152,11 @@ def silent_since(evidence: Evidence) -> float | None:
 
 
 def is_offline_too_long(evidence: Evidence, patience: float | None, survey: Survey, now: float) -> bool:
-    """Whether it is to be replaced for being offline for `patience` seconds; None: never. A busy one is not touched.
+    """True if the runner is to be replaced because it was offline for `patience` seconds (None: never).
 
-    Nor is one that is at work by all that deliveries told, whatever GitHub shows: it was seen to call such runners
-    idle and offline, and to let them be deleted. It ends the job of a runner that it has lost, and tells of that.
+    A busy runner is never replaced. Neither is a runner that deliveries report at work, whatever GitHub lists: GitHub
+    was seen to list such runners as idle and offline, and to let them be deleted. GitHub ends the job of a runner
+    that it has lost, and sends a delivery for that.
     """
     since = silent_since(evidence)
     is_silent = patience is not None and since is not None and covered_seconds(survey, since, now) >= patience
@@ -163,15 +164,15 @@ def is_offline_too_long(evidence: Evidence, patience: float | None, survey: Surv
 
 
 def runs_a_job(evidence: Evidence, now: float) -> bool:
-    """Whether a job vouches for it: a delivery reported its start, nothing its end, and no job runs for longer."""
+    """True if a delivery reported a job's start but not its end, and the job is not older than the longest job."""
     started = evidence.job_started_at
     return evidence.running_job is not None and started is not None and now - started <= LONGEST_JOB_SECONDS
 
 
 def may_run_an_unknown_job(evidence: Evidence) -> bool:
-    """Whether it was busy when GitHub last showed it, no delivery names the job, and its process may be running.
+    """True if GitHub last listed the runner busy, no delivery named the job, and its process may be running.
 
-    Where deliveries do not reach us, or the App is not installed on the job's repository, there is never one.
+    Without deliveries, or if the App is not installed on the job's repository, no delivery names the job.
     """
     process_ended = evidence.remains is not None and evidence.remains.kind in PROCESS_ENDED
     had_its_job = evidence.ephemeral is True and evidence.job_ended_at is not None
@@ -179,11 +180,12 @@ def may_run_an_unknown_job(evidence: Evidence) -> bool:
 
 
 def is_spent(evidence: Evidence) -> bool:
-    """Whether an absent runner is gone because its one job is over.
+    """True if an absent runner is missing because its only job is over.
 
-    An ephemeral runner whose job ended can never take another, whatever became of the job. One that was busy and of
-    whose job no delivery told has ended with that, unless the cluster shows that its container runs on. Where GitHub
-    does not say whether it is ephemeral, a job must have ended; one that outlives its job is known to be persistent.
+    An ephemeral runner whose job ended never takes another job, whatever the job's result. A busy ephemeral runner
+    whose job no delivery reported counts as ended once it is absent, unless the cluster shows its container running.
+    If GitHub does not report whether a runner is ephemeral, a job must have ended; a runner that stays registered
+    after its job is known to be persistent.
     """
     if evidence.running_job is not None:
         return False
@@ -196,10 +198,10 @@ def is_spent(evidence: Evidence) -> bool:
 
 
 def hangs(evidence: Evidence) -> bool:
-    """Whether an absent runner still stands in the cluster, long after its registration and its job ended: a zombie.
+    """True if an absent runner still exists in the cluster long after its registration and its job ended: a zombie.
 
-    Either its container runs on after its job, or its object has no pod then, or its object is Terminating and not
-    gone: each takes the place of a runner. Counted up to the latest view, so that no view at all makes nothing older.
+    Its container still runs, its object has no pod, or its object stays Terminating; each occupies the place of a
+    runner. The time counts up to the latest view of the cluster, so that a missing view makes no runner older.
     """
     remains = evidence.remains
     if remains is None or remains.kind in (RemainsKind.NOTHING, RemainsKind.ENDED) or evidence.running_job is not None:
@@ -210,30 +212,30 @@ def hangs(evidence: Evidence) -> bool:
 
 
 def was_taken_down(evidence: Evidence) -> bool:
-    """Whether an absent runner's object or pod is gone from the cluster, or on its way, and that was not our doing.
+    """True if an absent runner's object or pod was deleted in the cluster, or is being deleted, and not by ghapp.
 
-    Its controller took it down, or it went with its machine; the controller sees that as well as we do.
+    The controller deleted it, or it disappeared with its machine; the controller sees that as well as ghapp does.
     """
     is_ours = evidence.granted_at is not None or evidence.removed_at is not None
     remains = evidence.remains
-    is_gone = remains is not None and remains.kind in (RemainsKind.NOTHING, RemainsKind.TERMINATING)
-    return is_gone and not is_ours and not hangs(evidence)
+    is_deleted = remains is not None and remains.kind in (RemainsKind.NOTHING, RemainsKind.TERMINATING)
+    return is_deleted and not is_ours and not hangs(evidence)
 
 
 def why_stale(survey: Survey) -> Reason:
-    """The reason for `unknown`: what keeps us from looking, where that is known."""
+    """Returns the reason for `unknown`: what prevents sweeps, if that is known."""
     if survey.failing_since is not None and survey.failure:
         return Reason(survey.failure)
     return Reason.OBSERVATION_STALE
 
 
-def _last_word(evidence: Evidence, survey: Survey) -> float | None:
+def _last_observation(evidence: Evidence, survey: Survey) -> float | None:
     times = [at for at in (observed_at(evidence, survey), evidence.last_delivery_at) if at is not None]
     return max(times, default=None)
 
 
-def _only_heard_of(evidence: Evidence, *, stale: bool) -> tuple[State, Reason, float | None]:
-    """A runner known from deliveries alone: hosted, of a repository, or younger than the last sweep."""
+def _known_from_deliveries(evidence: Evidence, *, stale: bool) -> tuple[State, Reason, float | None]:
+    """Judges a runner known only from deliveries: hosted, of a repository, or younger than the last sweep."""
     if evidence.running_job is not None and not stale:
         return State.HEALTHY, Reason.BUSY, evidence.job_started_at
     return State.UNKNOWN, Reason.NEVER_OBSERVED, evidence.first_seen

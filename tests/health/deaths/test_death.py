@@ -392,7 +392,7 @@ class TestTexts:
     def test_the_developer_is_told_the_truth_where_the_job_may_have_a_part_in_it(self):
         assert "the job used more than its machine has" in NOT_YOURS[Cause.GUEST_OOM_OR_KILL]
         assert "unless a step" in NOT_YOURS[Cause.CRASH]
-        assert "cannot be told" in NOT_YOURS[Cause.UNKNOWN]
+        assert "unknown whether" in NOT_YOURS[Cause.UNKNOWN]
         assert "It was not your code" in NOT_YOURS[Cause.TERMINATED]
 
     def test_the_first_sentence_says_who_where_and_how(self):
@@ -428,7 +428,7 @@ class TestTexts:
 
     def test_what_is_not_known_is_left_out(self):
         bare = death(node="", reason="", exit_code=None, signal=None, cause=Cause.UNKNOWN)
-        assert sentences(bare)[0] == "The runner ended, and nobody saw how: linux-x7k2p."
+        assert sentences(bare)[0] == "The runner ended, and its end left no evidence: linux-x7k2p."
 
 
 class TestRecord:
@@ -617,9 +617,9 @@ class TestBlame:
 
     def test_nor_was_one_of_which_github_says_that_its_runner_went(self):
         cancelled = death(cause=Cause.TERMINATED, reason="Error", job=DeadJob(9, "acme/app", conclusion="cancelled"))
-        assert blames_the_platform(cancelled, told_by_github=True)
+        assert blames_the_platform(cancelled, confirmed_by_github=True)
         unfinished = death(job=DeadJob(9, "acme/app"))
-        assert not blames_the_platform(unfinished, told_by_github=True)
+        assert not blames_the_platform(unfinished, confirmed_by_github=True)
 
 
 def test_a_death_is_stored_by_position():

@@ -176,7 +176,7 @@ def test_it_tells_in_three_sentences_and_blocks_nothing():
     assert said.summary == (
         "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1` "
         "(`OOMKilled`, exit code 137, signal 9). No line of your code failed, but the job and the runner together "
-        "needed more memory than they were given. For the platform team: Raise `resources.limits.memory`."
+        "needed more memory than their limit. For the platform team: Raise `resources.limits.memory`."
     )
     assert (said.conclusion, said.actions) == (Conclusion.NEUTRAL, ())
 
@@ -187,8 +187,8 @@ def test_its_text_tells_the_facts_and_both_logs():
         "| Fact | Value |\n| --- | --- |\n| Cause | `host-oom` |\n| Job | `test` |\n| Runner | `linux-x7k2p` |\n"
         "| Ended | 2026-09-21T14:13:20Z |\n| Exit code | 137 |\n| Signal | 9 |\n| Reason | `OOMKilled` |\n"
         "| Pod | `runners/linux-x7k2p` |\n| Node | `node-1` |\n\n"
-        "### The runner's last lines\n\n```text\nRunning job: test\n```\n\n"
-        "### What its host said, from a minute before to a minute after\n\n```text\nkernel: Out of memory\n```"
+        "### Last lines of the runner's log\n\n```text\nRunning job: test\n```\n\n"
+        "### Log of its node, from one minute before to one minute after\n\n```text\nkernel: Out of memory\n```"
     )
 
 
@@ -204,7 +204,7 @@ def test_where_everybody_can_read_it_nothing_is_told_of_the_host():
     dead = death(runner_log=("Running job: test",), host_log=("another tenant's pod",))
     said = post_mortem_report(dead, dead.job, show_host=False)
     assert "Running job: test" in said.text
-    assert "What its host said is not shown where everybody can read it" in said.text
+    assert "The node's log is not shown in a public repository" in said.text
     shown = said.title + said.summary + said.text
     assert [word in shown for word in ("node-1", "runners/", "another tenant")] == [False] * 3
 

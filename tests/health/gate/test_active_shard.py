@@ -29,7 +29,7 @@ def deploy(shard, role, at=NOW - 3600):
     return Deploy(shard, Role(role), at, at)
 
 
-SILENT = SourceStatement(GITHUB, None, "GitHub is silent: no jobs")
+SILENT = SourceStatement(GITHUB, None, "GitHub has no answer: no jobs")
 PINK, PURPLE = (SourceStatement(CONFIGURED, each, f"{each}, says the configuration") for each in ("pink", "purple"))
 GITHUB_PURPLE = SourceStatement(GITHUB, "purple", "purple, says GitHub")
 PINK_IS_NOT = SourceStatement(DEPLOY, None, "not pink, says the last deploy", frozenset({"pink"}))
@@ -77,12 +77,12 @@ def test_a_silent_source_changes_nothing_and_the_order_neither(words, shard):
 @pytest.mark.parametrize(
     ("answer", "active", "said"),
     [
-        (None, None, "is silent: active_command has not answered for 5 minutes"),
-        (ActiveShardAnswer("", "it ended with 1", NOW), None, "is silent: active_command failed, it ended with 1"),
+        (None, None, "has no answer: active_command has not answered for 5 minutes"),
+        (ActiveShardAnswer("", "it ended with 1", NOW), None, "has no answer: active_command failed, it ended with 1"),
         (ActiveShardAnswer("Pink", "", NOW), "pink", "says that pink is active (active_command)"),
         (ActiveShardAnswer("pink", "", NOW - ANSWER_SECONDS), "pink", "says that pink"),
-        (ActiveShardAnswer("pink", "", NOW - ANSWER_SECONDS - MICROSECOND), None, "is silent"),
-        (ActiveShardAnswer("pink", "", NOW + ANSWER_SECONDS + 1), None, "is silent"),
+        (ActiveShardAnswer("pink", "", NOW - ANSWER_SECONDS - MICROSECOND), None, "has no answer"),
+        (ActiveShardAnswer("pink", "", NOW + ANSWER_SECONDS + 1), None, "has no answer"),
     ],
     ids=["none", "failed", "answered", "just fresh", "just too old", "from a clock that jumped"],
 )
@@ -96,14 +96,14 @@ def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, said)
     ("taken", "canary", "active", "said"),
     [
         ({}, None, None, "no jobs"),
-        ({"pink": 0, "purple": 14}, None, "purple", "GitHub has given purple 14 jobs lately"),
-        ({"pink": 1, "purple": 14}, None, None, "GitHub is silent: it gives jobs to pink and purple at once"),
-        ({"pink": 1, "purple": 14}, "pink", "purple", "GitHub has given purple 14 jobs lately"),
-        ({"pink": 1}, "pink", None, "none but pink, where canaries go, has taken a job lately"),
-        ({"pink": 1}, None, "pink", "GitHub has given pink 1 job lately"),
-        ({"pink": MOST_CANARIES}, "pink", None, "none but pink, where canaries go"),
-        ({"pink": MOST_CANARIES + 1}, "pink", "pink", f"GitHub has given pink {MOST_CANARIES + 1} jobs lately"),
-        ({"pink": MOST_CANARIES + 1, "purple": 1}, "pink", None, "it gives jobs to pink and purple at once"),
+        ({"pink": 0, "purple": 14}, None, "purple", "GitHub assigned 14 jobs to purple lately"),
+        ({"pink": 1, "purple": 14}, None, None, "GitHub has no answer: it assigns jobs to pink and purple at once"),
+        ({"pink": 1, "purple": 14}, "pink", "purple", "GitHub assigned 14 jobs to purple lately"),
+        ({"pink": 1}, "pink", None, "only pink, which gets canaries, took a job lately"),
+        ({"pink": 1}, None, "pink", "GitHub assigned 1 job to pink lately"),
+        ({"pink": MOST_CANARIES}, "pink", None, "only pink, which gets canaries"),
+        ({"pink": MOST_CANARIES + 1}, "pink", "pink", f"GitHub assigned {MOST_CANARIES + 1} jobs to pink lately"),
+        ({"pink": MOST_CANARIES + 1, "purple": 1}, "pink", None, "it assigns jobs to pink and purple at once"),
     ],
     ids=[
         "no jobs",

@@ -30,7 +30,7 @@ def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
             {
                 "name": "role",
                 "passed": True,
-                "said": "inactive: GitHub has given purple 14 jobs lately; "
+                "said": "inactive: GitHub assigned 14 jobs to purple lately; "
                 "the last deploy says that purple is active and pink is inactive",
             },
             {"name": "since-deploy", "passed": True, "said": "the runners have been listed since the deploy of v42"},
@@ -45,7 +45,7 @@ def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
         "next": [
             {
                 "step": "make pink active in place of purple",
-                "why": "it passes. Ask the gate again when it is active: then it says what is to be tidied away",
+                "why": "it passes. Run the gate again once it is active: then it lists what is left to clean up",
             }
         ],
     }
@@ -99,9 +99,9 @@ def test_a_runner_counts_when_it_is_registered_online_and_good_for_a_job(runner,
 @pytest.mark.parametrize(
     ("versions", "passed", "said"),
     [
-        (("2.336.0", "2.336.0"), True, "2 of 2 online are of version 2.336.0, 2 needed"),
-        (("2.336.0", "2.335.1"), False, "1 of 2 online are of version 2.336.0, 2 needed; others: 2.335.1"),
-        ((None, "2.336.0"), False, "1 of 2 online are of version 2.336.0, 2 needed; others: unknown"),
+        (("2.336.0", "2.336.0"), True, "2 of 2 online have version 2.336.0, 2 needed"),
+        (("2.336.0", "2.335.1"), False, "1 of 2 online have version 2.336.0, 2 needed; others: 2.335.1"),
+        ((None, "2.336.0"), False, "1 of 2 online have version 2.336.0, 2 needed; others: unknown"),
         (("2.336.0", "2.336.0", "2.335.1"), True, "2 of 3 online"),
     ],
     ids=["all", "one is older", "one does not say", "enough are"],
@@ -185,8 +185,8 @@ def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_tell_of_it(
     answer = gate(
         [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
     )
-    assert check(answer, "canary").said == "nobody has told when pink was deployed"
-    assert steps(answer)[0] == "tell when pink was deployed"
+    assert check(answer, "canary").said == "no deploy of pink was reported"
+    assert steps(answer)[0] == "report when pink was deployed"
 
 
 def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():
@@ -206,7 +206,7 @@ def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_t
     assert answer.passed is passed
     if not passed:
         assert check(answer, "since-deploy").said == "the runners have not been listed since the deploy of pink"
-        assert steps(answer) == ["wait for the next list of runners, then ask again"]
+        assert steps(answer) == ["wait for the next list of runners, then run the gate again"]
         assert [each.changes for each in answer.next] == [""]
         assert "no outage" in answer.checks[0].said, "of the others it says enough"
 
@@ -234,9 +234,9 @@ def test_while_github_does_not_answer_nothing_passes_and_nothing_is_changed(seen
     answer = gate([*pink(3), *at_work()], survey=seen)
     assert not answer.passed
     assert check(answer, "github").said.startswith(f"{reason}: ")
-    assert steps(answer) == ["wait until GitHub answers, then ask again"]
+    assert steps(answer) == ["wait until GitHub answers, then run the gate again"]
     assert [each.changes for each in answer.next] == [""]
-    assert answer.checks[0].said.startswith(f"whether users are hurt cannot be said: {reason}")
+    assert answer.checks[0].said.startswith(f"the impact on users is unknown: {reason}")
 
 
 def test_a_list_of_just_now_is_fresh_until_it_is_stale():

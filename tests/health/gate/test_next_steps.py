@@ -21,9 +21,9 @@ def test_a_failing_inactive_shard_says_first_that_there_is_no_outage_and_then_th
     assert check(answer, "online").said == "0 runners of pink online, 1 needed; unhealthy: pink-1"
     assert steps(answer) == [
         "provision pink again",
-        "shut down pink, and start it again",
-        "delete what is unhealthy: pink-1",
-        "taint what pink is made of, and provision it again",
+        "shut down pink and start it again",
+        "delete unhealthy runners: pink-1",
+        "taint the resources of pink and provision it again",
         "break glass",
     ]
     assert all("Warning: " in each.why for each in answer.next)
@@ -40,20 +40,20 @@ def test_without_a_reported_deploy_nothing_is_to_be_destroyed_though_runners_are
     answer = gate([on("pink", present()), *at_work()], question, UNREPORTED)
     assert not answer.passed
     assert not {each.rung for each in answer.next} & next_steps.DESTROYS
-    assert steps(answer).count("tell when pink was deployed") == 1
+    assert steps(answer).count("report when pink was deployed") == 1
 
 
 def test_provisioning_that_found_nothing_to_do_is_not_done_again():
     answer = gate([on("pink", present()), *at_work()], GateRequest("pink", provision=TerraformRun(0, 0, 0)))
-    assert steps(answer)[0] == "shut down pink, and start it again"
+    assert steps(answer)[0] == "shut down pink and start it again"
     assert answer.next[0].why.startswith(
-        "provisioning again will not help, unless something was changed since: its log says 0 added, 0 changed, 0 dest"
+        "provisioning again does not help unless something was changed since: its log says 0 added, 0 changed, 0 dest"
     )
 
 
 def test_provisioning_that_failed_is_mended_first():
     answer = gate(at_work(), GateRequest("pink", provision=TerraformRun(errors=("no quota",))))
-    assert steps(answer)[:2] == ["mend what provisioning failed at", "provision pink again"]
+    assert steps(answer)[:2] == ["fix the provisioning error", "provision pink again"]
     assert "it ended with: no quota." in answer.next[0].why
 
 
@@ -77,7 +77,7 @@ def test_a_shard_online_that_takes_no_canary_is_sent_one_before_anything_is_chan
 def test_the_active_shard_is_not_changed_below_break_glass():
     answer = gate([on("purple", present()), *pink(3)], GateRequest("purple"))
     assert answer.role is Role.ACTIVE
-    assert steps(answer) == ["raise the alarm", "ask the gate about pink", "break glass"]
+    assert steps(answer) == ["raise the alarm", "run the gate for pink", "break glass"]
 
 
 def test_with_both_shards_down_it_is_an_outage_and_the_way_out_is_the_inactive_one():
@@ -111,15 +111,15 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
             False,
             "purple has 1 idle runner online and takes no jobs; 1 waiting job",
         ),
-        ([IDLE], [waits(1, 600), waits(2, 90)], False, "2 waiting jobs, the oldest for 10 minutes: users are hurt"),
+        ([IDLE], [waits(1, 600), waits(2, 90)], False, "2 waiting jobs, the oldest for 10 minutes: users are affected"),
         ([IDLE], [waits(1, 600, ("gpu",))], True, "no job waits"),
-        ([BUSY], [waits(1, 600)], True, "purple has 1 runner online, all at work; 1 waiting job"),
+        ([BUSY], [waits(1, 600)], True, "purple has 1 runner online, all busy; 1 waiting job"),
         ([BUSY], [waits(1, 86_401)], True, "no job waits"),
         (
             [],
             [waits(1, 600)],
             False,
-            "the oldest for 10 minutes: an outage, or another name is meant",
+            "the oldest for 10 minutes: an outage, or the name is wrong",
         ),
         (
             [on("purple", present())],
@@ -128,7 +128,7 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
             "purple has no runner online; 1 waiting job, the oldest for 10 minutes: an outage",
         ),
         ([IDLE], [waits(1, 600, ("linux-4vcpu", "shard:pink"))], True, "no job waits; no outage"),
-        ([IDLE], [waits(1, 600, ("linux-4vcpu", "Shard:PURPLE"))], False, "users are hurt"),
+        ([IDLE], [waits(1, 600, ("linux-4vcpu", "Shard:PURPLE"))], False, "users are affected"),
         ([IDLE, *at_work(count=1, ago=500, first=2)], [waits(1, 499)], False, "takes no jobs; 1 waiting job"),
         ([IDLE, *at_work(count=1, ago=500, first=2)], [waits(1, 500)], True, "has taken 1 job in the last 10 minutes"),
         ([*at_work(count=1, ago=500, first=2)], [waits(1, 499)], True, "has taken 1 job in the last 10 minutes"),
@@ -184,7 +184,7 @@ def test_runners_that_went_offline_a_moment_ago_are_waited_for_first():
 )
 def test_only_what_nobody_works_on_is_deleted(runner, named):
     answer = gate([on("pink", runner), *at_work()])
-    assert ("delete what is unhealthy: pink-1" in steps(answer)) is named
+    assert ("delete unhealthy runners: pink-1" in steps(answer)) is named
 
 
 def test_while_nobody_says_who_is_active_nothing_is_tidied_away():
@@ -243,7 +243,7 @@ def test_whoever_asks_for_a_canary_on_the_shard_that_users_live_on_is_not_told_t
 
 def test_in_an_outage_the_machines_that_users_have_left_are_not_made_anew():
     futile = GateRequest("pink", min_online=2, provision=TerraformRun(0, 0, 0), failures=3)
-    assert "delete what is unhealthy: the machines of pink" in steps(gate([*pink(1), *at_work()], futile))
+    assert "delete unhealthy runners: the machines of pink" in steps(gate([*pink(1), *at_work()], futile))
     assert steps(gate([*pink(1), on("purple", present())], futile)) == ["raise the alarm", "break glass"]
     at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # nobody is online, and one is at work
     assert CLEAN_UP not in steps(gate([at_the_last, on("purple", present())], futile))
@@ -251,11 +251,13 @@ def test_in_an_outage_the_machines_that_users_have_left_are_not_made_anew():
 
 def test_a_run_that_destroyed_something_is_told_with_the_step_to_do_it_again():
     answer = gate(at_work(), GateRequest("pink", provision=TerraformRun(0, 0, 4)))
-    assert why(answer, "provision pink again").endswith("do not apply it; by its log the last run destroyed 4")
+    assert why(answer, "provision pink again").endswith(
+        "do not apply it; according to its log, the last run destroyed 4"
+    )
 
 
 def test_what_is_to_be_drained_and_takes_jobs_is_told_so():
     sources = ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
     answer = gate([*at_work("pink", 1), *at_work("purple", 6)], sources=sources)
     assert steps(answer) == ["drain purple, then stop it"]
-    assert "It has taken 6 jobs lately: see first that none come to it." in answer.next[0].why
+    assert "It took 6 jobs lately: first make sure that it gets no more." in answer.next[0].why

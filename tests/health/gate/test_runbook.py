@@ -30,7 +30,7 @@ def provision_it_again():
 def again_is_futile_unless_something_was_changed_since():
     answer = gate(DOWN, GateRequest("pink", provision=TerraformRun(0, 0, 0)))
     assert StepLevel.PROVISION not in rungs(answer)
-    assert "will not help, unless something was changed since: its log says 0 added, 0 changed, 0 destroyed" in (
+    assert "does not help unless something was changed since: its log says 0 added, 0 changed, 0 destroyed" in (
         answer.next[0].why
     )
     assert StepLevel.PROVISION in rungs(gate(DOWN, GateRequest("pink", provision=TerraformRun(1, 0, 0))))
@@ -52,11 +52,11 @@ def test_delete_comes_after_shutting_down_or_cleaning_up_and_taint_after_that(fa
 
 
 def then_delete_what_is_unhealthy():
-    assert steps(gate(DOWN))[2] == "delete what is unhealthy: pink-1"
+    assert steps(gate(DOWN))[2] == "delete unhealthy runners: pink-1"
 
 
 def then_taint_and_provision():
-    assert steps(gate(DOWN))[3] == "taint what pink is made of, and provision it again"
+    assert steps(gate(DOWN))[3] == "taint the resources of pink and provision it again"
 
 
 def each_destructive_step_with_the_confirmation_of_stack_shard_and_role_declared_and_announced():
@@ -65,7 +65,7 @@ def each_destructive_step_with_the_confirmation_of_stack_shard_and_role_declared
         for each in gate(DOWN, GateRequest("pink", failures=failures)).next:
             if each.rung in DESTROYS:
                 destroys += 1
-                assert "First confirm stack linux, shard pink, role inactive; declare it, and announce it." in each.why
+                assert "First confirm stack linux, shard pink, role inactive; declare and announce it." in each.why
     assert destroys == 6
 
 
@@ -92,9 +92,9 @@ def after_a_success_by_hand_verify_flip_shut_down_the_other_and_run_the_pipeline
 
 
 def the_same_fault_may_sit_in_the_other_shard():
-    assert "The same fault may sit in the other shard" in why(gate(DOWN), "break glass")
+    assert "The same fault may affect the other shard" in why(gate(DOWN), "break glass")
     active = gate([on("purple", present()), *pink(3)], GateRequest("purple"))
-    assert "the same fault may sit in pink" in why(active, "ask the gate about pink")
+    assert "the same fault may affect pink" in why(active, "run the gate for pink")
 
 
 CLAUSES = {
@@ -164,17 +164,17 @@ def asked(question):
 
 def test_a_standby_that_took_a_canary_since_the_switch_is_left_alone():
     answer = gate([*pink(2), *at_work("pink", 1, ago=60, first=5), *at_work()], GateRequest("purple"))
-    assert steps(answer) == ["ask the gate about pink"]
+    assert steps(answer) == ["run the gate for pink"]
 
 
 def test_where_only_the_question_does_not_fit_nothing_is_to_be_changed():
     older = gate([*pink(3, version="2.336.0"), *at_work()], GateRequest("pink", version="2.335.1"))
-    assert steps(older) == ["look at what pink is made of"]
-    assert "newer than 2.335.1: ask for that one" in older.next[0].why
+    assert steps(older) == ["check the runner version of pink"]
+    assert "newer than 2.335.1: require that version instead" in older.next[0].why
     never = gate(
         [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
     )
-    assert steps(never) == ["tell when pink was deployed"]
+    assert steps(never) == ["report when pink was deployed"]
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_where_only_the_question_does_not_fit_nothing_is_to_be_changed():
 )
 def test_versions_are_compared_as_numbers(asks, runs, is_older):
     answer = gate([*pink(3, version=runs), *at_work()], GateRequest("pink", version=asks))
-    assert (steps(answer) == ["look at what pink is made of"]) is is_older
+    assert (steps(answer) == ["check the runner version of pink"]) is is_older
 
 
 def test_asked_about_the_active_one_before_a_switch_the_standby_is_left_alone():
     answer = gate([*pink(3), *at_work()], GateRequest("purple"))
     assert answer.passed
-    assert steps(answer) == ["ask the gate about pink"]
+    assert steps(answer) == ["run the gate for pink"]
     assert [each.changes for each in answer.next] == [""]
 
 

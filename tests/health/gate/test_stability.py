@@ -45,7 +45,7 @@ def test_a_gate_that_passes_has_settled_after_its_seconds(held, passed):
     assert answer.passed is passed
     assert check(answer, "settled").passed is passed
     assert check(answer, "settled").said == f"it has passed without a gap for {60 if passed else 59} of 60 s"
-    assert steps(answer) == (["make pink active in place of purple"] if passed else ["wait, and ask again"])
+    assert steps(answer) == (["make pink active in place of purple"] if passed else ["wait, then run the gate again"])
 
 
 def test_what_does_not_pass_keeps_its_ladder_while_it_settles():

@@ -50,22 +50,22 @@ def test_an_ended_container_is_told_of():
 @pytest.mark.parametrize(
     ("runner", "word"),
     [
-        (RunnerActivity(busy=False), "GitHub shows no runner of its name"),
-        (RunnerActivity(busy=False, registered=True), "GitHub shows its runner offline, whose container has ended"),
+        (RunnerActivity(busy=False), "GitHub lists no runner of its name"),
+        (RunnerActivity(busy=False, registered=True), "GitHub lists its runner offline, and its container has ended"),
         (
             RunnerActivity(busy=False, registered=True, offline_too_long=True),
-            "GitHub shows its runner offline, for longer than `replace_offline_after_seconds` of its pool",
+            "GitHub lists its runner offline, for longer than `replace_offline_after_seconds` of its pool",
         ),
-        (RunnerActivity(busy=False, online=True), "GitHub shows its runner online, whose container has ended"),
+        (RunnerActivity(busy=False, online=True), "GitHub lists its runner online, and its container has ended"),
         (
             RunnerActivity(busy=True, over_at=NOW - 900),
-            "GitHub shows its runner busy, whose job has been over for 15 minutes",
+            "GitHub lists its runner busy, and its job has been over for 15 minutes",
         ),
         (
             RunnerActivity(over_at=NOW - 900),
-            "GitHub gave no word on its runner, whose job has been over for 15 minutes",
+            "GitHub did not answer about its runner, and its job has been over for 15 minutes",
         ),
-        (RunnerActivity(busy=True), "GitHub shows its runner busy, whose container has ended"),
+        (RunnerActivity(busy=True), "GitHub lists its runner busy, and its container has ended"),
     ],
     ids=["gone", "offline", "offline too long", "online", "busy", "no word", "ended"],
 )

@@ -48,8 +48,8 @@ def test_whom_a_claim_holds_is_not_to_be_replaced(claim, replace):
 @pytest.mark.parametrize(
     ("claim", "said"),
     [
-        (CLAIM, "pod pod-1 is busy with job 42 until 2026-09-21T14:14:20Z, says its controller"),
-        (CLAIM._replace(job_id=None), "pod pod-1 is busy until 2026-09-21T14:14:20Z, says its controller"),
+        (CLAIM, "its controller claims that pod pod-1 is busy with job 42 until 2026-09-21T14:14:20Z"),
+        (CLAIM._replace(job_id=None), "its controller claims that pod pod-1 is busy until 2026-09-21T14:14:20Z"),
     ],
     ids=["with a job", "without one"],
 )

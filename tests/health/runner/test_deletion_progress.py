@@ -143,8 +143,8 @@ def test_the_evidence_says_what_was_found_and_done():
     assert lines(evidence) == [
         (NOW, "found runners/linux-1"),
         (NOW + 1, "the cluster accepted the deletion of ARC's object"),
-        (NOW + 130, "its finalizer, which waited for GitHub in vain, was taken away"),
-        (NOW + 140, "ARC's object is gone"),
+        (NOW + 130, "its finalizer was removed: it was stuck waiting for GitHub"),
+        (NOW + 140, "ARC's object is deleted"),
     ]
     said = [said for _, _, said in history(evidence, survey())]
     assert "registration removed" not in said, "ARC does that"
@@ -154,7 +154,7 @@ def test_the_evidence_says_what_was_found_and_done():
 @pytest.mark.parametrize(
     ("look_at", "told"),
     [
-        (None, "ARC's object was already gone from the cluster"),
+        (None, "ARC's object was already deleted from the cluster"),
         (NOW + 126, "ARC's object was already being deleted"),
     ],
 )

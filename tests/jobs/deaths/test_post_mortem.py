@@ -196,7 +196,7 @@ async def test_where_everybody_can_read_it_the_host_is_not_quoted(story):
             assert await look(app, job) is CheckRunOutcome.CREATED
             ((_, posted),) = check_runs(app).items()
             text = posted["output"]["text"]
-            assert ("node-1" in text, "What its host said is not shown" in text) == (False, True)
+            assert ("node-1" in text, "The node's log is not shown" in text) == (False, True)
             assert any(OOM in line for line in (await kept(app, job)).host_log)
 
 

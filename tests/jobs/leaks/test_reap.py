@@ -100,7 +100,7 @@ async def test_a_reaped_pod_is_told_of_with_its_evidence_and_counted_and_logged(
         }
         said = {each["source"]: each for each in data["evidence"]}
         assert data["unclaimed_since"] == said["claim"]["at"]
-        assert said["list"]["said"] == "GitHub shows no runner of its name"
+        assert said["list"]["said"] == "GitHub lists no runner of its name"
         assert [each["at"] for each in data["evidence"]] == sorted(each["at"] for each in data["evidence"])
         assert await at.counted("reaped") == 1
         (line,) = [each for each in logs if each["event"] == "orphan reaped"]
@@ -556,7 +556,7 @@ class TestWhatDeliveriesSay:
             (data,) = await at.app.told("pod.orphaned")
             assert (data["pool"], data["evidence"][-1]["said"]) == (
                 "in-cluster",
-                "GitHub gave no word on its runner, whose job has been over for 15 minutes",
+                "GitHub did not answer about its runner, and its job has been over for 15 minutes",
             )
 
 

@@ -92,7 +92,7 @@ async def test_a_view_that_nobody_keeps_is_in_the_report_and_its_phantoms_are_no
             await app.pass_(30)
             await sweep_installation(app.context, app.installation)
             await report_installation(app.context, app.installation)
-        assert "- Namespace `runners` of the cluster was last seen at " in text(app)
+        assert "- Namespace `runners` of the cluster was last read at " in text(app)
         assert "Phantoms" not in text(app)
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)

@@ -125,7 +125,7 @@ async def test_the_runner_that_a_claim_names_is_not_to_be_replaced_and_the_evide
     assert document["evidence"][-1] == {
         "at": "2027-01-15T08:00:00Z",
         "source": "claim",
-        "said": f"pod {pod} is busy with job 42 until 2027-01-15T08:01:00Z, says its controller",
+        "said": f"its controller claims that pod {pod} is busy with job 42 until 2027-01-15T08:01:00Z",
     }
 
 

@@ -206,7 +206,7 @@ async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, ti
     answer = (await http.get(GATE)).json()
     assert (answer["passed"], [each["step"] for each in answer["next"]]) == (
         False,
-        ["wait for the next list of runners, then ask again"],
+        ["wait for the next list of runners, then run the gate again"],
     )
     await Runners(redis).save_survey(INSTALLATION, Survey(NOW, 3))
     assert (await http.get(GATE)).json()["passed"] is True
