@@ -13,6 +13,7 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.transitions import published_state, transition
+from ghapp.health.runner.verdict import judge
 from ghapp.log import logger
 from ghapp.report.documents import death_document, orphan_document, timestamp
 from jobs.context import JobContext
@@ -40,12 +41,14 @@ async def publish_runners(
     context: JobContext, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
 ) -> None:
     """Publish each runner that became offline or recovered since its last event."""
+    limits = context.settings.of(installation.org).evidence
+    judged = [(evidence, judge(evidence, survey, now, limits)) for evidence in runners]
+    changed = [(each, verdict) for each, verdict in judged if published_state(each, verdict) != each.state]
+    if not changed:  # the quiet sweep, which costs nothing more
+        return
     view = replace(await context.org_view(installation), survey=survey)
-    for evidence in runners:
-        verdict = view.verdict(evidence, now)
-        told = published_state(evidence, verdict)
-        if told == evidence.state:
-            continue
+    for evidence, verdict in changed:
+        state = published_state(evidence, verdict)
         what = transition(evidence, verdict)
         if what is not None:
             event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
@@ -53,8 +56,8 @@ async def publish_runners(
             kind = f"ghapp.runner.{what}.v1"
             await _append(context, installation, event_id, kind, evidence.name, data["pool"], data, now)
 
-        def fold(known: Evidence | None, told: str = told) -> Evidence | None:
-            return None if known is None else known._replace(state=told, state_since=now)
+        def fold(known: Evidence | None, state: str = state) -> Evidence | None:
+            return None if known is None else known._replace(state=state, state_since=now)
 
         await context.runners.revise(installation.id, {evidence.id: fold})
 

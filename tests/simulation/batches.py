@@ -78,9 +78,10 @@ class Batches:
         waiting = any(state is State.INVALIDATED and evidence.granted_at is None for evidence, state in members)
         is_mass = lost >= max(limits.floor, ceil(limits.fraction * (present + lost)))
         if mass is not None:
-            returns = [
-                at for evidence, _ in members if (at := evidence.back_at) is not None and at > (fuse.since or now)
+            counted = [
+                each for each, _ in members if pool != WHOLE_INSTALLATION or not self._is_of_stopped(each, fuses)
             ]
+            returns = [at for each in counted if (at := each.back_at) is not None and at > (fuse.since or now)]
             lately = bool(returns) and now - max(returns) < limits.window_seconds - JITTER_SECONDS
             mass.most = (mass.most or max(limits.first_batch, fuse.allowed)) if lately else 0
             mass.holds = is_mass or fuse.position is not Position.CLOSED
@@ -89,6 +90,11 @@ class Batches:
                 self._mass[pool] = Mass(at, at - limits.window_seconds)  # the fuse may have tripped a while ago
         elif mass is not None and fuse.position is Position.CLOSED and not self._returned_lately(fuse, now):
             del self._mass[pool]
+
+    def _is_of_stopped(self, evidence: Evidence, fuses: Mapping[str, Fuse]) -> bool:
+        """Whether its pool stopped by itself: then it is no part of the whole installation's."""
+        pool = self._engine.world.machines[evidence.id].pool.name
+        return fuses.get(pool, Fuse()).position is Position.STOPPED
 
     @property
     def _limits(self) -> FuseLimits:

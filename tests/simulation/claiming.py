@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
+from ghapp.health.leaks.guards import MOST_GAP_SECONDS
 from ghapp.health.pods.pod_claim import Claimed, PodClaim, by_name
 from tests.simulation.world import Fate, Machine
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 OFTEN = 0.3
 """The share of days on which pods are claimed at all."""
+
+HALF = 0.5
 
 LOOKS_AFTER_SECONDS = (0.0, 5.0, 30.0, 60.0, 90.0, 120.0, 300.0)
 """When it looks for whom to claim, before and after all that befalls the fleet."""
@@ -26,6 +30,8 @@ class Claiming:
         self._engine = engine
         self._random = Random(f"claims of {engine.seed}")
         self._since: dict[str, float] = {}
+        self._until: dict[str, float] = {}
+        """Until when a claim held, or will hold, for each name (true time)."""
 
     def begin(self) -> None:
         """Put the day's claims on the calendar."""
@@ -56,16 +62,31 @@ class Claiming:
                 self._claim(machine)
 
     def _claim(self, machine: Machine) -> None:
-        seconds, now = self._random.choice((60.0, 600.0, 3600.0)), self._engine.driver.clock()
-        if machine.name not in self.held():
-            self._since[machine.name] = self._engine.now
-        claim = PodClaim(machine.name, machine.name, None, now + seconds, now)
-        self._engine.store.pod_claims[machine.name] = claim
-        self._engine.say("claims", runner=machine.id, seconds=seconds)
-        if self._random.random() < 0.5:
-            self._engine.after(self._random.uniform(0.0, seconds), partial(self._give_back, machine.name, claim))
+        seconds = self._random.choice((60.0, 600.0, 3600.0))
+        give_back_in = self._random.uniform(0.0, seconds) if self._random.random() < HALF else None
+        self.claim(machine.name, machine.name, seconds, give_back_in)
 
-    def _give_back(self, name: str, claim: PodClaim) -> None:
-        if self._engine.store.pod_claims.get(name) is claim:
-            del self._engine.store.pod_claims[name]
-            self._engine.say("gives back", name=name)
+    def claim(self, pod: str, runner_name: str, seconds: float, give_back_in: float | None) -> None:
+        """A controller claims a pod, and perhaps gives it back before that runs out."""
+        now, held = self._engine.driver.clock(), self.held()
+        for name in (pod, runner_name):
+            if name not in held:
+                self._since[name] = self._engine.now
+            self._until[name] = self._engine.now + seconds
+        claim = PodClaim(pod, runner_name, None, now + seconds, now)
+        self._engine.store.pod_claims[pod] = claim
+        self._engine.say("claims", pod=pod, runner=runner_name, seconds=seconds)
+        if give_back_in is not None:
+            self._engine.after(give_back_in, partial(self._give_back, pod, claim))
+
+    def unclaimed_for(self, name: str) -> float:
+        """For how many seconds no claim has held for that name that lasted long enough for every look to see it."""
+        until = self._until.get(name, 0.0)
+        was_long = until - self._since.get(name, 0.0) >= MOST_GAP_SECONDS
+        return self._engine.now - until if was_long or until > self._engine.now else inf
+
+    def _give_back(self, pod: str, claim: PodClaim) -> None:
+        if self._engine.store.pod_claims.get(pod) is claim:
+            del self._engine.store.pod_claims[pod]
+            self._until[pod] = self._until[claim.runner_name] = self._engine.now
+            self._engine.say("gives back", pod=pod)

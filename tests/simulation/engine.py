@@ -14,11 +14,15 @@ from ghapp.health.runner.verdict import State, is_absent, judge, may_run_an_unkn
 from ghapp.queue.jobs import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.calls import Steps
 from tests.simulation.claiming import Claiming
+from tests.simulation.cluster import Cluster
 from tests.simulation.driver import Driver, Tick
 from tests.simulation.fleet import Fleet, Refused
 from tests.simulation.github import ACCOUNT, HOURLY_LIMIT, INSTALLATION, GitHub, NoAnswer, NotFound
 from tests.simulation.invariants import Audit, Violation
 from tests.simulation.lies import Lie, Weather, jump_of
+from tests.simulation.pod_audit import PodAudit
+from tests.simulation.pod_life import PodLife
+from tests.simulation.reaper import Reaper
 from tests.simulation.scenario import HOUR, MIDNIGHT, scenario
 from tests.simulation.store import Store
 from tests.simulation.world import World
@@ -63,6 +67,10 @@ class Engine:
         self.fleet = Fleet(self, self.world)
         self.driver = Driver(self, self.store, self.github)
         self.claiming = Claiming(self)
+        self.cluster = Cluster(self)
+        self.pod_life = PodLife(self)
+        self.pod_audit = PodAudit(self)
+        self.reaper = Reaper(self, self.pod_life.pools, self.pod_life.limits)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
         self.store.on_missing = self.audit.missing
         self.store.is_rolled_back = lambda: Lie.ROLLED_BACK in self.github.lies
@@ -77,10 +85,11 @@ class Engine:
         """
         self.fleet.begin()
         self.claiming.begin()
+        self.pod_life.begin()
         for episode in self.scenario.episodes:
             for window in episode.weather:
-                self.at(window.begins, lambda window=window: self._begin(window))
-                self.at(window.ends, lambda window=window: self._end(window))
+                self.at(window.begins, lambda window=window: self.begin_weather(window))
+                self.at(window.ends, lambda window=window: self.end_weather(window))
         self.driver.due_at(self.now + self.random.uniform(0.0, self.scenario.config.interval))
         self.at(self.scenario.ends, self.audit.closing)
         while self.now < self.scenario.ends:
@@ -165,7 +174,7 @@ class Engine:
 
     # ---- weather
 
-    def _begin(self, window: Weather) -> None:
+    def begin_weather(self, window: Weather) -> None:
         lie = window.lie
         self.say("from now on:", lie=lie.value, degree=window.degree)
         self.github.lies[lie] = window
@@ -183,7 +192,7 @@ class Engine:
                 self._jump(jump_of(window))
         self._tell_of_installation()
 
-    def _end(self, window: Weather) -> None:
+    def end_weather(self, window: Weather) -> None:
         self.say("over:", lie=window.lie.value)
         del self.github.lies[window.lie]
         if window.lie is Lie.CLOCK:

@@ -80,7 +80,7 @@ class Fleet:
             idle = [each for each in idle if each.pool is pool]
             break
         if idle:
-            self._take_job(self.random.choice(idle))
+            self.take_job(self.random.choice(idle))
         elif len(self._queue) < 5:
             self._queue.append(self.random.choice(self.engine.scenario.pools))
 
@@ -91,7 +91,7 @@ class Fleet:
             if job is not None and job.over_at is None:
                 self._deliver(self.world.machines[runner_id], job, over=False, at_once=True)
 
-    def _take_job(self, machine: Machine, *, lasting: float = 0.0, reported: bool = True) -> Job:
+    def take_job(self, machine: Machine, *, lasting: float = 0.0, reported: bool = True) -> Job:
         job = self.world.take_job(machine, self.engine.now)
         self.engine.say("job begins", job=job.id, runner=machine.id)
         if reported:
@@ -169,33 +169,33 @@ class Fleet:
         here = self.world.registered(pool)
         match what:
             case "one is lost":
-                self._lose(here[:1])
+                self.lose(here[:1])
             case "several are lost":
                 for machine in here[: random.randint(2, 4)]:
-                    self.engine.after(random.uniform(0.0, 120.0), partial(self._lose, [machine]))
+                    self.engine.after(random.uniform(0.0, 120.0), partial(self.lose, [machine]))
             case "a pool is lost":
-                self._lose(here)
+                self.lose(here)
             case "all are lost":
-                self._lose(self.world.registered())
+                self.lose(self.world.registered())
             case "one vanishes and returns":
-                self._vanish(here[:1], random.uniform(10.0, 900.0))
+                self.vanish(here[:1], random.uniform(10.0, 900.0))
             case "many vanish and return":
-                self._vanish(here[: max(1, len(here) * 3 // 4)], random.uniform(10.0, 1500.0))
+                self.vanish(here[: max(1, len(here) * 3 // 4)], random.uniform(10.0, 1500.0))
             case "many vanish and return by halves":
                 half = len(here) // 2
-                self._vanish(here[:half], random.uniform(60.0, 400.0))
-                self._vanish(here[half:], random.uniform(400.0, 3000.0))
+                self.vanish(here[:half], random.uniform(60.0, 400.0))
+                self.vanish(here[half:], random.uniform(400.0, 3000.0))
             case "those at work lose their registrations":
-                self._vanish([each for each in here if each.busy], random.uniform(1800.0, 6 * 3600.0))
+                self.vanish([each for each in here if each.busy], random.uniform(1800.0, 6 * 3600.0))
             case "one crashes, and its agent takes another job":
                 for machine in [each for each in here if each.busy and not each.pool.kind.ephemeral][:1]:
                     self._crash(machine)
             case "one takes a job, and its registration goes before that is reported":
                 for machine in [each for each in self.world.idle(pool) if each.online][:1]:
-                    self._unreported[machine.id] = self._take_job(machine, lasting=1200.0, reported=False)
-                    self._vanish([machine], 3 * 3600.0)
+                    self._unreported[machine.id] = self.take_job(machine, lasting=1200.0, reported=False)
+                    self.vanish([machine], 3 * 3600.0)
             case "one returns as it is planned for":
-                self._vanish(here[:1], 3600.0)
+                self.vanish(here[:1], 3600.0)
                 self._returns_as_planned = True
             case "scaled down by half in silence":
                 idle = self.world.idle(pool)
@@ -221,7 +221,7 @@ class Fleet:
             machine = self.world.machines[runner_id]
             if self._returns_as_planned and machine.fate is Fate.VANISHED and not self.engine.github.lies:
                 self._returns_as_planned = False
-                self._return(machine)
+                self.come_back(machine)
                 if self.random.random() < 0.5:
                     self.engine.driver.check(runner_id)
 
@@ -237,32 +237,32 @@ class Fleet:
 
     def _work_again(self, machine: Machine) -> None:
         if machine.registered and machine.job is None:
-            self._take_job(machine, lasting=1800.0)
-            self.engine.after(JOB_LEASE, partial(self._vanish, [machine], 3 * 3600.0))
+            self.take_job(machine, lasting=1800.0)
+            self.engine.after(JOB_LEASE, partial(self.vanish, [machine], 3 * 3600.0))
 
-    def _lose(self, machines: list[Machine]) -> None:
+    def lose(self, machines: list[Machine]) -> None:
         for machine in machines:
             if machine.registered:
                 self.world.leave(machine, Fate.LOST, self.engine.now)
                 self.engine.audit.lost(machine)
 
-    def _vanish(self, machines: list[Machine], seconds: float) -> None:
+    def vanish(self, machines: list[Machine], seconds: float) -> None:
         for machine in machines:
             if not machine.registered:
                 continue
             self.world.leave(machine, Fate.VANISHED, self.engine.now)
             self.engine.say("vanishes", runner=machine.id)
-            self.engine.after(seconds, partial(self._return, machine))
+            self.engine.after(seconds, partial(self.come_back, machine))
 
-    def _return(self, machine: Machine) -> None:
+    def come_back(self, machine: Machine) -> None:
         self.world.come_back(machine, self.engine.now)
         self.engine.say("returns", runner=machine.id)
         self.engine.audit.disturbed(machine.pool)
 
     def _go_offline(self, machines: list[Machine]) -> None:
         for machine in machines:
-            machine.online = False
-            self.engine.after(self.random.uniform(60.0, 2400.0), partial(setattr, machine, "online", True))
+            machine.go_offline(self.engine.now)
+            self.engine.after(self.random.uniform(60.0, 2400.0), machine.come_online)
 
     def _scale_down(self, machines: list[Machine], *, said: bool) -> None:
         for machine in machines:

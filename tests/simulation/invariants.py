@@ -65,9 +65,11 @@ class Audit:
         self._said_404: set[int] = set()
         self._shown_busy: dict[int, int] = {}
         """The job of each that GitHub showed busy with it, when it last showed them."""
+        self.last_total = 0
+        """How many runners the last complete list had."""
         self.replaced = self.noticed = 0
 
-    def _require(self, holds: object, what: str) -> None:
+    def require(self, holds: object, what: str) -> None:
         if not holds:
             self._engine.say(f"VIOLATION: {what}")
             raise Violation(f"seed {self._engine.seed}, {self._engine.now - MIDNIGHT:.1f} s: {what}")
@@ -78,8 +80,8 @@ class Audit:
         """Whoever is called invalidated has been gone: a liveness probe may act on that word."""
         machine = self._engine.world.machines[evidence.id]
         gone = not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
-        self._require(gone, f"runner {evidence.id} is called lost, and was registered all the time")
-        self._require(evidence.running_job is None, f"runner {evidence.id} is called lost while a job is known to run")
+        self.require(gone, f"runner {evidence.id} is called lost, and was registered all the time")
+        self.require(evidence.running_job is None, f"runner {evidence.id} is called lost while a job is known to run")
 
     def said_404(self, runner_id: int) -> None:
         """GitHub answered a GET of this runner with 404."""
@@ -87,7 +89,7 @@ class Audit:
 
     def missing(self, evidence: Evidence) -> None:
         """A first 404 is recorded: no answer is none."""
-        self._require(evidence.id in self._said_404, f"runner {evidence.id} is missing, and GitHub never said so")
+        self.require(evidence.id in self._said_404, f"runner {evidence.id} is missing, and GitHub never said so")
 
     def delivered(self, runner_id: int, job_id: int) -> None:
         """A delivery about a job of this runner took effect: its end can be told from a loss."""
@@ -100,6 +102,11 @@ class Audit:
         """Whether we were, before the act began that is under way."""
         return at is not None and self._engine.now - at > ACT_LIFE
 
+    def is_known_busy(self, machine: Machine) -> bool:
+        """Whether we can know that the job runs which it has: by a delivery, or because GitHub showed it at last."""
+        job = machine.job
+        return job is not None and (self._was_told(job.told_at) or self._shown_busy.get(machine.id) == job.id)
+
     def looked_again(self, runner_id: int, answer: Registration | None) -> None:
         self._looks[runner_id] = (self._engine.world.machines[runner_id].registered, answer)
         self.heard_of(runner_id)
@@ -109,39 +116,37 @@ class Audit:
         was_there, shown = self._looks.get(machine.id, (True, None))
         asked_for = machine.pool.replace_offline_after_seconds is not None and shown is not None and not shown.online
         self._unclaimed(machine, "deleted")
-        self._require(not machine.busy, f"runner {machine.id} is deleted while a job runs on it")
-        self._require(asked_for or not was_there, f"runner {machine.id} works, and is deleted")
+        self.require(not machine.busy, f"runner {machine.id} is deleted while a job runs on it")
+        self.require(asked_for or not was_there, f"runner {machine.id} works, and is deleted")
 
     def _unclaimed(self, machine: Machine, done: str) -> None:
         """7: whom a controller claims is left alone."""
         claimed_for = self._engine.claiming.held_for(machine.name)
-        self._require(claimed_for <= ACT_LIFE, f"runner {machine.id} is {done}, and claimed for {claimed_for:.0f} s")
+        self.require(claimed_for <= ACT_LIFE, f"runner {machine.id} is {done}, and claimed for {claimed_for:.0f} s")
 
     def about_to_remove(self, evidence: Evidence, survey: Survey, now: float) -> None:
         """6: nothing is done about what is not known."""
         state = judge(evidence, survey, now - JOB_LIFE, self._engine.scenario.config.evidence).state
-        self._require(state is not State.UNKNOWN, f"runner {evidence.id} is unknown, and removed")
+        self.require(state is not State.UNKNOWN, f"runner {evidence.id} is unknown, and removed")
 
     def asked_for(self, runner_id: int, event_id: str) -> None:
         """A replace event."""
         machine = self._engine.world.machines[runner_id]
         was_there, _ = self._looks.get(runner_id, (True, None))
         acts = self._engine.scenario.config.remediation.mode == "act"
-        self._require(acts, "a replacement is asked for, and the mode is not act")
-        self._require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
-        known_busy = machine.busy and (
-            self._was_told(machine.job.told_at) or self._shown_busy.get(runner_id) == machine.job.id
-        )
-        self._require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
+        self.require(acts, "a replacement is asked for, and the mode is not act")
+        self.require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
+        known_busy = machine.busy and self.is_known_busy(machine)
+        self.require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
         lives_on = machine.successor is not None and machine.successor.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
-        self._require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
+        self.require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
         self._unclaimed(machine, "replaced")
-        self._require(not machine.said_removed, f"runner {runner_id} was removed by its controller, and is replaced")
+        self.require(not machine.said_removed, f"runner {runner_id} was removed by its controller, and is replaced")
         # 5. no double replacement for one loss
         ids = self._events[runner_id, machine.absences]
         ids.add(event_id)
-        self._require(len(ids) == 1, f"runner {runner_id} is replaced twice for one loss: {sorted(ids)}")
+        self.require(len(ids) == 1, f"runner {runner_id} is replaced twice for one loss: {sorted(ids)}")
         self.replaced += 1
         if self._losses.pop(runner_id, None) is not None:
             self.noticed += 1
@@ -156,9 +161,9 @@ class Audit:
         accepted = [at for name, at in self._accepted if name in pools and at >= (after.since or 0.0)]
         if not accepted or self.is_skewed:
             return
-        covered = self._covered(max(accepted))
+        covered = self.covered(max(accepted))
         needed = self._engine.scenario.config.fuse.prove_seconds - 1.0
-        self._require(covered >= needed, f"the fuse of {pool} stops after {covered:.0f} s that lists cover")
+        self.require(covered >= needed, f"the fuse of {pool} stops after {covered:.0f} s that lists cover")
 
     def accepted(self, runner_id: int, event_id: str) -> None:
         """A controller took a request for a replacement."""
@@ -169,7 +174,17 @@ class Audit:
         """A sweep had no answer, or none that counts."""
         self._swept.append((at, False))
 
-    def _covered(self, since: float) -> float:
+    @property
+    def sees_github(self) -> bool:
+        """Whether the last complete list is fresh, and no sweep since has long failed."""
+        now, stale_seconds = self._engine.driver.clock(), self._engine.scenario.config.evidence.stale_seconds
+        complete = [at for at, is_complete in self._swept if is_complete]
+        if not complete or now - complete[-1] > stale_seconds + 1.0:
+            return False
+        failed = [at for at, is_complete in self._swept if not is_complete and at > complete[-1]]
+        return not failed or now - failed[0] <= JOB_LIFE
+
+    def covered(self, since: float) -> float:
         """Seconds since then that lie between two complete lists with none that failed between them."""
         seconds, before = 0.0, None
         for at, complete in self._swept:
@@ -215,6 +230,11 @@ class Audit:
         """A person stopped a pool, or all."""
         self._paused_at = self._engine.now
 
+    @property
+    def is_fair(self) -> bool:
+        """Whether nothing hinders us: no lie, and the tail of the last one is over."""
+        return not self._engine.github.lies and self._engine.now >= self._fair_since
+
     def _in_time(self) -> None:
         engine = self._engine
         if engine.github.lies or engine.scenario.config.remediation.mode != "act":
@@ -233,7 +253,7 @@ class Audit:
             bound = noticed_within(
                 engine.scenario.config, sum(each.machine.pool is pool for each in self._losses.values())
             )
-            self._require(
+            self.require(
                 waited <= bound,
                 f"runner {loss.machine.id} is lost, and nothing is done in {waited:.0f} s of {bound:.0f}",
             )
@@ -257,7 +277,7 @@ class Audit:
             since = max(self._unsettled_at.get(pool.name, 0.0), self._fair_since, fuse.stopped_at or engine.now)
             for_seconds = engine.now - since
             bound = 2 * window + 4 * interval + noticed_within(engine.scenario.config, pool.size + 1)
-            self._require(for_seconds <= bound, f"{pool.name} is stopped for {for_seconds:.0f} s, and nothing needs it")
+            self.require(for_seconds <= bound, f"{pool.name} is stopped for {for_seconds:.0f} s, and nothing needs it")
 
     def _tells_of_jobs(self) -> bool:
         runners = self._engine.store.runners.values()
@@ -266,6 +286,7 @@ class Audit:
     def closing(self) -> None:
         """At the end of the day."""
         self._in_time()
+        self._engine.pod_audit.closing()
 
     def _fuse(self, pool: str) -> Fuse:
         return self._engine.store.fuses.get(pool, Fuse())
@@ -274,8 +295,8 @@ class Audit:
         """A loss is called not needed: its pool's batches brought nothing, and no job waits for it."""
         machine = self._engine.world.machines[runner_id]
         queued = machine.pool.told and any(machine.pool.name in each for each in self._engine.fleet.queued_labels())
-        self._require(not queued, f"runner {runner_id} is written off, and a job waits for {machine.pool.name}")
-        self._require(not machine.registered, f"runner {runner_id} is written off, and works")
+        self.require(not queued, f"runner {runner_id} is written off, and a job waits for {machine.pool.name}")
+        self.require(not machine.registered, f"runner {runner_id} is written off, and works")
         self._losses.pop(runner_id, None)
 
     # ---- 3. the budget is never overspent
@@ -292,9 +313,9 @@ class Audit:
             return  # our clock's error is the budget's
         share = SHARES.get(purpose, engine.scenario.config.budget.share)
         spent = github.used - github.unheard
-        self._require(spent <= HOURLY_LIMIT * share + 1, f"{github.used} calls are spent, of {share:.0%} for {purpose}")
+        self.require(spent <= HOURLY_LIMIT * share + 1, f"{github.used} calls are spent, of {share:.0%} for {purpose}")
         told = github.told_to_wait_at < sent_at and engine.now < github.wait_until
-        self._require(not told, "GitHub is called while it told us to stay away")
+        self.require(not told, "GitHub is called while it told us to stay away")
 
     # ---- 4. the fuse lets the first batch through, and the next when that one is online
 
@@ -313,18 +334,21 @@ class Audit:
             evidence = self._engine.store.runners[runner_id]
             state = judge(evidence, self._engine.store.survey, now, self._engine.scenario.config.evidence).state
             is_lost = state in (State.INVALIDATED, State.OFFLINE)
-            self._require(is_lost, f"runner {runner_id} is {state.value}, and granted")
+            self.require(is_lost, f"runner {runner_id} is {state.value}, and granted")
             paused = pool in self._engine.store.paused and self._engine.now - self._paused_at > JOB_LIFE
-            self._require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
+            self.require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
             if evidence.confirmed_at is not None:
                 unproven = self._batches.granted(pool, evidence)
-                self._require(not unproven, unproven)
+                self.require(not unproven, unproven)
 
     # ---- 6. what is answered was observed not long ago
 
     def looked(self, look: RunnerList, at: float) -> None:
         """A list was weighed: a flawed one says nothing of those whom it lacks, one that slipped only the second time."""
         self._swept.append((at, look.flaw is None))
+        if look.flaw is None:
+            self.last_total = look.total
+            self._engine.pod_audit.swept(look.runners.values(), at)
         for runner in look.runners.values():
             machine = self._engine.world.machines[runner.id]
             known = self._engine.store.runners.get(runner.id)
@@ -354,8 +378,8 @@ class Audit:
             self._heard[runner_id] += seconds
 
     def _fresh(self, evidence: Evidence, state: State, now: float) -> None:
-        self._require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")
+        self.require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")
         if state in (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT):
             age = now - self._heard.get(evidence.id, 0.0)
             limit = self._engine.scenario.config.evidence.stale_seconds + 1.0
-            self._require(age <= limit, f"runner {evidence.id} is {state}, by what is {age:.0f} s old")
+            self.require(age <= limit, f"runner {evidence.id} is {state}, by what is {age:.0f} s old")

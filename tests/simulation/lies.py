@@ -23,6 +23,10 @@ where the model ends:
 - DELETE refuses (422) whoever runs a job, also while lists and GETs say `busy: false`.
 - Whoever was configured anew is shown under the new id by the list that lacks the old one.
 - Whoever comes back after it was replaced, and is lost again before anybody has seen it, is replaced already.
+- A claim that begins and ends between two looks of the reaper is seen by none of them, and shields nobody afterwards.
+- A pool that asks for its offline runners to be replaced gives up their pods, too, whatever runs in them unknown.
+- A pod's container that changes between the last look and the DELETE is kept by the DELETE's precondition. A
+  registration, a job or a claim that begins between the two is nobody's fault.
 - GitHub has no conditional DELETE. A registration that was truly gone at the last look, and came back before the
   DELETE or the replace event of that same act, is nobody's fault.
 """
@@ -69,6 +73,9 @@ class Lie(StrEnum):
     KILLS = "processes die between any two steps"
     FREEZES = "processes stand still between any two steps"
     CLOCK = "our clock jumps"
+    # The cluster's, on days that have one.
+    API_AWAY = "the API server gives no answer"
+    STALE_PODS = "the API server shows pods as of a while ago"
 
 
 NO_ANSWER = (
@@ -124,6 +131,13 @@ def _window(
         longest = ends - since
     until = since + random.choice((0.1, 0.5, 1.0)) * longest if lie is not Lie.GETS_404 else ends
     return Weather(lie, since, until, random.choice((0.2, 0.5, 1.0)))
+
+
+def cluster_weather(random: Random, begins: float, ends: float) -> Weather:
+    """A window in which the API server is away, or shows pods as of `degree` seconds ago."""
+    since = random.uniform(begins, ends)
+    lie = random.choice((Lie.API_AWAY, Lie.STALE_PODS))
+    return Weather(lie, since, since + random.choice((60.0, 400.0, 1200.0)), random.choice((10.0, 60.0, 240.0)))
 
 
 def jump_of(window: Weather) -> float:

@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from ghapp.health import pacing
+from ghapp.health.leaks import guards, runner_activity
+from ghapp.health.leaks.guards import FuseView, Guard, TickInputs
+from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.remediation import decision, fuse, fuse_counts, steps
 from ghapp.health.remediation.steps import RemediationStep
 from ghapp.health.runner import absence, evidence, observations, verdict
-from tests.simulation import acting, calls, driver, folds, store
+from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
 
 
 class Patch(NamedTuple):
@@ -33,6 +36,13 @@ _unlisted, _get_missed, _tally, _prove = (
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
+_shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
+_busy, _seen_at, _held_back, _is_long_over = (
+    runner_activity._busy,
+    runner_activity._seen_at,
+    guards.held_back,
+    guards._is_long_over,
+)
 
 
 def _confirmed_at_once(known: evidence.Evidence, at: float) -> evidence.Evidence:
@@ -84,6 +94,74 @@ def _no_installation_fuse(turned: Any, *_rest: Any, **_more: Any) -> dict[str, d
     return {fuse.WHOLE_INSTALLATION: decision.FuseChange(fuse.WHOLE_INSTALLATION, None, fuse.Fuse(), fuse.FuseCounts())}
 
 
+def _shielded_as(**changes: Any) -> Mutation:
+    """The reaper takes each pod's runner for one of which this is heard."""
+
+    def shield(told: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
+        return _shield(told._replace(runner=told.runner._replace(**changes)), look, limits)
+
+    return (Patch(guards, "_shield", shield),)
+
+
+def _looked_as(**changes: Any) -> Mutation:
+    """The reaper takes each of its looks for one of which this is true."""
+
+    def guard(told: Any, look: TickInputs, now: float, limits: guards.LeakLimits) -> Guard | None:
+        return _guard(told, look._replace(**changes), now, limits)
+
+    return (Patch(guards, "_guard", guard),)
+
+
+def _never_claimed_before(told: Any, look: TickInputs, now: float, limits: guards.LeakLimits) -> Guard | None:
+    return _guard(told if told.unclaimed_for is None else told._replace(unclaimed_for=1e12), look, now, limits)
+
+
+def _claimed_by_controllers_alone(pod: Any, _runner: RunnerActivity, look: TickInputs, now: float) -> bool:
+    return guards.claim_on(look.claims, pod.name, now) is not None
+
+
+def _pool_by_pool(leaks: Any, stamped: Any, view: FuseView) -> dict[str, Guard]:
+    held: dict[str, Guard] = {}
+    for pool in {*view.pools.values()}:
+        ours = [[each for each in pods if view.pools[each.uid] == pool] for pods in (leaks, stamped)]
+        reaped = {pool: view.reaped.get(pool, 0)}
+        held |= _held_back(*ours, view._replace(reaped=reaped))
+    return held
+
+
+def _fuse_as(**changes: Any) -> Mutation:
+    """The reaper takes its view of the fuses for this."""
+
+    def held_back(leaks: Any, stamped: Any, view: FuseView) -> dict[str, Guard]:
+        return _held_back(leaks, stamped, view._replace(**changes))
+
+    return (Patch(guards, "held_back", held_back),)
+
+
+def _unnamed_is_named(told: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
+    return _shield(told._replace(is_named=True), look, limits)
+
+
+def _named_since_the_pod_was_made(pod: Any, now: float) -> float:
+    return max(pod.created_at, now - pod.age)
+
+
+def _ended_at_once(pod: Any, limits: guards.LeakLimits) -> bool:
+    return _has_ended(pod, limits) or (pod.runner is not None and pod.runner.ended is not None)
+
+
+def _over_for_any(told: Any, now: float, limits: guards.LeakLimits) -> bool:
+    return _is_long_over(told._replace(runner=told.runner._replace(ephemeral=True)), now, limits)
+
+
+def _not_judged_again(_me: reaper.Reaper, pod: Any, _pods_at: float, memory: Any, before: Any) -> Any:
+    _me.engine.pod_audit.looked_again(pod)
+    yield 0.0
+    called = memory.names[pod.uid]
+    word = before.look.runners[called]
+    return reaper.orphan(pod, called, pod.namespace, word, memory.since[pod.uid], _me.clock())
+
+
 def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
     return tuple(Patch(module, name, by) for module in modules)
 
@@ -110,10 +188,10 @@ MUTATIONS: Mapping[str, Mutation] = {
         ),
     ),
     "no answer is an absence": (Patch(calls.Calls, "unanswered", _no_answer_is_a_404),),
-    "an incomplete list counts": (Patch(absence, "lenient", lambda look: look._replace(flaw=None)),),
+    "an incomplete list counts": (Patch(absence, "allow_for_churn", lambda look: look._replace(flaw=None)),),
     "no control list": (
-        Patch(absence, "doubt", lambda _control, _survey: None),
-        Patch(absence, "unproven", lambda due, _control: [each for each in due if each.running_job is None]),
+        Patch(absence, "why_unusable", lambda _control, _survey: None),
+        Patch(absence, "needs_own_get", lambda due, _control: [each for each in due if each.running_job is None]),
     ),
     "an insane installation is believed": (Patch(absence, "is_sane", lambda _known, _now: True),),
     "a job does not vouch for its runner": (Patch(evidence.Evidence, "running_job", property(lambda _self: None)),),
@@ -123,7 +201,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "the late end of an older job ends the one that runs": (Patch(observations, "job_ended", _ended_by_its_end),),
     "busy and never reported is idle": (Patch(absence, "may_run_an_unknown_job", lambda _evidence: False),),
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
-    "time without an answer counts": _everywhere("seen_seconds", _all_time_counts, verdict, fuse_counts),
+    "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
     "what a job waits for is written off": (Patch(decision._Counts, "_queued_for", lambda _self, _members: 0),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
@@ -137,19 +215,19 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(observations, "reregistered", lambda known, _as_id: known),
         Patch(
             absence,
-            "unproven",
+            "needs_own_get",
             lambda due, control: [each for each in due if each.id not in control.runners and each.running_job is None],
         ),
-        Patch(steps, "heir_of", lambda _evidence, _bearers: None),
+        Patch(steps, "successor_of", lambda _evidence, _bearers: None),
     ),
     "a controller's word does not count": (Patch(observations, "retired_by_controller", lambda known, at: known),),
     "no second look before acting": (
         Patch(steps, "step_after", lambda _evidence, _answer, _bearers: RemediationStep.REMOVE),
     ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
-    "the fuse never trips": _everywhere("turn", lambda before, *_, **__: before, fuse, decision),
+    "the fuse never trips": _everywhere("next_fuse", lambda before, *_, **__: before, fuse, decision),
     "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
-    "returns do not hold the batches": _everywhere("tally", _returns_ignored, fuse_counts, decision),
+    "returns do not hold the batches": _everywhere("fuse_counts", _returns_ignored, fuse_counts, decision),
     "the first batch is everyone": (
         Patch(
             fuse,
@@ -168,6 +246,47 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a claim does not hold": _everywhere("claim_on", lambda _claimed, _name, _now: None, decision, acting),
     "the ceiling is ignored": (Patch(pacing, "ceiling", lambda _purpose, _limits: 2.0),),
+    "a pod's claim does not hold": (
+        Patch(guards, "claim_on", lambda _claimed, _name, _now: None),
+        Patch(reaper, "claim_on", lambda _claimed, _name, _now: None),
+    ),
+    "a moment without a claim suffices": (Patch(guards, "_guard", _never_claimed_before),),
+    "a job in progress does not keep its pod": (
+        *_shielded_as(running=False),
+        Patch(guards, "_is_claimed", _claimed_by_controllers_alone),
+    ),
+    "an ended container is not started again": (Patch(guards, "_has_ended", _ended_at_once),),
+    "a job that is over lets any runner's pod go": (Patch(guards, "_is_long_over", _over_for_any),),
+    "registered and offline is gone": _shielded_as(registered=False),
+    "an unknown name is idle": (Patch(guards, "_shield", _unnamed_is_named),),
+    "a name from before the container's last run counts": (
+        Patch(guards, "_started_at", _named_since_the_pod_was_made),
+    ),
+    "a registration that is left offline names its pod": (
+        Patch(runner_activity, "_seen_at", lambda known, survey: _seen_at(known._replace(online=True), survey)),
+    ),
+    "a container that never started is a leak": (Patch(guards, "has_started", lambda _pod: True),),
+    "the reaper does not need to see GitHub": _looked_as(github_stale=False),
+    "an empty list proves absence": _looked_as(list_empty=False),
+    "a moment's absence suffices": _shielded_as(absent_seconds=None),
+    "absence counts while GitHub cannot be seen": (Patch(runner_activity, "covered_seconds", _all_time_counts),),
+    "busy to the last is idle": _shielded_as(last_busy=False),
+    "an overlooked runner's pod is kept for ever": (
+        Patch(
+            runner_activity,
+            "_busy",
+            lambda known, *given: None if known.missing_from_partial_list_at else _busy(known, *given),
+        ),
+    ),
+    "many leaks at once are all reaped": _fuse_as(limits=fuse.FuseLimits(floor=10_000)),
+    "the fuse counts one tick alone": _fuse_as(reaped={}),
+    "the fuse of a pool does not count what is reaped": _fuse_as(pools={}),
+    "the fuse of the whole installation does not count what is reaped": (Patch(guards, "held_back", _pool_by_pool),),
+    "a fuse that is not closed lets the reaper through": _fuse_as(not_closed=frozenset()),
+    "the reaper does not look again": (Patch(reaper.Reaper, "_judge_again", _not_judged_again),),
+    "a pod that has changed is deleted": (Patch(cluster, "is_unchanged", lambda _read, _now: True),),
+    "the reaper asks nobody by name": (Patch(reaper, "with_answer", lambda runner, _bearers, _named: runner),),
+    "no pod is reaped": (Patch(guards, "_guard", lambda *given: _guard(*given) or Guard.UNNAMED),),
     "retry-after is ignored": (Patch(store.Meter, "hold", lambda _self, _now, _seconds: None),),
 }
 
@@ -181,14 +300,14 @@ CAUGHT_BY: Mapping[str, int] = {
     "the late end of an older job ends the one that runs": 26,
     "busy and never reported is idle": 10,
     "no fuse over the whole installation": 65,
-    "time without an answer counts": 7,
+    "time without an answer counts": 23,
     "a stopped fuse always waits for a person": 69,
     "what a job waits for is written off": 50,
     "a grant outlives its reason": 2,
     "newcomers under way prove a batch": 48,
     "a controller's word does not count": 25,
     "no second look before acting": 51,
-    "old observations answer": 7,
+    "old observations answer": 8,
     "the fuse never trips": 7,
     "the batch is not awaited": 10,
     "returns do not hold the batches": 19,
@@ -198,6 +317,31 @@ CAUGHT_BY: Mapping[str, int] = {
     "a pause does not hold": 37,
     "a claim does not hold": 45,
     "the ceiling is ignored": 7,
+    "a pod's claim does not hold": 17,
+    "a moment without a claim suffices": 18,
+    "a job in progress does not keep its pod": 56,
+    "an ended container is not started again": 143,
+    "a job that is over lets any runner's pod go": 47,
+    "registered and offline is gone": 17,
+    "an unknown name is idle": 7,
+    "a name from before the container's last run counts": 17,
+    "a registration that is left offline names its pod": 203,
+    "a container that never started is a leak": 163,
+    "the reaper does not need to see GitHub": 38,
+    "an empty list proves absence": 302,
+    "a moment's absence suffices": 7,
+    "absence counts while GitHub cannot be seen": 38,
+    "busy to the last is idle": 56,
+    "an overlooked runner's pod is kept for ever": 211,
+    "many leaks at once are all reaped": 17,
+    "the fuse counts one tick alone": 17,
+    "the fuse of a pool does not count what is reaped": 354,
+    "the fuse of the whole installation does not count what is reaped": 211,
+    "a fuse that is not closed lets the reaper through": 7,
+    "the reaper does not look again": 17,
+    "a pod that has changed is deleted": 17,
+    "the reaper asks nobody by name": 1114,
+    "no pod is reaped": 56,
     "retry-after is ignored": 18,
 }
 """A day that catches it, where the first ones do not: `python -m tests.simulation --broken RULE` finds another."""

@@ -47,6 +47,8 @@ class Machine:
         told_at: when a delivery first named a job of it, so that its end can be told from a loss.
         heir: whom it was configured anew as.
         said_removed: its controller told us that it removed it.
+        offline_since: when its process last lost its connection to GitHub; None while it has one.
+        dead: its process ended for good with its container or its pod, whatever GitHub still shows.
     """
 
     id: int
@@ -63,6 +65,8 @@ class Machine:
     absences: int = 0
     successor: Machine | None = None
     is_heir: bool = False
+    offline_since: float | None = None
+    dead: bool = False
 
     @property
     def registered(self) -> bool:
@@ -76,6 +80,16 @@ class Machine:
     @property
     def born(self) -> float:
         return self.spans[0][0] or 0.0
+
+    def go_offline(self, now: float) -> None:
+        """Its connection to GitHub drops."""
+        self.online = False
+        self.offline_since = now if self.offline_since is None else self.offline_since
+
+    def come_online(self) -> None:
+        """It reaches GitHub again, if its process still runs."""
+        if not self.dead:
+            self.online, self.offline_since = True, None
 
     def existed(self, at: float) -> bool:
         """Whether it was registered at a time."""
@@ -101,7 +115,9 @@ class World:
     def register(self, pool: Pool, now: float, name: str = "", *, online: bool = True) -> Machine:
         self.latest_id += 1
         name = name or f"{pool.name}-{self.latest_id}"
-        machine = Machine(self.latest_id, name, pool, [[now, None]], online=online)
+        machine = Machine(self.latest_id, name, pool, [[now, None]])
+        if not online:
+            machine.go_offline(now)
         self.machines[machine.id] = self.recent[machine.id] = machine
         return machine
 

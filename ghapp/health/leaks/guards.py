@@ -64,9 +64,10 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     13. Registered is not absent. While GitHub lists its runner, online or offline, the pod is kept, unless its
         container has ended. Only a pool that sets `replace_offline_after_seconds` gives up a registered runner that has
         been offline for longer than that.
-    14. An unknown name is not idle. A pod whose container may run is kept until GitHub has listed a registration of its
-        runner's name since the container started. Otherwise the runner may be registered under another name, or with a
-        repository, which no list shows, and may be busy. A controller's claim names the runner to check.
+    14. An unknown name is not idle. A pod whose container may run is kept until GitHub has listed a runner of its
+       runner's name online, or newly registered, since the container last started. Otherwise the runner may be
+       registered under another name, or with a repository, which no list shows, and may be busy. A registration that an
+       earlier run of the container left offline names no runner. A controller's claim names the runner to check.
     15. A container that never started is not a leak: the pod waits for a node, a volume or an image.
     16. Time and absence count only while GitHub answers: nothing is reaped while its last complete list is older than
         `stale_seconds`, or sweeps fail. An empty list proves no absence of a runner whose container may run, and a
@@ -258,15 +259,24 @@ def _is_long_over(pod_evidence: _PodEvidence, now: float, limits: LeakLimits) ->
 
 
 def _started_at(pod: Pod, now: float) -> float:
-    """Returns when its container started, else when its pod was created; the later of our clock and the cluster's."""
-    made_at = max(pod.created_at, now - pod.age)
-    if pod.runner is None or pod.runner.running_since is None or pod.container_age is None:
-        return made_at
-    return max(made_at, pod.runner.running_since, now - pod.container_age)
+    """Returns when its container last started, else when its pod was created; the later of our clock and the cluster's.
+
+    A container that has ended, or waits to restart, began its last run after the pod was created: what GitHub listed
+    before that run says nothing about it.
+    """
+    made_at, since = max(pod.created_at, now - pod.age), _last_run_since(pod)
+    return made_at if since is None else max(made_at, since, now - lasted(since, pod.read_at))
+
+
+def _last_run_since(pod: Pod) -> float | None:
+    """Returns when its container began its last run; where the kubelet knows only the end of that run, the end."""
+    if pod.runner is None or pod.runner.running_since is not None:
+        return None if pod.runner is None else pod.runner.running_since
+    return None if pod.ended is None else pod.ended.started_at or pod.ended.finished_at
 
 
 def _named(names: Mapping[str, str], runners: Mapping[str, RunnerActivity], memory: TickMemory) -> dict[str, float]:
-    """Returns when GitHub last listed a registration of each pod's runner name, now or at an earlier tick.
+    """Returns when GitHub last listed each pod's runner connected, by its name, now or at an earlier tick.
 
     A runner that may work on an unreported job (guard 17) is left out: once its record is deleted, its pod is kept as
     one with an unknown runner.

@@ -35,8 +35,9 @@ class RunnerActivity(NamedTuple):
             unknown: it may be working.
         absent_seconds: how long its registration has been missing, by time that complete lists cover; None if no
             record shows it missing.
-        seen_at: when a registered runner of that name last existed for certain (epoch seconds); None for never.
-            Deliveries alone may be of a runner that no list ever shows.
+        seen_at: when a registered runner of that name was last connected for certain (epoch seconds); None for never.
+            Deliveries alone may be of a runner that no list ever shows, and a registration outlives its process by
+            days, offline.
     """
 
     running: bool = False
@@ -85,7 +86,8 @@ def runner_activity(
 
 
 def _busy(evidence: Evidence, survey: Survey, now: float, stale_seconds: float) -> bool | None:
-    if evidence.missing_from_partial_list_at is not None or not evidence.registered:
+    may_be_overlooked = evidence.missing_from_partial_list_at is not None and not is_absent(evidence)
+    if may_be_overlooked or not evidence.registered:
         return None  # the last list may have missed it, or lists never show it, as runners of repositories
     if evidence.listed:
         return evidence.busy if _is_fresh(observed_at(evidence, survey), now, stale_seconds) else None
@@ -109,11 +111,15 @@ def _was_busy_when_last_listed(evidence: Evidence) -> bool:
 
 
 def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
-    """Returns when it last existed for certain: `observed_at` of an unlisted runner may be the time of its absence."""
+    """Returns the latest time at which its process was certainly connected, or its registration was new.
+
+    `observed_at` of an unlisted runner may be the time of its absence; of an offline one, it says nothing of its
+    process.
+    """
     if not evidence.registered:
         return None
     times = [evidence.first_seen, evidence.last_delivery_at, evidence.job_started_at, evidence.job_ended_at]
-    if evidence.listed:
+    if evidence.listed and (evidence.online or evidence.busy):
         times.append(observed_at(evidence, survey))
     return max(at for at in times if at is not None)
 

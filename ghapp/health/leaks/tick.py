@@ -116,8 +116,8 @@ class TickMemory(NamedTuple):
         since_there: the cluster's clock at `since`. Both clocks must show enough time, so that a clock that jumps makes
             no pod older.
         runners: uids of pods known to be a runner's: the claim and GitHub's record may be deleted later.
-        named: when GitHub last listed a registration of each pod's runner name, by the pods' uids (epoch seconds). The
-            record may be deleted before the pod is.
+        named: when GitHub last listed the runner of each pod connected, under its name, by the pods' uids (epoch
+            seconds). The record may be deleted before the pod is.
     """
 
     since: Mapping[str, float] = {}

@@ -362,6 +362,8 @@ class TestGuard8TerminalJobs:
     def test_a_job_from_before_the_container_was_started_again_was_another_runs(self, after, guard):
         started = Container("runner", running_since=NOW - 900 + after, last_ended=Ended(0))
         assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
+        ended = Container("runner", ended=Ended(3, started_at=NOW - 900 + after, finished_at=NOW - 6), restarts=1)
+        assert guard_of(pod(runner=ended), OVER._replace(running=False)) is guard
 
     def test_while_github_cannot_be_seen_it_overrules_nothing(self):
         assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE
@@ -482,6 +484,22 @@ class TestGuard14Unnamed:
         started = Container("runner", running_since=NOW - 2000, last_ended=Ended(3))
         runner = IDLE._replace(seen_at=NOW - 2000 - before)
         assert guard_of(pod(runner=started), runner) is guard
+
+    @pytest.mark.parametrize(
+        "container",
+        [
+            Container("runner", ended=Ended(3, started_at=NOW - 2000, finished_at=NOW - 6), restarts=1),
+            Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(3, started_at=NOW - 2000), restarts=2),
+            Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(3, finished_at=NOW - 2000), restarts=2),
+        ],
+        ids=["has ended just now", "waits to be started again", "only its end is told"],
+    )
+    @pytest.mark.parametrize(("before", "guard"), [(0.0, None), (MICROSECOND, Guard.UNNAMED)])
+    def test_between_two_runs_of_its_container_it_is_named_by_what_was_seen_since_the_last_began(
+        self, container, before, guard
+    ):
+        """An update ends it for seconds: it still is the runner that was registered under another name."""
+        assert guard_of(pod(runner=container), IDLE._replace(seen_at=NOW - 2000 - before)) is guard
 
     def test_a_name_that_was_seen_at_an_earlier_tick_is_remembered_and_no_other_one(self):
         memory = {"named": {"uid-linux-1": NOW - 600}}
@@ -620,6 +638,7 @@ class TestGuard18TheFuse:
 
 
 STALE = 300.0
+THERE = {"listed": True, "absent_since": None, "missing_at": None}
 
 
 class TestHeard:
@@ -633,6 +652,7 @@ class TestHeard:
             (lost(busy=True), False),
             (online(busy=True, listed=False, absent_since=NOW, observed_at=NOW - 9999), False),
             (online(missing_from_partial_list_at=NOW), None),
+            (lost(missing_from_partial_list_at=NOW - 120), False),
             (online(registered=False), None),
             (online(listed=False), None),
             (online(listed=False, removed_at=NOW), False),
@@ -646,6 +666,7 @@ class TestHeard:
             "gone",
             "gone for long",
             "overlooked",
+            "overlooked, and then gone",
             "only heard of",
             "not in the last list",
             "removed",
@@ -755,15 +776,19 @@ class TestHeard:
     @pytest.mark.parametrize(
         ("changes", "seen_at"),
         [
-            ({"listed": True, "absent_since": None, "missing_at": None}, NOW),
+            ({**THERE, "online": True}, NOW),
+            ({**THERE, "busy": True}, NOW),
+            (THERE, NOW - 900),
             ({}, NOW - 900),
             ({"last_delivery_at": NOW - 500}, NOW - 500),
             ({"job_started_at": NOW - 400}, NOW - 400),
             ({"registered": False, "last_delivery_at": NOW}, None),
         ],
-        ids=["listed", "first seen", "by a delivery", "by its job", "by deliveries alone"],
+        ids=["online", "busy", "offline", "gone", "by a delivery", "by its job", "by deliveries alone"],
     )
-    def test_when_it_was_last_seen_and_an_answer_that_it_is_gone_is_no_sight(self, changes, seen_at):
+    def test_when_it_was_last_connected_and_neither_its_absence_nor_a_registration_left_offline_shows_that(
+        self, changes, seen_at
+    ):
         assert runner_activity(lost(first_seen=NOW - 900, **changes), survey(), NOW, STALE).seen_at == seen_at
 
 

@@ -1,0 +1,259 @@
+"""What must hold of the reaper, checked against the truth: it deletes nothing that may be alive, and every true leak."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from ghapp.health.leaks.guards import MOST_GAP_SECONDS, TERMINAL_SECONDS, TickResult
+from ghapp.health.pods.pod import Pod
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position, threshold
+from ghapp.health.runner.evidence import Registration
+from ghapp.health.runner.verdict import may_run_an_unknown_job
+from tests.simulation.cluster import TruePod
+from tests.simulation.invariants import ACT_LIFE, JOB_LIFE
+from tests.simulation.lies import Lie
+from tests.simulation.pod_life import TICK_SECONDS
+from tests.simulation.world import Fate, Machine
+
+if TYPE_CHECKING:
+    from tests.simulation.engine import Engine
+
+LOOK_SECONDS = 0.05
+"""From GitHub's answer in the last look until what is recorded is read, too."""
+
+SLACK = 2.0
+"""Between a moment and its observation."""
+
+
+class LookedAt(NamedTuple):
+    """The truth of a pod at the last look before its deletion: what speaks for it, and what forbids the deletion."""
+
+    alive: str
+    forbidden: str
+    restarts: int
+
+
+class PodAudit:
+    """Watches the reaper of one simulated day."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._looks: dict[str, LookedAt] = {}
+        self._deleted: list[tuple[float, str, str]] = []
+        """When, of which pool, and the uid."""
+        self._expected: Counter[str] = Counter()
+        self._fair_since: dict[str, float] = {}
+        self._named_at: dict[str, float] = {}
+        """By which list the reaper last could see each name online."""
+        self._known: set[str] = set()
+        self._connected: set[str] = set()
+        self._looked_at: set[str] = set()
+        self._listed_at = 0.0
+        self._lacked_at: dict[str, float] = {}
+        """Since when usable lists have lacked each name: GitHub may deny a runner before it is gone."""
+        self._waited_with: dict[str, int] = {}
+        """How many others looked like leaks at most, while each one waited."""
+        self._judged_at = 0.0
+        self.reaped = 0
+
+    @property
+    def _grace(self) -> float:
+        return self._engine.pod_life.limits.grace_seconds
+
+    @property
+    def _look_seconds(self) -> float:
+        """How long the last look before a deletion takes: what is new since it began may be overlooked."""
+        return ACT_LIFE if Lie.FREEZES in self._engine.github.lies else LOOK_SECONDS
+
+    # ---- what is seen
+
+    def swept(self, runners: Iterable[Registration], at: float) -> None:
+        """A usable list showed these, and no others."""
+        if not self._engine.pod_life.pools:
+            return
+        shown = {each.name: each.online or each.busy for each in runners}
+        self._known |= shown.keys()
+        for name in self._known - shown.keys():
+            self._lacked_at.setdefault(name, at)
+        for name in self._lacked_at.keys() & shown.keys():
+            del self._lacked_at[name]
+        self._connected, self._listed_at = {name for name in shown if shown[name]}, at
+
+    def listed(self, pods: Sequence[Pod]) -> None:
+        """The reaper listed these: so many are expected in each pool."""
+        pods = [each for each in pods if each.namespace not in self._engine.store.paused]
+        there = [each.namespace for each in pods if each.deleting_since is None]
+        self._looked_at = {each.name for each in pods}
+        self._expected = Counter([*there, *[WHOLE_INSTALLATION] * len(there)])
+
+    # ---- nothing that may be alive is deleted
+
+    def looked_again(self, pod: Pod) -> None:
+        """The last look before its deletion ends now."""
+        found = self._engine.cluster.pods[pod.name]
+        self._looks[pod.name] = LookedAt(self._alive(found), self._forbidden(found), found.restarts)
+        self._engine.pod_life.looked_again(found)
+
+    def deleting(self, pod: TruePod) -> None:
+        """The API server is about to delete this pod."""
+        require, look = self._engine.audit.require, self._looks[pod.name]
+        require(not look.alive, f"pod {pod.name} is reaped: {look.alive}")
+        require(not look.forbidden, f"pod {pod.name} is reaped: {look.forbidden}")
+        require(pod.ended_at is None or pod.for_good, f"pod {pod.name} is reaped: its container is being started again")
+        require(pod.restarts == look.restarts, f"pod {pod.name} is reaped: its container has just started again")
+        require(self._engine.pod_life.limits.mode == "act", f"pod {pod.name} is reaped in dry-run")
+        self.reaped += 1
+        self._deleted.append((self._engine.now, pod.pool.name, pod.uid))
+        for scope in (pod.pool.name, WHOLE_INSTALLATION):
+            self._within_a_batch(scope)
+
+    def _within_a_batch(self, scope: str) -> None:
+        """Guard 18: as many as trip a fuse are no more than a first batch within its window."""
+        engine, limits = self._engine, self._engine.scenario.config.fuse
+        since = engine.now - limits.window_seconds
+        count = sum(at > since and scope in (pool, WHOLE_INSTALLATION) for at, pool, _ in self._deleted)
+        is_mass = count >= threshold(self._expected[scope], limits)
+        holds = engine.audit.is_skewed or not is_mass or count <= limits.first_batch
+        engine.audit.require(holds, f"{count} pods of {scope} are reaped within a window, of {self._expected[scope]}")
+
+    def _alive(self, pod: TruePod) -> str:
+        """Why this pod's runner works or could work; empty when it cannot."""
+        machine, now = pod.machine, self._engine.now
+        if pod.started_at is None:
+            return "its container has never started"
+        if pod.is_dead:
+            return ""
+        if pod.hidden:
+            return "a runner of a repository works in it"
+        if machine is None:
+            return ""
+        if machine.busy and self._engine.audit.is_known_busy(machine):
+            return f"a job runs on its runner {machine.name}"
+        if not machine.registered or now - (machine.spans[-1][0] or 0.0) <= self._look_seconds:
+            return ""
+        return (
+            "" if self._is_given_up(machine) else f"its runner {machine.name} is registered, online: {machine.online}"
+        )
+
+    def _is_given_up(self, machine: Machine) -> bool:
+        """Whether its pool replaces offline runners, and it has been offline for that long."""
+        patience, since = machine.pool.replace_offline_after_seconds, machine.offline_since
+        if patience is None or since is None:
+            return False
+        return self._engine.audit.is_skewed or self._engine.audit.covered(since) >= patience - SLACK
+
+    def _forbidden(self, pod: TruePod) -> str:
+        """Which rule that does not depend on the pod's runner forbids its deletion; empty for none."""
+        engine, audit = self._engine, self._engine.audit
+        if audit.is_skewed:
+            return ""
+        if engine.claiming.held_for(pod.name) > self._look_seconds:
+            return "it is claimed"
+        if 0.0 < engine.claiming.unclaimed_for(pod.name) < self._grace - SLACK:
+            return "it was claimed a moment ago"
+        if not audit.sees_github:
+            return "GitHub cannot be seen"
+        for scope in (pod.pool.name, WHOLE_INSTALLATION):
+            fuse = engine.store.fuses.get(scope)
+            if fuse is not None and fuse.position is not Position.CLOSED:
+                return f"the fuse of {scope} is {fuse.position.value}"
+        if pod.is_dead or self._is_spent(pod.machine):
+            return ""
+        if engine.now - (pod.started_at or 0.0) < self._grace - SLACK:
+            return "its container started a moment ago"
+        if audit.last_total == 0:
+            return "the last complete list has no runner at all"
+        if pod.machine is not None and not pod.machine.registered:
+            gone_at = min(pod.machine.fate_at, self._lacked_at.get(pod.machine.name, engine.now))
+            if audit.covered(gone_at) < self._grace - SLACK:
+                return f"its registration went {engine.now - gone_at:.0f} s ago"
+        return ""
+
+    def _is_spent(self, machine: Machine | None) -> bool:
+        """Whether its one job has been over for long."""
+        over_at = None if machine is None else machine.last_job_over_at
+        is_ephemeral = machine is not None and machine.pool.kind.ephemeral
+        return is_ephemeral and over_at is not None and self._engine.now - over_at >= TERMINAL_SECONDS - 60.0
+
+    # ---- every true leak is reaped in time
+
+    def judged(self, reaping: TickResult) -> None:
+        """A tick has judged: those that are to go are about to be deleted."""
+        engine = self._engine
+        named_at = self._named_at | dict.fromkeys(self._connected, self._listed_at)
+        self._named_at = {name: at for name, at in named_at.items() if name in self._looked_at}  # a pause forgets
+        leaks = [each for each in engine.cluster.pods.values() if self._is_leak(each)]
+        waiting = [each for each in engine.cluster.pods.values() if each.exists and self._may_look_like_a_leak(each)]
+        self._waited_with = {each.name: max(len(waiting), self._waited_with.get(each.name, 0)) for each in leaks}
+        chosen = {each.name for each in reaping.reap}
+        if engine.now - self._judged_at > MOST_GAP_SECONDS:
+            self._fair_since.clear()  # it did not run, or saw nothing
+        self._judged_at = engine.now
+        self._fair_since = {each.name: self._fair_since.get(each.name, engine.now) for each in leaks}
+        for pod in leaks:
+            if self._is_hindered(pod):
+                self._fair_since[pod.name] = engine.now
+            waited = engine.now - self._fair_since[pod.name]
+            bound = self._bound(self._waited_with[pod.name])
+            in_time = waited <= bound or pod.name in chosen
+            engine.audit.require(in_time, f"pod {pod.name} leaks, and is not reaped in {waited:.0f} s of {bound:.0f}")
+        engine.pod_life.chosen([engine.cluster.pods[name] for name in sorted(chosen) if name in engine.cluster.pods])
+
+    @staticmethod
+    def _may_look_like_a_leak(pod: TruePod) -> bool:
+        return pod.is_dead or (pod.machine is not None and not pod.machine.registered)
+
+    def _is_leak(self, pod: TruePod) -> bool:
+        """Whether it is nobody's, for good: no process, or no registration, and no job."""
+        machine = pod.machine
+        if not pod.exists or pod.started_at is None or pod.hidden or machine is None:
+            return False
+        if pod.ended_at is not None and not pod.for_good:
+            return False
+        if machine.job is not None or machine.fate is Fate.VANISHED:
+            return False
+        return pod.is_dead or (not machine.registered and machine.successor is None)
+
+    def _is_hindered(self, pod: TruePod) -> bool:
+        """Whether a guard may rightly keep it."""
+        engine, audit = self._engine, self._engine.audit
+        evidence = None if pod.machine is None else engine.store.runners.get(pod.machine.id)
+        if evidence is not None and may_run_an_unknown_job(evidence):
+            self._named_at.pop(pod.name, None)  # it is kept when its record is forgotten, too
+            return True
+        if evidence is not None and evidence.running_job is not None:
+            return True  # its end was never told
+        if engine.pod_life.limits.mode != "act" or not audit.is_fair or audit.is_skewed or not audit.sees_github:
+            return True
+        if any(fuse.position is not Position.CLOSED for fuse in engine.store.fuses.values()):
+            return True
+        if engine.claiming.unclaimed_for(pod.name) <= 0.0 or pod.pool.name in engine.store.paused:
+            return True
+        if pod.is_dead:
+            return False
+        never_named = self._named_at.get(pod.name, 0.0) < (pod.started_at or 0.0) + SLACK
+        return audit.last_total == 0 or never_named
+
+    def _bound(self, waiting: int) -> float:
+        """Seconds from when nothing hinders it until its deletion.
+
+        - two lists lack the registration, the second time for certain: 2 intervals; then it is confirmed as lost
+        - unclaimed, absent and started for the grace, all at once
+        - ticks: the one that began too early, the next, and one that a sweep delayed
+        - of many, a first batch in each window of the fuse
+        """
+        config = self._engine.scenario.config
+        looked = 2 * config.interval + config.evidence.startup_seconds + config.evidence.confirm_seconds
+        batches = ceil(waiting / config.fuse.first_batch)
+        return (
+            looked + JOB_LIFE + self._grace + 3 * TICK_SECONDS + batches * (config.fuse.window_seconds + TICK_SECONDS)
+        )
+
+    def closing(self) -> None:
+        """At the end of the day: a deletion that was not told is on record as begun."""
+        store = self._engine.store
+        for _, _, uid in self._deleted:
+            self._engine.audit.require(uid in store.reaped or uid in store.begun, f"{uid} is deleted, and forgotten")

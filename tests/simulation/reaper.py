@@ -1,0 +1,309 @@
+"""The reaper: `jobs.leaks.reap` and `jobs.leaks`, step by step. What is nobody's is decided by `ghapp.health.leaks`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ghapp.health.demand import Job
+from ghapp.health.leaks import guards
+from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer
+from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
+from ghapp.health.leaks.orphan import Orphan, orphan
+from ghapp.health.leaks.runner_activity import RunnerActivity
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.pod import Pod
+from ghapp.health.pods.pod_claim import by_name, claim_on
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.health.runner import observations
+from ghapp.health.runner.evidence import Evidence
+from jobs.leaks.github_status import MOST_JOBS, MOST_RUNNERS, GitHubStatus
+from jobs.leaks.snapshot import RecordedRunners, Snapshot, names_of
+from tests.simulation.calls import CALL, STEP, Calls, Steps
+from tests.simulation.cluster import Conflict, Unreachable
+from tests.simulation.folds import if_known
+from tests.simulation.github import NoAnswer, NotFound
+from tests.simulation.scenario import Pool
+from tests.simulation.store import Reaped
+
+if TYPE_CHECKING:
+    from tests.simulation.engine import Engine, Process
+
+
+class Reaper(Calls):
+    """Looks for pods that are nobody's, and deletes them.
+
+    Attributes:
+        pools: those that have pods, each in a namespace of its own.
+        limits: the `[leaks]` table.
+    """
+
+    def __init__(self, engine: Engine, pools: Sequence[Pool], limits: LeakLimits) -> None:
+        super().__init__(engine, engine.store, engine.github)
+        self.cluster, self.pools, self.limits = engine.cluster, pools, limits
+
+    def reap(self, me: Process) -> Steps:
+        """`jobs.leaks.reap.reap_installation`."""
+        if not self.store.take("reap", me, self.engine.now):
+            return
+        try:
+            yield from self._tick(self.store.reaper_memory)
+        except Unreachable:
+            self.engine.say("the API server gives no answer")
+        self.store.release(me, "reap")
+
+    def _tick(self, memory: TickMemory) -> Steps:
+        if self.limits.mode == "act":
+            yield from self._finish_begun()
+        at = yield from self._look_at_all(memory)
+        self.engine.pod_audit.listed(at.listed)
+        if (yield from self._learn_of_jobs(at, memory)):
+            at = yield from self._look_with(at.listed, at.look.pods_at, memory)
+        reaping, at = yield from self._judge(at, memory)
+        yield STEP
+        self.store.reaper_memory = reaping.memory
+        if self.engine.tracing:
+            self.engine.say("reaper", reap=_names(reaping.reap), **_kept(reaping))
+        if reaping.skipped is not None:
+            return
+        self.engine.pod_audit.judged(reaping)
+        yield STEP
+        yield from self._reap_all(reaping, at)
+
+    # ---- jobs.leaks.snapshot
+
+    def _look_at_all(self, memory: TickMemory) -> Steps:
+        began, pods = self.clock(), list[Pod]()
+        for pool in self.pools:
+            yield CALL
+            pods += self.cluster.list_pods(pool)
+        return (yield from self._look_with(pods, began, memory))
+
+    def _look_with(
+        self, pods: Sequence[Pod], pods_at: float, memory: TickMemory, *, only: Collection[str] | None = None
+    ) -> Steps:
+        known = yield from self._known(only)
+        now, stale_seconds = self.clock(), self.config.evidence.stale_seconds
+        names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
+        heard = {name: known.heard(name, now, stale_seconds, self._patience) for name in names}
+        pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
+        kept = [pod for pod in pods if pools[pod.uid] not in self.store.paused]
+        yield STEP
+        turned = {pool for pool, fuse in self.store.fuses.items() if fuse.position is not Position.CLOSED}
+        since = now - self.config.fuse.window_seconds
+        reaped = defaultdict[str, int](int)
+        for each in self.store.reaped.values():
+            reaped[each.pool] += only is None and each.at > since
+        not_closed = frozenset(uid for uid, pool in pools.items() if turned & {pool, WHOLE_INSTALLATION})
+        look = TickInputs(
+            kept,
+            pods_at,
+            known.claims,
+            heard,
+            known.at,
+            github_stale=known.is_github_stale(now, stale_seconds),
+            list_empty=known.survey.total == 0,
+            fuse=FuseView(self.config.fuse, pools, reaped, not_closed),
+        )
+        return Snapshot(look, known, pods)
+
+    def _known(self, only: Collection[str] | None) -> Steps:
+        at, claims = self.clock(), by_name(self.store.pod_claims.values())
+        yield STEP
+        bearers, jobs = defaultdict[str, list[Evidence]](list), defaultdict[str, list[Job]](list)
+        for evidence in self.store.runners.values():
+            if only is None or evidence.name in only:
+                bearers[evidence.name].append(evidence)
+        yield STEP
+        return RecordedRunners(dict(bearers), dict(jobs), claims, self.store.survey, at)
+
+    def _patience(self, evidence: Evidence) -> float | None:
+        pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
+        return next((each.replace_offline_after_seconds for each in self.rules if each.name == pool), None)
+
+    def _pool_for(self, pod: Pod, known: RecordedRunners, memory: TickMemory) -> str:
+        runner = known.latest(memory.names.get(pod.uid, pod.name))
+        if runner is not None and runner.registered:
+            return pool_of(runner.labels, runner.custom_labels, self.rules)
+        return pod.namespace
+
+    # ---- jobs.leaks.github_status
+
+    def _learn_of_jobs(self, at: Snapshot, memory: TickMemory) -> Steps:
+        due = dict[int, Evidence]()
+        now = self.clock()
+        for pod in at.look.pods:
+            names = names_of(pod, at.known.claims, memory)
+            if any(claim_on(at.known.claims, name, now) for name in names):
+                continue
+            has_ended = pod.runner is not None and pod.runner.ended is not None
+            for name in names:
+                looks_over = has_ended or at.look.runners[name].busy is False
+                for each in at.known.bearers.get(name, ()):
+                    if each.running_job is not None and each.running_job in self.store.known_jobs:
+                        began = each.job_started_at or each.first_seen
+                        if is_due(began, memory.at, now, looks_over=looks_over):
+                            due[each.running_job] = each
+        learned = False
+        try:
+            for job, evidence in list(due.items())[:MOST_JOBS]:
+                if (yield from self.call(Purpose.REPORT, self.github.job_is_over, job)):
+                    fold = partial(observations.job_ended, job_id=job, at=self.clock())
+                    self.store.revise({evidence.id: if_known(fold)})
+                    self.audit.heard_of(evidence.id)
+                    learned = True
+        except (NoAnswer, NotFound):
+            pass
+        return learned
+
+    def _ask_for_runners(self, at: Snapshot, waiting: Sequence[Pod], names: Mapping[str, str], enough: int) -> Steps:
+        heard, bearers = at.look.runners, at.known.bearers
+        told = {name: word._replace(busy=None) for name, word in heard.items()}
+        told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
+        worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
+        left = sorted(worth, key=lambda pod: (pod.created_at, pod.uid))
+        asked = 0
+        try:
+            while left and enough > 0 and asked < MOST_RUNNERS:
+                several, left = left[: min(enough, MOST_RUNNERS - asked)], left[min(enough, MOST_RUNNERS - asked) :]
+                asked += len(several)
+                words = {}
+                for name in sorted({names[pod.uid] for pod in several}):
+                    found = yield from self.call(Purpose.REPORT, self.github.named, name)
+                    words[name] = with_answer(heard[name], bearers.get(name, ()), found)
+                told |= words
+                enough -= sum(word.has_session is False for word in words.values())
+        except (NoAnswer, NotFound):
+            return GitHubStatus(told)
+        return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
+
+    # ---- jobs.leaks.reap
+
+    def _judge(self, at: Snapshot, memory: TickMemory) -> Steps:
+        heard = at.look.runners
+        without = {name: word._replace(busy=None) for name, word in heard.items()}
+        blind = at.look._replace(runners=without)
+        first = guards.leaks(blind, self.clock(), self.limits, memory)
+        if first.skipped is not None or not _unknown(first):
+            return first, at._replace(look=blind)
+        by_list = guards.leaks(at.look, self.clock(), self.limits, memory)
+        found = {
+            pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))
+        }
+        unknown = {pod.uid for pod in _unknown(by_list)}
+        waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
+        may_go = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
+        enough = len(may_go)
+        if unknown and not by_list.held:
+            enough = self.limits.per_tick - len(first.reap) - len(first.told)
+        names = first.memory.names
+        asked = yield from self._ask_for_runners(at, waiting, names, enough)
+        kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
+        runners = {
+            **asked.runners,
+            **{name: heard[name] for name in kept - {names[pod.uid] for pod in waiting} if name in heard},
+        }
+        look = at.look._replace(runners=runners, unasked=frozenset(pod.uid for pod in asked.unasked))
+        return guards.leaks(look, self.clock(), self.limits, memory), at._replace(look=look)
+
+    # ---- jobs.leaks.delete
+
+    def _finish_begun(self) -> Steps:
+        for found in sorted(self.store.begun.values(), key=lambda each: (each.found_at, each.uid)):
+            yield CALL
+            pod = self.cluster.read(found.pod)
+            if pod is None or (pod.uid == found.uid and pod.deleting_since is not None):
+                yield from self._finish(found)
+            else:
+                self.store.begun.pop(found.uid, None)
+
+    def _reap_all(self, reaping: TickResult, at: Snapshot) -> Steps:
+        for pod in reaping.reap:
+            try:
+                yield from self._reap(pod, reaping.memory, at)
+            except Conflict:
+                self.engine.say("the pod has changed", pod=pod.name)
+            except Unreachable:
+                return
+
+    def _reap(self, pod: Pod, memory: TickMemory, at: Snapshot) -> Steps:
+        pods_at = self.clock()
+        yield CALL
+        fresh = self.cluster.read(pod.name)
+        if fresh is None or fresh.uid != pod.uid:
+            return
+        found = yield from self._judge_again(fresh, pods_at, memory, at)
+        if found is None:
+            self.engine.say("pod kept", pod=pod.name)
+            return
+        yield STEP
+        self.store.begun[found.uid] = found
+        yield CALL
+        try:
+            self.cluster.delete(fresh)
+        except Conflict:
+            self.store.begun.pop(found.uid, None)
+            raise
+        self.engine.say("DELETE", pod=pod.name, runner=found.runner_name, evidence=[each[2] for each in found.evidence])
+        yield STEP
+        yield from self._finish(found)
+
+    def _judge_again(self, pod: Pod, pods_at: float, memory: TickMemory, before: Snapshot) -> Steps:
+        called = memory.names[pod.uid]
+        word = yield from self._githubs_word(pod, called, before)
+        names = names_of(pod, before.look.claims, memory)
+        at = yield from self._look_with([pod], pods_at, memory, only=names)
+        heard = {
+            name: known._replace(
+                busy=word.busy if name == called else None,
+                online=word.online,
+                registered=word.registered,
+                offline_too_long=known.offline_too_long and word.offline_too_long,
+            )
+            for name, known in at.look.runners.items()
+        }
+        now, alone = self.clock(), memory._replace(pods=0, claims=0)
+        again = guards.leaks(at.look._replace(runners=heard), now, self.limits, alone)
+        self.engine.pod_audit.looked_again(pod)
+        if not again.reap:
+            return None
+        name = again.memory.names[pod.uid]
+        pool = self._pool_for(pod, at.known, again.memory)
+        return orphan(pod, name, pool, heard[name], again.memory.since[pod.uid], now)
+
+    def _githubs_word(self, pod: Pod, called: str, before: Snapshot) -> Steps:
+        word: RunnerActivity = before.look.runners[called]
+        if word.has_session is None:
+            return word
+        alone = before._replace(look=before.look._replace(runners={called: word}))
+        asked = yield from self._ask_for_runners(alone, [pod], {pod.uid: called}, 1)
+        return asked.runners[called]
+
+    def _finish(self, found: Orphan) -> Steps:
+        self.store.reaped.setdefault(found.uid, Reaped(found.pool, self.clock()))
+        yield CALL
+        try:
+            self.cluster.delete_account(found.pod)
+        except Unreachable:
+            return  # the next tick finishes it
+        yield STEP
+        self.store.begun.pop(found.uid, None)
+
+
+def _unknown(reaping: TickResult) -> list[Pod]:
+    return [pod for pod, guard in reaping.kept if guard is Guard.GITHUB_UNKNOWN]
+
+
+def _names(pods: Sequence[Pod]) -> list[str]:
+    return [pod.name for pod in pods]
+
+
+def _kept(reaping: TickResult) -> dict[str, list[str]]:
+    """For the story: the pods that each guard keeps."""
+    kept = defaultdict[str, list[str]](list)
+    for pod, guard in (*reaping.kept, *reaping.held):
+        kept[guard.value].append(pod.name)
+    return dict(kept, **({"skipped": [reaping.skipped.value]} if reaping.skipped else {}))
