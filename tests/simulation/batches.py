@@ -29,6 +29,8 @@ class Mass:
     proof_since: float
     most: int = 0
     """How many may be granted while registrations came back within the window; 0: none did."""
+    most_since: float = 0.0
+    """When the fuse tripped for which `most` is: what an earlier one, that healed, let through is not of its batches."""
     resumed: int = 0
     """Pools that a person let begin anew since, each with a first batch of its own."""
     holds: bool = True
@@ -56,6 +58,13 @@ class Batches:
         self._mass: dict[str, Mass] = {}
         self._grants: list[Grant] = []
         self._accepted: set[str] = set()
+        self._tripped: dict[float, float] = {}
+        """When a fuse of this `since` was first seen, in true time: our clock may have jumped since."""
+
+    def turned(self, after: Fuse) -> None:
+        """A fuse changed."""
+        if after.since is not None:
+            self._tripped.setdefault(after.since, self._engine.now)
 
     def count(
         self, pools: Mapping[str, Sequence[tuple[Evidence, State]]], now: float, fuses: Mapping[str, Fuse]
@@ -83,7 +92,14 @@ class Batches:
             ]
             returns = [at for each in counted if (at := each.back_at) is not None and at > (fuse.since or now)]
             lately = bool(returns) and now - max(returns) < limits.window_seconds - JITTER_SECONDS
-            mass.most = (mass.most or max(limits.first_batch, fuse.allowed)) if lately else 0
+            if not lately:
+                mass.most = 0
+            elif not mass.most:
+                # A mass may outlast its fuse: suspects that nobody can confirm remain while it heals and trips again.
+                # `allowed` is what the fuse lets through since it last tripped, so only grants since then are held
+                # against it. The return is of this fuse, so that a first batch bought by it is among them.
+                mass.most = max(limits.first_batch, fuse.allowed)
+                mass.most_since = self._tripped.get(fuse.since or 0.0, mass.since)
             mass.holds = is_mass or fuse.position is not Position.CLOSED
         if is_mass:
             if mass is None and waiting:
@@ -125,25 +141,31 @@ class Batches:
         mass, is_whole = self._mass.get(pool), pool == WHOLE_INSTALLATION
         if mass is None or not mass.holds:
             return ""
-        granted = sum(
-            each.at >= mass.since and (is_whole or each.pool == pool) and self._counts(each) for each in self._grants
-        )
+        granted = self._granted(pool, mass.since)
         machines = self._engine.world.machines.values()
         proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
         batches = self._limits.first_batch * (1 + mass.resumed + self._stopped() if is_whole else 1)
-        if mass.most and granted - self._of_stopped(mass, pool) > mass.most + batches - self._limits.first_batch:
-            return f"{pool}: {granted} are granted after registrations came back, and {mass.most} were before"
+        if mass.most:
+            since = max(mass.since, mass.most_since)
+            of_fuse = self._granted(pool, since) - self._of_stopped(since, pool)
+            if of_fuse > mass.most + batches - self._limits.first_batch:
+                return f"{pool}: {of_fuse} are granted after registrations came back, and {mass.most} may be"
         if granted <= batches + 2 * proof:
             return ""
         return f"{pool}: {granted} are granted in a mass event, and {proof} newcomers prove that it helps"
 
-    def _of_stopped(self, mass: Mass, pool: str) -> int:
+    def _granted(self, pool: str, since: float) -> int:
+        """Grants since then that count."""
+        is_whole = pool == WHOLE_INSTALLATION
+        return sum(each.at >= since and (is_whole or each.pool == pool) and self._counts(each) for each in self._grants)
+
+    def _of_stopped(self, since: float, pool: str) -> int:
         """Of the whole installation's grants those in pools that stopped by themselves: they are no part of it."""
         if pool != WHOLE_INSTALLATION:
             return 0
         fuses = self._engine.store.fuses
         stopped = {name for name, fuse in fuses.items() if fuse.position is Position.STOPPED}
-        return sum(each.at >= mass.since and each.pool in stopped and self._counts(each) for each in self._grants)
+        return sum(each.at >= since and each.pool in stopped and self._counts(each) for each in self._grants)
 
     def _counts(self, grant: Grant) -> bool:
         evidence = self._engine.store.runners.get(grant.runner_id)

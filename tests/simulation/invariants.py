@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.pacing import Purpose
 from ghapp.health.remediation.decision import Pools, deliveries_flow
@@ -45,6 +45,14 @@ class Loss:
     fair_since: float
 
 
+class Accepted(NamedTuple):
+    """A request that a controller took; both times are by our clock, as a fuse's are."""
+
+    pool: str
+    granted_at: float
+    at: float
+
+
 class Audit:
     """Watches one simulated day."""
 
@@ -61,7 +69,9 @@ class Audit:
         self._unsettled_at: dict[str, float] = {}
         self._swept: list[tuple[float, bool]] = []
         """When each sweep began, and whether its list was complete."""
-        self._accepted: list[tuple[str, float]] = []
+        self._granted_at: dict[str, float] = {}
+        """By event, when its replacement was granted."""
+        self._accepted: list[Accepted] = []
         self._said_404: set[int] = set()
         self._shown_busy: dict[int, int] = {}
         """The job of each that GitHub showed busy with it, when it last showed them."""
@@ -155,10 +165,14 @@ class Audit:
 
     def turned(self, pool: str, before: Fuse | None, after: Fuse) -> None:
         """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists."""
+        self._batches.turned(after)
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
             return
         pools = {pool} if pool != WHOLE_INSTALLATION else {each.name for each in self._engine.scenario.pools}
-        accepted = [at for name, at in self._accepted if name in pools and at >= (after.since or 0.0)]
+        # What was granted before the fuse tripped is of no batch, however late its request is accepted: a batch's time
+        # begins when the last request of the batch is.
+        since = after.since or 0.0
+        accepted = [each.at for each in self._accepted if each.pool in pools and each.granted_at >= since]
         if not accepted or self.is_skewed:
             return
         covered = self.covered(max(accepted))
@@ -168,7 +182,8 @@ class Audit:
     def accepted(self, runner_id: int, event_id: str) -> None:
         """A controller took a request for a replacement."""
         self._batches.accepted(event_id)
-        self._accepted.append((self._engine.world.machines[runner_id].pool.name, self._engine.driver.clock()))
+        pool, at = self._engine.world.machines[runner_id].pool.name, self._engine.driver.clock()
+        self._accepted.append(Accepted(pool, self._granted_at[event_id], at))
 
     def failed(self, at: float) -> None:
         """A sweep had no answer, or none that counts."""
@@ -332,6 +347,7 @@ class Audit:
         """These are let through, each with its pool."""
         for runner_id, pool in fresh.items():
             evidence = self._engine.store.runners[runner_id]
+            self._granted_at[evidence.event_id or ""] = now
             state = judge(evidence, self._engine.store.survey, now, self._engine.scenario.config.evidence).state
             is_lost = state in (State.INVALIDATED, State.OFFLINE)
             self.require(is_lost, f"runner {runner_id} is {state.value}, and granted")

@@ -228,6 +228,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "the fuse never trips": _everywhere("next_fuse", lambda before, *_, **__: before, fuse, decision),
     "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
     "returns do not hold the batches": _everywhere("fuse_counts", _returns_ignored, fuse_counts, decision),
+    "returns buy a first batch": (Patch(fuse, "_trip", _start_proving),),
     "the first batch is everyone": (
         Patch(
             fuse,
@@ -311,6 +312,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "the fuse never trips": 7,
     "the batch is not awaited": 10,
     "returns do not hold the batches": 19,
+    "returns buy a first batch": 77,
     "the first batch is everyone": 7,
     "a stopped fuse lets through": 7,
     "the first grant does not hold": 7,

@@ -211,6 +211,23 @@ def test_answers_that_flap_for_half_an_hour_cost_one_first_batch(replacer_works)
     assert pool.fuse.position is not Position.CLOSED
 
 
+def test_returns_hold_the_batches_since_the_fuse_last_tripped_and_not_those_that_healed_before():
+    pool = Pool(*(suspect(each) for each in range(1, 7)))  # nobody confirms these: they outlast the fuse that healed
+    pool.lose(9)
+    pool.sweep_until(Position.CLOSED)
+    assert (pool.fuse.reason, sum(pool.batches)) == (FuseReason.HEALED, 9)
+    pool.now += LIMITS.window_seconds
+    pool.runners |= {each: suspect(each, observed_at=pool.now) for each in range(1, 7)}  # every list lacks them still
+    pool.lose(1)
+    tripped_for = max(pool.runners)
+    assert (pool.sweep(), pool.fuse.allowed) == (1, 3)
+    pool.come_back(tripped_for)
+    pool.sweep()
+    assert pool.fuse.reason is FuseReason.REGISTRATIONS_RETURNED
+    pool.lose(5)
+    assert [pool.sweep() for _ in range(3)] == [2, 0, 0]
+
+
 def test_when_some_return_the_others_heal_after_a_window_without_a_return():
     pool = Pool()
     pool.lose(50)
@@ -571,6 +588,20 @@ ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
 def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, position, allowed):
     turned = next_fuse(proving(), mass_loss(**{"waiting": 197, **ACCEPTED, **changes}), NOW + 1, LIMITS)
     assert (turned.position, turned.allowed) == (position, allowed)
+
+
+@pytest.mark.parametrize(
+    ("granted_before", "position"),
+    [(MICROSECOND, Position.STOPPED), (0.0, Position.PROVING)],
+    ids=["granted before the fuse tripped", "granted when it tripped"],
+)
+def test_only_requests_granted_since_the_fuse_tripped_begin_the_time_of_its_batch(granted_before, position):
+    fuse, stops_at = proving(batch_at=NOW), NOW + 1.0 + LIMITS.prove_seconds + 1.0
+    of_batch = lost(1, granted_at=NOW, replaced_at=NOW + 1.0)
+    accepted_late = lost(2, granted_at=NOW - granted_before, replaced_at=NOW + 50.0)
+    members = [(each, State.INVALIDATED) for each in (of_batch, accepted_late)]
+    counted = fuse_counts(members, fuse, survey(swept_at=stops_at), stops_at, LIMITS)
+    assert next_fuse(fuse, counted, stops_at, LIMITS).position is position
 
 
 @pytest.mark.parametrize(
