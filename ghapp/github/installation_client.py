@@ -133,14 +133,14 @@ class InstallationClient:
             raise GitHubUnavailableError(f"DELETE {path}: GitHub answered {answer.status} instead of 204")
         return Removal.REMOVED
 
-    async def job_is_over(self, repository: str, job_id: int) -> bool:
-        """True if a workflow job of a repository (`owner/name`) has ended.
+    async def job_end(self, repository: str, job_id: int) -> wire.JobEnd | None:
+        """Returns when a workflow job of a repository (`owner/name`) ended; None if it has not ended.
 
         Raises:
             GitHubError: GitHub does not know the job, or gave no answer.
         """
         path = f"/repos/{repository}/actions/jobs/{job_id}"
-        return wire.job_is_over(expect(await self.send("GET", path), path))
+        return wire.job_end(expect(await self.send("GET", path), path))
 
     async def send(
         self,

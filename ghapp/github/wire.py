@@ -55,6 +55,7 @@ class _Token(msgspec.Struct):
 
 class _Job(msgspec.Struct):
     status: str
+    completed_at: datetime | None = None
 
 
 class RunnerPage(NamedTuple):
@@ -69,6 +70,12 @@ class InstallationToken(NamedTuple):
 
     secret: str
     expires_at: float
+
+
+class JobEnd(NamedTuple):
+    """The end of a job; `completed_at` is in epoch seconds, None if GitHub omits it."""
+
+    completed_at: float | None = None
 
 
 _page = msgspec.json.Decoder(_RunnerPage)
@@ -106,9 +113,12 @@ def installation_token(body: bytes) -> InstallationToken:
     return InstallationToken(token.token, token.expires_at.timestamp())
 
 
-def job_is_over(body: bytes) -> bool:
-    """`GET /repos/{owner}/{repo}/actions/jobs/{job_id}`."""
-    return read(_job, body).status == "completed"
+def job_end(body: bytes) -> JobEnd | None:
+    """`GET /repos/{owner}/{repo}/actions/jobs/{job_id}`; None while the job has not ended."""
+    job = read(_job, body)
+    if job.status != "completed":
+        return None
+    return JobEnd(None if job.completed_at is None else job.completed_at.timestamp())
 
 
 def _registration(runner: _Runner) -> Registration:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ghapp.errors import GitHubError, NotFoundError
 from ghapp.github.installation_client import InstallationClient
+from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer
@@ -119,20 +120,21 @@ async def query_jobs(context: JobContext, installation: Installation, at: Snapsh
     try:
         installation_client = await context.installation_client(installation, Purpose.REPORT) if due else None
         for job in due[:MOST_JOBS]:
-            if installation_client is not None and await _is_over(installation_client, job):
-                await _record_end(context, installation, job, context.clock())
+            end = None if installation_client is None else await _end_of(installation_client, job)
+            if end is not None:
+                await _record_end(context, installation, job, end, context.clock())
                 learned = True
     except GitHubError as error:
         log.info("GitHub unavailable, leaks deferred", org=installation.org, why=str(error))
     return learned
 
 
-async def _is_over(installation_client: InstallationClient, job: Job) -> bool:
+async def _end_of(installation_client: InstallationClient, job: Job) -> JobEnd | None:
     """A job that GitHub does not show may be in progress all the same."""
     try:
-        return await installation_client.job_is_over(job.repository, job.id)
+        return await installation_client.job_end(job.repository, job.id)
     except NotFoundError:
-        return False
+        return None
 
 
 async def _due(context: JobContext, installation: Installation, at: Snapshot, memory: TickMemory) -> list[Job]:
@@ -163,13 +165,13 @@ async def _running(context: JobContext, installation: int, known: RecordedRunner
     return list(jobs.values())
 
 
-async def _record_end(context: JobContext, installation: Installation, job: Job, at: float) -> None:
+async def _record_end(context: JobContext, installation: Installation, job: Job, end: JobEnd, at: float) -> None:
     """As its delivery would have: on its runner, and among the jobs."""
     if job.runner_id is not None:
-        fold = partial(_ended, job_id=job.id, at=at)
+        fold = partial(_ended, job_id=job.id, at=at, completed_at=end.completed_at)
         await context.runners.revise(installation.id, {job.runner_id: fold})
     await context.demand.tell(installation.id, [job._replace(status="over")])
 
 
-def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
-    return None if evidence is None else observations.job_ended(evidence, job_id, at)
+def _ended(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:
+    return None if evidence is None else observations.job_found_over(evidence, job_id, at, completed_at)

@@ -34,12 +34,12 @@ async def look_up_known_job(context: JobContext, installation: Installation, evi
         return
     installation_client = await context.installation_client(installation, Purpose.ACT)
     try:
-        is_over = await installation_client.job_is_over(job.repository, job.id)
+        end = await installation_client.job_end(job.repository, job.id)
     except GitHubError as error:
         log.info("job lookup failed", org=installation.org, job=job.id, why=str(error))
         return
-    if is_over:
-        ended = partial(_ended, job_id=job.id, at=context.clock())
+    if end is not None:
+        ended = partial(_ended, job_id=job.id, at=context.clock(), completed_at=end.completed_at)
         await context.runners.revise(installation.id, {evidence.id: ended})
 
 
@@ -107,8 +107,8 @@ async def _objects_of(
     return found
 
 
-def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
-    return None if evidence is None else observations.job_ended(evidence, job_id, at)
+def _ended(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:
+    return None if evidence is None else observations.job_found_over(evidence, job_id, at, completed_at)
 
 
 def _learned(evidence: Evidence | None, job: JobOfRun, at: float) -> Evidence | None:

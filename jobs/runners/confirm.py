@@ -9,12 +9,13 @@ from functools import partial
 from ghapp.errors import BudgetSpentError, GitHubError, GitHubUnavailableError, RateLimitedError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.transport import PER_PAGE
+from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
 from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.pacing import Purpose
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
-from ghapp.health.runner.evidence import Evidence, Registration, Survey
+from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey
 from ghapp.log import logger
 from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState, InstallationStates
 from ghapp.store.locks import OUTLIVING_SECONDS
@@ -130,35 +131,43 @@ async def _without_ended_jobs(
     context: JobContext, installation_client: InstallationClient, suspects: dict[int, Evidence]
 ) -> dict[int, Evidence]:
     """Ask whether the jobs of those still at work are over: the delivery that would say so of them may be lost."""
-    ended = {
-        each.id: partial(_ended, job_id=each.running_job, at=context.clock())
-        for each in suspects.values()
-        if each.running_job is not None
-        and await _has_ended(context, installation_client, each.running_job, each.job_started_at)
-    }
+    ended: dict[int, Fold] = {}
+    for each in suspects.values():
+        if each.running_job is None:
+            continue
+        end = await _end_of(context, installation_client, each.running_job, each.job_started_at)
+        if end is not None:
+            at, completed_at = context.clock(), end.completed_at
+            ended[each.id] = partial(_ended, job_id=each.running_job, at=at, completed_at=completed_at)
     return suspects | await context.runners.revise(installation_client.installation.id, ended)
 
 
-async def _has_ended(
+async def _end_of(
     context: JobContext, installation_client: InstallationClient, job_id: int, started_at: float | None
-) -> bool:
-    """By a delivery that did not name its runner, by GitHub's own answer, or because no job runs for as long."""
+) -> JobEnd | None:
+    """By a delivery that did not name its runner, by GitHub's own answer, or because no job runs for as long.
+
+    Only GitHub's answer dates the end.
+    """
     now, job = context.clock(), await context.demand.one(installation_client.installation.id, job_id)
     if job is None:  # nobody knows where to ask
-        return started_at is not None and now - started_at > RUNNING_TOO_LONG_SECONDS
+        is_too_long = started_at is not None and now - started_at > RUNNING_TOO_LONG_SECONDS
+        return JobEnd() if is_too_long else None
     if is_over(job, now):
-        return True
-    return installation_client.installation.may("actions", "read") and await _is_over(installation_client, job)
+        return JobEnd()
+    return (
+        await _github_end(installation_client, job) if installation_client.installation.may("actions", "read") else None
+    )
 
 
-async def _is_over(installation_client: InstallationClient, job: Job) -> bool:
-    """Any doubt says no: the runner stays a suspect, and is left alone."""
+async def _github_end(installation_client: InstallationClient, job: Job) -> JobEnd | None:
+    """Any doubt says that it has not ended: the runner stays a suspect, and is left alone."""
     try:
-        return await installation_client.job_is_over(job.repository, job.id)
+        return await installation_client.job_end(job.repository, job.id)
     except GitHubError as error:
         log.info("job lookup failed", org=installation_client.installation.org, job=job.id, why=str(error))
-        return False
+        return None
 
 
-def _ended(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
-    return None if evidence is None else observations.job_ended(evidence, job_id, at)
+def _ended(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:
+    return None if evidence is None else observations.job_found_over(evidence, job_id, at, completed_at)

@@ -13,6 +13,7 @@ from ghapp.credentials import AppCredentials
 from ghapp.github.api import THE_APP, GitHub
 from ghapp.github.installation_client import Removal, fingerprint
 from ghapp.github.transport import open_client
+from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
@@ -317,3 +318,19 @@ async def test_no_other_host_is_told_the_token(github):
     api, sent, _ = github(moved("https://elsewhere.example/"))
     await (await api.installation_client(ACME)).send("GET", "/repos/acme/old")
     assert ["authorization" in each.headers for each in sent] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("answered", "end"),
+    [
+        ({"status": "in_progress", "completed_at": None}, None),
+        ({"status": "queued"}, None),
+        ({"status": "completed", "completed_at": "2026-11-20T12:00:03Z"}, JobEnd(1_795_176_003.0)),
+        ({"status": "completed", "completed_at": None}, JobEnd(None)),
+        ({"status": "completed"}, JobEnd(None)),
+    ],
+    ids=["in progress", "queued", "over", "over, without a date", "over, without the field"],
+)
+async def test_a_job_is_over_when_github_says_so_and_since_the_time_that_github_gives(github, answered, end):
+    api, _, _ = github(lambda _request: httpx.Response(200, json=answered))
+    assert await (await api.installation_client(ACME)).job_end("acme/api", 42) == end

@@ -24,6 +24,7 @@ from ghapp.github.delivery_log import deliver_again, failed_attempts
 from ghapp.github.installation_client import Removal
 from ghapp.github.jobs import Jobs
 from ghapp.github.manifest import convert
+from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
@@ -303,8 +304,9 @@ async def test_the_hourly_limit_holds_everyone_until_its_reset(acme, meter):
 
 
 @pytest.mark.vcr("job.yaml")
-async def test_whether_a_job_is_over(acme):
-    assert await acme.job_is_over("octo-org/octo-repo", 399444496) is True
+async def test_when_a_job_ended(acme):
+    completed_at = datetime(2020, 1, 20, 17, 44, 39, tzinfo=UTC).timestamp()
+    assert await acme.job_end("octo-org/octo-repo", 399444496) == JobEnd(completed_at)
 
 
 @pytest.mark.vcr("job.yaml")

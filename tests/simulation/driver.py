@@ -196,8 +196,12 @@ class Driver(Acting):
             if job is None or job not in self.store.known_jobs:
                 continue
             try:
-                if (yield from self.call(Purpose.ACT, self.github.job_is_over, job)):
-                    folds[each.id] = if_known(partial(observations.job_ended, job_id=job, at=self.clock()))
+                end = yield from self.call(Purpose.ACT, self.github.job_end, job)
+                if end is not None:
+                    fold = partial(
+                        observations.job_found_over, job_id=job, at=self.clock(), completed_at=end.completed_at
+                    )
+                    folds[each.id] = if_known(fold)
             except (NoAnswer, NotFound):
                 continue
         return self.store.revise(folds)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from ghapp.github.wire import JobEnd
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.runner.evidence import Registration
 from ghapp.health.runner.verdict import Reason
@@ -129,10 +130,12 @@ class GitHub:
         self._world.leave(machine, Fate.DELETED, self._clock())
         return "removed"
 
-    def job_is_over(self, job_id: int, org: str) -> bool:
-        """GET a job: whether it is over, as far as GitHub knows."""
+    def job_end(self, job_id: int, org: str) -> JobEnd | None:
+        """GET a job: when it ended, as far as GitHub knows; None if it has not."""
         self._admit(org)
-        return all(each.job is None or each.job.id != job_id for each in self._world.recent.values())
+        if any(each.job is not None and each.job.id == job_id for each in self._world.recent.values()):
+            return None
+        return JobEnd(self._world.ended_jobs.get(job_id))
 
     # ---- how it is answered
 

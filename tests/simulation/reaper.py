@@ -150,8 +150,11 @@ class Reaper(Calls):
         learned = False
         try:
             for job, evidence in list(due.items())[:MOST_JOBS]:
-                if (yield from self.call(Purpose.REPORT, self.github.job_is_over, job)):
-                    fold = partial(observations.job_ended, job_id=job, at=self.clock())
+                end = yield from self.call(Purpose.REPORT, self.github.job_end, job)
+                if end is not None:
+                    fold = partial(
+                        observations.job_found_over, job_id=job, at=self.clock(), completed_at=end.completed_at
+                    )
                     self.store.revise({evidence.id: if_known(fold)})
                     self.audit.heard_of(evidence.id)
                     learned = True

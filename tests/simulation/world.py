@@ -103,6 +103,7 @@ class World:
     machines: dict[int, Machine] = field(default_factory=dict)
     latest_id: int = 0
     latest_job: int = 0
+    ended_jobs: dict[int, float] = field(default_factory=dict)
     recent: dict[int, Machine] = field(default_factory=dict)
     """Registered now, or not long ago: whom lists and lies may speak of."""
 
@@ -150,7 +151,7 @@ class World:
         job, machine.job = machine.job, None
         if job is None:
             return None
-        job.over_at = machine.last_job_over_at = now
+        job.over_at = machine.last_job_over_at = self.ended_jobs[job.id] = now
         if machine.pool.kind.ephemeral:
             if machine.registered:
                 self.leave(machine, Fate.SPENT, now)

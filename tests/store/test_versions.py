@@ -113,7 +113,7 @@ async def test_a_fuse_of_the_next_version_can_be_turned(redis):
     [
         ("fuse", {"position": "half-open", "batch": 3}, Fuse(Position.STOPPED, batch=3)),
         ("fuse", {"position": "proving", "reason": "Novel"}, Fuse(Position.PROVING, reason=FuseReason.NONE)),
-        ("runner", [1, "linux-1", NOW, *ONE[3:-3], ["molten", 1.0, 2.0], None, None], ONE),
+        ("runner", [1, "linux-1", NOW, *ONE[3:-4], ["molten", 1.0, 2.0], *ONE[-3:]], ONE),
         ("job", [1, "waiting", [], "acme/api", NOW], Job(1, "queued", (), "acme/api", NOW)),
         (
             "token",

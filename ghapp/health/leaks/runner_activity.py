@@ -21,8 +21,8 @@ class RunnerActivity(NamedTuple):
 
     Attributes:
         running: deliveries reported the start of a job, but not its end.
-        over_at: when its latest job ended (epoch seconds), by a delivery or GitHub's answer about the job; None:
-            unknown.
+        over_at: when its latest job ended (epoch seconds), as a delivery or GitHub's answer about the job dates it;
+            None: unknown.
         busy: True if GitHub lists it busy; None without a fresh and complete answer.
         ephemeral: True if it can take only one job; None if GitHub does not report it.
         online: True if GitHub lists it online: it may get a job at any moment. Not meaningful while `busy` is None.
@@ -72,7 +72,7 @@ def runner_activity(
     absent_since = _absent_since(evidence)
     return RunnerActivity(
         evidence.running_job is not None,
-        evidence.job_ended_at,
+        _over_at(evidence),
         busy,
         evidence.ephemeral,
         online=shown and evidence.online,
@@ -93,6 +93,11 @@ def _busy(evidence: Evidence, survey: Survey, now: float, stale_seconds: float) 
         return evidence.busy if _is_fresh(observed_at(evidence, survey), now, stale_seconds) else None
     is_missing = _absent_since(evidence) is not None
     return False if is_missing and _is_fresh(survey.swept_at, now, stale_seconds) else None
+
+
+def _over_at(evidence: Evidence) -> float | None:
+    """Returns when its job ended; None if only the time is known at which the end became known."""
+    return evidence.job_ended_at if evidence.job_end_dated else None
 
 
 def _absent_since(evidence: Evidence) -> float | None:
@@ -118,7 +123,7 @@ def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
     """
     if not evidence.registered:
         return None
-    times = [evidence.first_seen, evidence.last_delivery_at, evidence.job_started_at, evidence.job_ended_at]
+    times = [evidence.first_seen, evidence.last_delivery_at, evidence.job_started_at, _over_at(evidence)]
     if evidence.listed and (evidence.online or evidence.busy):
         times.append(observed_at(evidence, survey))
     return max(at for at in times if at is not None)

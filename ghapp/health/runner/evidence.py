@@ -107,6 +107,8 @@ class Evidence(NamedTuple):
     """When a request for its replacement was last accepted. It is kept when the runner returns, and still counts."""
     not_needed_at: float | None = None
     """When its loss was written off: the pool was stable without the runner, and no job waited for it."""
+    job_end_dated: bool = True
+    """False if `job_ended_at` is only when the end became known: no delivery and no answer of GitHub's dated it."""
 
     @property
     def running_job(self) -> int | None:

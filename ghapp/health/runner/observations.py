@@ -207,6 +207,7 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
         job_id=job_id,
         job_started_at=at,
         job_ended_at=ended,
+        job_end_dated=ended is None or evidence.job_end_dated,
         was_online=True,
         last_delivery_at=max(at, evidence.last_delivery_at or at),
         confirmed_at=None if is_at_work else evidence.confirmed_at,
@@ -215,14 +216,28 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
     )
 
 
-def job_ended(evidence: Evidence, job_id: int, at: float, started_at: float | None = None) -> Evidence:
+def _last_returned_by(evidence: Evidence) -> float | None:
+    """Returns the latest time at which GitHub can have returned its registration as it is recorded.
+
+    `observed_at` of an absent runner is the time of the last list or GET that lacked it.
+    """
+    absent = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
+    return min(absent, default=evidence.observed_at)
+
+
+def job_ended(
+    evidence: Evidence, job_id: int, at: float, started_at: float | None = None, *, dated: bool = True
+) -> Evidence:
     """A delivery, or GitHub's own answer, reported that this runner's job is over. It may come before the job's start.
 
     `started_at` is the job's start, if known. GitHub gives up the job of a crashed agent ten minutes later or more.
     That late end must not end the job that the agent took since, so starts are compared instead of ends.
+
+    With `dated` False, `at` is only when the end became known; a report with the time of the end replaces it. It shows
+    neither that the runner was alive at `at` nor that the job ran until then.
     """
     if evidence.job_id == job_id:
-        if evidence.job_ended_at is not None:
+        if evidence.job_ended_at is not None and (evidence.job_end_dated or not dated):
             return evidence
         started_at = evidence.job_started_at if evidence.job_started_at is not None else started_at
     elif started_at is None and evidence.running_job is not None:
@@ -235,9 +250,21 @@ def job_ended(evidence: Evidence, job_id: int, at: float, started_at: float | No
         job_started_at=started_at,
         job_ended_at=at,
         was_online=True,
-        last_delivery_at=last_delivery_at,
-        busy=evidence.busy and at < (evidence.observed_at or at),  # a later observation is of another job and is kept
+        last_delivery_at=last_delivery_at if dated else evidence.last_delivery_at,
+        busy=evidence.busy and at < (_last_returned_by(evidence) or at),  # busy after the end is another job's
+        job_end_dated=dated,
     )
+
+
+def job_found_over(evidence: Evidence, job_id: int, at: float, completed_at: float | None) -> Evidence:
+    """It became known at `at` that this runner's job is over: by GitHub's answer, or because no job runs for as long.
+
+    The end counts from `completed_at`, as GitHub dates it: the answer may come hours later, when the container has
+    restarted with another runner. None: the time of the end is unknown.
+    """
+    if completed_at is None:
+        return job_ended(evidence, job_id, at, dated=False)
+    return job_ended(evidence, job_id, min(at, completed_at))
 
 
 def reregistered(evidence: Evidence, as_id: int) -> Evidence:

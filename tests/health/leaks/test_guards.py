@@ -9,6 +9,7 @@ from ghapp.health.leaks.runner_activity import RunnerActivity, runner_activity
 from ghapp.health.pods.pod import Container, Ended, Owner, Pod
 from ghapp.health.pods.pod_claim import PodClaim, by_name
 from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.runner.observations import job_found_over, job_started
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
 
 LIMITS = LeakLimits(mode="act")
@@ -364,6 +365,23 @@ class TestGuard8TerminalJobs:
         assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
         ended = Container("runner", ended=Ended(3, started_at=NOW - 900 + after, finished_at=NOW - 6), restarts=1)
         assert guard_of(pod(runner=ended), OVER._replace(running=False)) is guard
+
+    @pytest.mark.parametrize(
+        ("completed_at", "guard"),
+        [
+            (NOW - 1800, None),
+            (NOW - 1800 - MICROSECOND, Guard.UNNAMED),
+            (None, Guard.UNNAMED),
+        ],
+        ids=["in this run", "before this run", "GitHub gives no date"],
+    )
+    def test_an_answer_of_github_dates_the_job_by_its_end_and_not_by_the_answer(self, completed_at, guard):
+        """The container restarted half an hour ago, under a name that nobody knows; GitHub was asked since."""
+        busy = present(busy=True, ephemeral=True, observed_at=NOW - 7200)
+        found = job_found_over(job_started(busy, 5, NOW - 7200), 5, NOW - 1000, completed_at)
+        runner = runner_activity(found._replace(listed=False, absent_since=NOW - 7000), survey(), NOW, 300.0)
+        restarted = Container("runner", running_since=NOW - 1800, last_ended=Ended(0), restarts=1)
+        assert guard_of(pod(created_at=NOW - 9000, runner=restarted), runner) is guard
 
     def test_while_github_cannot_be_seen_it_overrules_nothing(self):
         assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE

@@ -12,6 +12,7 @@ from ghapp.health.runner.observations import (
     first_observation,
     get_missed,
     job_ended,
+    job_found_over,
     job_started,
     registration_seen,
     reregistered,
@@ -400,3 +401,46 @@ def test_a_grant_for_being_offline_is_called_off_when_it_is_seen_online():
 )
 def test_a_delivery_that_ends_its_job_ends_what_github_said_of_it_before(ended_at, busy):
     assert job_ended(online(busy=True, observed_at=NOW), 9, ended_at).busy is busy
+
+
+class TestAJobThatGitHubsAnswerFoundOver:
+    """The answer comes hours after the end, when a delivery was lost."""
+
+    @pytest.mark.parametrize(
+        ("completed_at", "ended_at"),
+        [(NOW - 3600, NOW - 3600), (NOW, NOW), (NOW + MICROSECOND, NOW)],
+        ids=["long ago", "now", "by a clock ahead of ours"],
+    )
+    def test_its_end_is_dated_by_github_and_not_by_the_answer(self, completed_at, ended_at):
+        ended = job_found_over(job_started(online(), 1, LONG_AGO), 1, NOW, completed_at)
+        assert (ended.running_job, ended.job_ended_at, ended.job_end_dated) == (None, ended_at, True)
+        assert ended.last_delivery_at == ended_at
+
+    def test_without_a_date_it_is_over_and_the_answer_shows_no_life_of_its_runner(self):
+        running = job_started(online(), 1, LONG_AGO)
+        ended = job_found_over(running, 1, NOW, None)
+        assert (ended.running_job, ended.job_ended_at, ended.job_end_dated) == (None, NOW, False)
+        assert ended.last_delivery_at == running.last_delivery_at
+
+    def test_a_dated_end_replaces_one_without_a_date_and_never_the_other_way_round(self):
+        running = job_started(online(), 1, LONG_AGO)
+        dated, undated = job_ended(running, 1, NOW - 3600), job_found_over(running, 1, NOW, None)
+        replaced = job_ended(undated, 1, NOW - 3600)
+        assert (replaced.job_ended_at, replaced.job_end_dated) == (NOW - 3600, True)
+        assert job_found_over(dated, 1, NOW, None) is dated
+        assert job_found_over(undated, 1, NOW + 1, None) is undated
+
+    def test_the_next_job_has_an_end_of_its_own(self):
+        undated = job_found_over(job_started(online(), 1, LONG_AGO), 1, NOW, None)
+        assert job_started(undated, 2, NOW + 1).job_end_dated
+        assert job_ended(undated, 2, NOW + 9, NOW + 1).job_end_dated
+
+    @pytest.mark.parametrize(
+        ("completed_at", "busy"),
+        [(NOW - 600, False), (NOW - 600 - MICROSECOND, True)],
+        ids=["it ended after the runner was last listed", "the runner was listed busy since"],
+    )
+    def test_of_an_absent_runner_it_ends_what_was_seen_before_its_absence(self, completed_at, busy):
+        running = job_started(online(busy=True, observed_at=NOW - 900), 1, NOW - 900)
+        absent = unlisted(unlisted(running, NOW - 600, 412), NOW - 60, 412)
+        assert job_found_over(absent, 1, NOW, completed_at).busy is busy

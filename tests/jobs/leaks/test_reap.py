@@ -500,6 +500,21 @@ class TestWhatDeliveriesSay:
             assert asked == ([] if claimed else [2]), "at 80 and at 160 minutes"
             assert at.deletions() == []
 
+    async def test_the_end_of_a_job_whose_delivery_was_lost_is_dated_by_github(self, leaky):
+        async with leaky() as at:
+            (job_id,) = at.app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+            known = at.app.sandbox.world.orgs["acme"].fleet.jobs[job_id]
+            began = at.app.clock()
+            at.app.sandbox.control.finish("acme", job_id=job_id)
+            await self.with_a_pod(at, job_id=job_id, job_started_at=began)
+            job = Job(job_id, "running", (POOL,), "acme/api", began, 777, "repo-1", began)
+            await at.app.context.demand.tell(at.app.installation, [job])
+            await at.minutes(90)
+            evidence = (await at.app.context.runners.all(at.app.installation))[777]
+            assert evidence.running_job is None
+            assert evidence.job_ended_at == pytest.approx(known.completed_at, abs=1)
+            assert evidence.job_ended_at < at.app.clock() - 4800
+
     async def test_without_leave_to_read_actions_no_job_is_asked_about_and_the_pod_is_kept(self, leaky):
         async with leaky() as at:
             installation = await at.app.context.installations.one(at.app.installation)
