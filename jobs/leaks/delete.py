@@ -38,6 +38,7 @@ class Reaper:
     Attributes:
         trouble: what was last in the way; empty while nothing is.
         outcomes: how many of each.
+        claimed: uids of leaks that had a claim just before their deletion: the next tick must not forget it.
     """
 
     context: JobContext
@@ -47,6 +48,7 @@ class Reaper:
     store: Leaks
     trouble: str = ""
     outcomes: Counter[str] = field(default_factory=Counter)
+    claimed: set[str] = field(default_factory=set)
     _leave: dict[str, bool] = field(default_factory=dict)
 
     async def finish_begun(self) -> None:
@@ -138,6 +140,8 @@ class Reaper:
         }
         now, alone = self.context.clock(), memory._replace(pods=0, claims=0)
         again = leaks(seen.look._replace(runners=heard), now, self.limits, alone)
+        if pod.uid not in again.memory.since:
+            self.claimed.add(pod.uid)
         if not again.reap:
             guards = [guard.value for _, guard in (*again.kept, *again.held)]
             log.info("pod kept", installation=self.installation.id, org=org, pod=pod.name, guards=guards)

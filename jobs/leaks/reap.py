@@ -89,7 +89,8 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         return tick._replace(trouble=SKIPS.get(reaping.skipped, reaping.skipped.value))
     await reaper.store.remember(installation.id, tick)  # clocks go on, whatever becomes of this process
     await reaper.reap_all(reaping, seen)
-    return tick._replace(reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
+    memory = reaping.memory.with_claim_on(reaper.claimed)
+    return tick._replace(memory=memory, reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
 
 
 async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[TickResult, Snapshot]:

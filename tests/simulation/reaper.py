@@ -271,6 +271,8 @@ class Reaper(Calls):
         now, alone = self.clock(), memory._replace(pods=0, claims=0)
         again = guards.leaks(at.look._replace(runners=heard), now, self.limits, alone)
         self.engine.pod_audit.looked_again(pod)
+        if pod.uid not in again.memory.since:
+            self.store.reaper_memory = self.store.reaper_memory.with_claim_on({pod.uid})
         if not again.reap:
             return None
         name = again.memory.names[pod.uid]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -128,6 +128,13 @@ class TickMemory(NamedTuple):
     since_there: Mapping[str, float] = {}
     runners: frozenset[str] = frozenset()
     named: Mapping[str, float] = {}
+
+    def with_claim_on(self, uids: Collection[str]) -> TickMemory:
+        """Returns the memory after a claim on these pods: their unclaimed time restarts at the next tick."""
+        return self._replace(
+            since={uid: at for uid, at in self.since.items() if uid not in uids},
+            since_there={uid: at for uid, at in self.since_there.items() if uid not in uids},
+        )
 
 
 class TickResult(NamedTuple):

@@ -660,6 +660,26 @@ class TestASharedNamespace:
             assert set(at.deletions()) == leaks - {spared}
 
 
+async def test_a_short_claim_just_before_the_deletion_restarts_the_unclaimed_time(leaky):
+    async with leaky() as at:
+        leaks = await ripe(at)
+        spared, read = min(leaks), at.cluster.pod
+
+        async def claimed_and_read(namespace, name):
+            if name == spared:
+                await at.claim(spared, seconds=30)
+            return await read(namespace, name)
+
+        at.cluster.pod = claimed_and_read
+        await at.minutes(1)
+        assert set(at.deletions()) == leaks - {spared}
+        at.cluster.pod = read
+        await at.minutes(5)
+        assert set(at.deletions()) == leaks - {spared}, "unclaimed for four minutes"
+        await at.minutes(1)
+        assert set(at.deletions()) == leaks
+
+
 async def test_a_suspended_installation_is_not_looked_at(leaky):
     async with leaky() as at:
         await ripe(at)
