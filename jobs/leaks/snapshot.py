@@ -128,16 +128,16 @@ async def snapshot_of_pods(
         return _pools_of(context.settings, installation.org, pod, known, memory)
 
     paused = (await context.fuses.pauses(installation.id)).keys() - {WHOLE_ORG}
-    kept = [pod for pod in ours if not paused or paused.isdisjoint(pools(pod))]
     look = TickInputs(
-        kept,
+        ours,
         pods_at,
         known.claims,
         heard,
         known.at,
         github_stale=known.is_github_stale(now, stale_seconds),
         list_empty=known.survey.total == 0,
-        fuse=await _fuse_view(context, installation, kept, pools, count=only is None),
+        fuse=await _fuse_view(context, installation, ours, pools, count=only is None),
+        paused=frozenset(pod.uid for pod in ours if paused and not paused.isdisjoint(pools(pod))),
     )
     return Snapshot(look, known, pods, len(pods) - len(ours))
 

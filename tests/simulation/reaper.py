@@ -90,7 +90,6 @@ class Reaper(Calls):
         names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
         heard = {name: known.heard(name, now, stale_seconds, self._patience) for name in names}
         pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
-        kept = [pod for pod in pods if pools[pod.uid] not in self.store.paused]
         yield STEP
         turned = {pool for pool, fuse in self.store.fuses.items() if fuse.position is not Position.CLOSED}
         since = now - self.config.fuse.window_seconds
@@ -99,7 +98,7 @@ class Reaper(Calls):
             reaped[each.pool] += only is None and each.at > since
         not_closed = frozenset(uid for uid, pool in pools.items() if turned & {pool, WHOLE_INSTALLATION})
         look = TickInputs(
-            kept,
+            pods,
             pods_at,
             known.claims,
             heard,
@@ -107,6 +106,7 @@ class Reaper(Calls):
             github_stale=known.is_github_stale(now, stale_seconds),
             list_empty=known.survey.total == 0,
             fuse=FuseView(self.config.fuse, pools, reaped, not_closed),
+            paused=frozenset(uid for uid, pool in pools.items() if pool in self.store.paused),
         )
         return Snapshot(look, known, pods)
 

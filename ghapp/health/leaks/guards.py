@@ -57,7 +57,8 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
        must be the runner's latest job, in the current run of its container, and GitHub must list the runner as
        ephemeral, or its container must have ended.
     9. At most `per_tick` pods are reaped, oldest first; the others are deferred and reported.
-    10. The kill switch: `off` judges nothing, `dry-run` only reports.
+    10. The kill switch: `off` judges nothing, `dry-run` only reports. While a pool is paused its pods are kept, and
+        their memory continues: otherwise known leaks would be unnamed after the pause, and kept for ever.
     11. A pod that is being deleted is kept, and so is a pod of ARC's: ARC would restart it.
     12. It is a runner's pod: it has a container called `runner`, or GitHub, a delivery or a claim had its name. Another
         program may use the label in that namespace.
@@ -93,6 +94,7 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     after = _memory_after(stamped, names, runners, inputs, now, memory)._replace(pods=len(stamped), claims=claims)
     judged = {
         pod.uid: _others_business(pod, after.runners)
+        or (Guard.PAUSED if pod.uid in inputs.paused else None)
         or _guard(_pod_evidence(pod, runners[pod.uid], after, now), inputs, now, limits)
         for pod in stamped
     }
@@ -110,7 +112,8 @@ def _result(
     oldest = sorted(stamped, key=lambda pod: (pod.created_at, pod.uid))
     found = [pod for pod in oldest if judged[pod.uid] is None]
     likely = [pod for pod in oldest if judged[pod.uid] is Guard.GITHUB_UNKNOWN and pod.uid in inputs.unasked]
-    expected = [pod for pod in stamped if pod.uid in memory.runners and pod.deleting_since is None]
+    judged_pods = [pod for pod in stamped if pod.uid not in inputs.paused]
+    expected = [pod for pod in judged_pods if pod.uid in memory.runners and pod.deleting_since is None]
     held = held_back([*found, *likely], expected, inputs.fuse)
     free = [pod for pod in found if pod.uid not in held]
     chosen = tuple(free[: limits.per_tick])

@@ -40,6 +40,7 @@ class Guard(StrEnum):
     BUSY_WHEN_LAST_SEEN = "BusyWhenLastSeen"
     FUSE_NOT_CLOSED = "FuseNotClosed"
     MASS_LEAK = "MassLeak"
+    PAUSED = "Paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class TickInputs(NamedTuple):
         list_empty: True if GitHub's last complete list has no runner at all.
         unasked: uids of pods that are leaks by GitHub's list, but whose runner was not queried by name at this tick.
         fuse: limits set by the fuses.
+        paused: uids of pods whose pool is paused, or may be: they are kept, and what is known of them is remembered.
     """
 
     pods: Sequence[Pod]
@@ -101,6 +103,7 @@ class TickInputs(NamedTuple):
     list_empty: bool = False
     unasked: frozenset[str] = frozenset()
     fuse: FuseView = FuseView()
+    paused: frozenset[str] = frozenset()
 
 
 class TickMemory(NamedTuple):

@@ -399,6 +399,21 @@ class TestGuard8TerminalJobs:
         assert guard_of(pod(deleting_since=NOW), OVER) is Guard.DELETING
 
 
+class TestAPausedPool:
+    def test_its_leaks_are_kept_and_their_memory_continues(self):
+        both = [pod(), pod("linux-2")]
+        memory = remembered(*both, names={"uid-linux-1": "agent-7"}, named={"uid-linux-1": NOW - 600})
+        seen = look(*both, paused=frozenset({"uid-linux-1"}))
+        reaping = leaks(seen, NOW, LIMITS, memory)
+        assert (reaping.reap, reaping.kept) == ((both[1],), ((both[0], Guard.PAUSED),))
+        after = reaping.memory
+        assert (after.names["uid-linux-1"], after.named["uid-linux-1"]) == ("agent-7", NOW - 600)
+        assert after.since["uid-linux-1"] == after.since_there["uid-linux-1"] == NOW - 300
+
+    def test_a_pod_that_is_being_deleted_is_kept_for_that(self):
+        assert guard_of(pod(deleting_since=NOW), paused=frozenset({"uid-linux-1"})) is Guard.DELETING
+
+
 class TestGuard9PerTick:
     @pytest.mark.parametrize(("many", "deferred"), [(25, 0), (26, 1), (60, 35)])
     def test_the_oldest_go_first_and_the_others_are_told(self, many, deferred):

@@ -13,6 +13,7 @@ from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.health.remediation.fuse import FuseLimits
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.observations import job_ended, job_started
 from ghapp.store import keys
@@ -443,6 +444,23 @@ async def test_what_a_person_paused_is_not_reaped(leaky, pool, reaped):
         await at.app.context.fuses.pause(at.app.installation, pool, Pause("ada", "maintenance", at.app.clock()))
         await at.minutes(2)
         assert set(at.deletions()) == (leaks if reaped else set())
+
+
+async def test_after_a_pause_of_its_pool_a_known_leak_is_reaped_though_githubs_record_of_it_is_gone(leaky):
+    async with leaky() as at:
+        leaks, context = await ripe(at), at.app.context
+        await context.fuses.pause(at.app.installation, "in-cluster", Pause("ada", "maintenance", at.app.clock()))
+        (tick,) = await at.minutes(1)
+        assert (tick.stamped, tick.kept["Paused"], tick.deferred) == (len(leaks) + 1, len(leaks) + 1, 0)
+        known = await context.runners.all(at.app.installation)
+        forgotten = [each.id for each in known.values() if each.name in leaks]
+        await context.runners.revise(at.app.installation, dict.fromkeys(forgotten, lambda _: None))
+        await at.minutes(1)
+        assert at.deletions() == []
+        installation = await context.installations.one(at.app.installation)
+        await context.fuses.resume(installation, None, "ada", at.app.clock(), FuseLimits())
+        await at.minutes(1)
+        assert set(at.deletions()) == leaks
 
 
 async def test_dry_run_tells_in_one_line_and_leaves_what_was_begun(leaky):
