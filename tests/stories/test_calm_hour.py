@@ -27,6 +27,8 @@ SWEEPS = 8
 """At least, however busy the machine; as many as an hour has that is short of budget."""
 
 POLICY = """
+[remediation]
+mode = "act"
 [sweep]
 interval_seconds = 1
 [deliveries]

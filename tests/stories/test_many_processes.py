@@ -34,6 +34,8 @@ def test_many_processes_do_each_thing_once(redis_url, redis, tmp_path):
         policy = tmp_path / "ghapp.toml"
         policy.write_text(
             f"""
+            [remediation]
+            mode = "act"
             [sweep]
             interval_seconds = {INTERVAL_SECONDS}
             [evidence]

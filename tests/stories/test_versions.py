@@ -100,6 +100,8 @@ def test_rolling_forth_and_back_under_load_loses_nothing(redis_url, redis, tmp_p
         policy = tmp_path / "ghapp.toml"
         policy.write_text(
             f"""
+            [remediation]
+            mode = "act"
             [sweep]
             interval_seconds = 2
             [evidence]
