@@ -20,6 +20,17 @@ def test_no_simulated_day_breaks_an_invariant(chunk):
         simulate(seed)
 
 
+FOUND_A_DEFECT = {
+    2387: "GitHub, asked at the confirmation, ended the known job of a runner that had been listed busy since: replaced at work",
+}
+"""Days on which the judgement was wrong once."""
+
+
+@pytest.mark.parametrize("seed", FOUND_A_DEFECT)
+def test_a_day_that_found_a_defect_holds(seed):
+    simulate(seed)
+
+
 @pytest.mark.parametrize("seed", MISJUDGED)
 def test_a_day_on_which_the_judgement_was_right_is_not_called_wrong(seed):
     simulate(seed)

@@ -10,7 +10,7 @@ from ghapp.health.runner import remains as cluster
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.evidence import Evidence, Registration, Survey, observed_at
 from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import gone_since, is_absent, runs_a_job
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, gone_since, is_absent, may_run_an_unknown_job, runs_a_job
 
 OVERTAKING_SECONDS = 120.0
 """No sweep or confirmation runs longer than this; see `jobs`."""
@@ -177,9 +177,13 @@ def get_missed(evidence: Evidence, at: float) -> Evidence:
 def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
     """All conditions of the confirmation were met, and the second GET answered 404.
 
-    A job that was reported in between proves that the runner works: then nothing is confirmed.
+    A job that was reported in between proves that the runner works: then nothing is confirmed. Neither is it if GitHub,
+    asked just before the confirmation, answered that the known job was over before the runner was last listed busy: it
+    has taken a job since that no delivery named.
     """
     if evidence.missing_at is None or evidence.confirmed_at is not None or runs_a_job(evidence, at):
+        return evidence
+    if may_run_an_unknown_job(evidence) and at - evidence.missing_at < LONGEST_JOB_SECONDS:
         return evidence
     if at <= evidence.missing_at:
         return evidence  # the same answer again, or an answer from before the runner was last seen

@@ -19,7 +19,7 @@ from ghapp.health.runner.observations import (
     retired_by_controller,
     unlisted,
 )
-from ghapp.health.runner.verdict import Limits, Reason, State, judge
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, Limits, Reason, State, judge
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 LIMITS = Limits()
@@ -444,3 +444,14 @@ class TestAJobThatGitHubsAnswerFoundOver:
         running = job_started(online(busy=True, observed_at=NOW - 900), 1, NOW - 900)
         absent = unlisted(unlisted(running, NOW - 600, 412), NOW - 60, 412)
         assert job_found_over(absent, 1, NOW, completed_at).busy is busy
+
+    @pytest.mark.parametrize(
+        ("waited", "is_confirmed"),
+        [(LONGEST_JOB_SECONDS - 1, False), (LONGEST_JOB_SECONDS, True)],
+        ids=["within the longest job", "after the longest job"],
+    )
+    def test_a_runner_listed_busy_after_its_job_ended_runs_another_and_is_not_confirmed(self, waited, is_confirmed):
+        running = job_started(online(busy=True, observed_at=NOW - 400, ephemeral=False), 1, NOW - 900)
+        missing = get_missed(unlisted(running, NOW - 60, 412), NOW)
+        asked = job_found_over(missing, 1, NOW + 30, NOW - 700)
+        assert (absence_confirmed(asked, NOW + waited).confirmed_at is not None) is is_confirmed
