@@ -199,7 +199,9 @@ MUTATIONS: Mapping[str, Mutation] = {
         "runs_a_job", lambda _evidence, _now: False, observations, verdict, decision, steps
     ),
     "the late end of an older job ends the one that runs": (Patch(observations, "job_ended", _ended_by_its_end),),
-    "busy and never reported is idle": (Patch(absence, "may_run_an_unknown_job", lambda _evidence: False),),
+    "busy and never reported is idle": _everywhere(
+        "may_run_an_unknown_job", lambda _evidence: False, absence, observations
+    ),
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
@@ -294,7 +296,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 CAUGHT_BY: Mapping[str, int] = {
     "confirm_seconds do not pass": 10,
-    "no answer is an absence": 51,
+    "no answer is an absence": 119,
     "an incomplete list counts": 45,
     "no control list": 27,
     "an insane installation is believed": 37,
