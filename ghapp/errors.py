@@ -78,7 +78,7 @@ class InstallationSuspendedError(GitHubError):
     """The organization suspended the App: no token can be minted."""
 
 
-class InstallationGoneError(GitHubError):
+class InstallationMissingError(GitHubError):
     """The App was uninstalled there, or GitHub reports so: no token can be minted."""
 
 
@@ -119,7 +119,7 @@ class ConflictError(ClusterError):
     """409: the object changed since it was read; read it again."""
 
 
-class VersionGoneError(ClusterError):
+class ResourceVersionExpiredError(ClusterError):
     """410: the watch's resource version expired; list again."""
 
 

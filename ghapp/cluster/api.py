@@ -151,7 +151,7 @@ class Cluster:
         """Yields changes of a namespace's pods after a version, until the server ends the watch. Close it (`aclosing`).
 
         Raises:
-            VersionGoneError: the version expired; list again.
+            ResourceVersionExpiredError: the version expired; list again.
             ClusterUnavailableError: the watch broke; its changes are complete, and its last version is resumable.
         """
         async with aclosing(self._watch(PODS, namespace, version, pods.pod)) as changes:

@@ -13,7 +13,7 @@ from ghapp.errors import (
     ClusterUnavailableError,
     ConflictError,
     ResourceMissingError,
-    VersionGoneError,
+    ResourceVersionExpiredError,
 )
 
 BAD_REQUEST = 400
@@ -100,7 +100,7 @@ def error_of(call: ClusterRequest, code: int, body: bytes) -> ClusterError:
         case 409:
             return ConflictError(f"{call}: the object changed since it was read{detail}")
         case 410:
-            return VersionGoneError(f"{call}: the resource version has expired{detail}")
+            return ResourceVersionExpiredError(f"{call}: the resource version has expired{detail}")
         case 429:
             return ClusterUnavailableError(f"{call}: the API server is overloaded (429)")
         case _ if 400 <= code < 500:  # noqa: PLR2004

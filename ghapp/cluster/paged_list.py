@@ -9,7 +9,7 @@ from ghapp.cluster.request import ClusterRequest
 from ghapp.cluster.transport import ClusterTransport
 from ghapp.cluster.watch_events import Listed
 from ghapp.cluster.wire.envelope import ObjectPage
-from ghapp.errors import ClusterUnavailableError, VersionGoneError
+from ghapp.errors import ClusterUnavailableError, ResourceVersionExpiredError
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ async def listed(transport: ClusterTransport, call: ClusterRequest, read: Read[T
     """
     try:
         return await _all_pages(transport, call, read, selector)
-    except VersionGoneError:
+    except ResourceVersionExpiredError:
         return await _all_pages(transport, call, read, selector)
 
 

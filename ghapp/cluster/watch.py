@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
-from ghapp.errors import ClusterError, ClusterUnavailableError, VersionGoneError
+from ghapp.errors import ClusterError, ClusterUnavailableError, ResourceVersionExpiredError
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGe
             failures += 1
             if not isinstance(error, ClusterUnavailableError) or failures % RESUME_ATTEMPTS == 0:
                 version = ""
-            if not isinstance(error, VersionGoneError):
+            if not isinstance(error, ResourceVersionExpiredError):
                 yield WatchFailure(error)
         await sleep(pause_after(failures))
 

@@ -105,7 +105,7 @@ async def _of_records(settings: Settings, redis: Redis, installation: Installati
     fuses, pauses, standing = await asyncio.gather(
         Fuses(redis).all(installation.id),
         Fuses(redis).pauses(installation.id),
-        Reports(redis).standing(installation.id),
+        Reports(redis).check_run_state(installation.id),
     )
     repository = repository_of(policy.report.repository, org)
     attempt = next_attempt(installation, survey, sweep_at, discovery_at, now)

@@ -41,7 +41,7 @@ async def _of_records(settings: Settings, redis: Redis) -> list[list[Finding]]:
         has_pods = any(pool.namespace for pool in settings.pools_of(each.org))
         if not has_pods or each.suspended or settings.of(each.org).leaks.mode == "off":
             continue
-        last, begun, now = await store.last(each.id), await store.begun(each.id), time.time()
+        last, begun, now = await store.last(each.id), await store.unfinished(each.id), time.time()
         found.append([of_tick(each.org, last, now), *of_unfinished(each.org, begun, now)])
     return found
 
@@ -56,8 +56,8 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
         fix = "fix that; the reaper then continues by itself. It reaps nothing without a complete snapshot"
         return warning(GROUP, "reaper", f"blocked{since}: {redact(last.trouble)}", fix, org)
-    if last.strangers:
-        text = f"{last.strangers} of {last.stamped} pods with the owner label never ran a runner, and are kept"
+    if last.never_runners:
+        text = f"{last.never_runners} of {last.stamped} pods with the owner label never ran a runner, and are kept"
         fix = "name a label in [leaks] owner_label that the runners' pods have, and no other pods in their namespaces"
         return warning(GROUP, "reaper", text, fix, org)
     if last.held:
@@ -69,7 +69,7 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         fix = "claim them with their `runner_name`, or delete those that do no work; they are never reaped"
         return warning(GROUP, "reaper", f"{text}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
     text = f"{last.stamped} pods with the owner label; {last.reaped} reaped in the last minute"
-    waiting = {"deferred": last.deferred, "reported only": last.told, "without a known owner": last.nobodys}
+    waiting = {"deferred": last.deferred, "reported only": last.told, "without a known owner": last.without_owner}
     parts = ", ".join([text, *(f"{count} {what}" for what, count in waiting.items() if count)])
     return ok(GROUP, "reaper", f"{parts}{_kept(last)}{_examples(last, (Guard.NEVER_STARTED,))}", org)
 

@@ -13,7 +13,7 @@ from githubkit import AppAuthStrategy, TokenAuthStrategy
 from ghapp.credentials import AppCredentials
 from ghapp.errors import (
     GitHubUnavailableError,
-    InstallationGoneError,
+    InstallationMissingError,
     InstallationSuspendedError,
     PermissionMissingError,
     UnauthorizedError,
@@ -73,12 +73,12 @@ class GitHub:
         """Returns the present state of one installation.
 
         Raises:
-            InstallationGoneError: the App was uninstalled there.
+            InstallationMissingError: the App was uninstalled there.
         """
         path = f"/app/installations/{installation}"
         answer = await self.send("GET", path)
         if answer.status == NOT_FOUND:
-            raise InstallationGoneError(f"GET {path}: the App is not installed there")
+            raise InstallationMissingError(f"GET {path}: the App is not installed there")
         return wire.installation(expect(answer, path))
 
     async def installation_client(self, installation: Installation, ceiling: float = 1.0) -> InstallationClient:
@@ -124,5 +124,5 @@ class GitHub:
         except PermissionMissingError:
             raise InstallationSuspendedError(f"POST {path}: the organization suspended the App") from None
         if answer.status == NOT_FOUND:
-            raise InstallationGoneError(f"POST {path}: the App is not installed there")
+            raise InstallationMissingError(f"POST {path}: the App is not installed there")
         return wire.installation_token(expect(answer, path))

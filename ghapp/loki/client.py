@@ -34,7 +34,7 @@ __all__ = [
     "MOST_BYTES",
     "MOST_LINES",
     "LogStore",
-    "LogStoreAwayError",
+    "LogStoreUnreachableError",
     "quoted",
     "runners_selector",
 ]
@@ -66,7 +66,7 @@ JOURNAL_SELECTORS = tuple(f'{{job="{job}", {label}=~".+"}}' for job, label in JO
 """LogQL selectors of all journals; logs that match any of them are sufficient."""
 
 
-class LogStoreAwayError(LogStoreUnavailableError):
+class LogStoreUnreachableError(LogStoreUnavailableError):
     """The store gave no answer at all; another request would take as long."""
 
 
@@ -131,9 +131,9 @@ class LogStore:
                 body = await self._body(params)
             lines = read(body)
         except TimeoutError:
-            raise LogStoreAwayError(self._message(f"did not answer within {TIMEOUT_SECONDS:g} s")) from None
+            raise LogStoreUnreachableError(self._message(f"did not answer within {TIMEOUT_SECONDS:g} s")) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise LogStoreAwayError(self._message(f"did not answer ({type(error).__name__})")) from None
+            raise LogStoreUnreachableError(self._message(f"did not answer ({type(error).__name__})")) from None
         except (msgspec.DecodeError, ValueError):
             raise self._unavailable("sent an answer that is not Loki's list of streams") from None
         # Some stores ignore the time range or the limit.

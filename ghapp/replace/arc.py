@@ -18,13 +18,13 @@ from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.health.runner.evidence import Evidence
 
 
-async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
+async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
     """Reads the runner's object and pod, and decides about the deletion. Changes nothing.
 
     Raises:
         ClusterError: no answer, which says nothing about the object.
     """
-    candidates = await _objects(cluster, namespace, evidence.name, circumstances.borne_by)
+    candidates = await _objects(cluster, namespace, evidence.name, circumstances.object_names)
     if len(candidates) > 1:
         return DeletionDecision(namespace, evidence.name, DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
     pod_name = candidates[0].name if candidates else evidence.name
@@ -45,11 +45,11 @@ async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
     )
 
 
-async def require_leave(cluster: Cluster, namespace: str) -> None:
+async def require_permissions(cluster: Cluster, namespace: str) -> None:
     """Does nothing: with ARC the registration is never removed before the object."""
 
 
-async def act(cluster: Cluster, finding: DeletionDecision) -> None:
+async def execute(cluster: Cluster, finding: DeletionDecision) -> None:
     """Executes the decision: deletes the object, or removes its stuck finalizer. A missing object is success.
 
     Raises:
@@ -66,7 +66,7 @@ async def act(cluster: Cluster, finding: DeletionDecision) -> None:
 
 
 async def _objects(
-    cluster: Cluster, namespace: str, name: str, borne_by: Collection[str] | None
+    cluster: Cluster, namespace: str, name: str, object_names: Collection[str] | None
 ) -> list[EphemeralRunner]:
     """Returns the object of that name, unless its status names another runner; else the objects of that runner.
 
@@ -75,10 +75,10 @@ async def _objects(
     namesake = await cluster.ephemeral_runner(namespace, name)
     if namesake is not None and namesake.runner_name in ("", name):
         return [namesake]
-    if borne_by is None:
+    if object_names is None:
         found = (await cluster.ephemeral_runners(namespace)).items
     else:
-        read = [await cluster.ephemeral_runner(namespace, each) for each in borne_by]
+        read = [await cluster.ephemeral_runner(namespace, each) for each in object_names]
         found = [each for each in read if each is not None]
     return [each for each in found if each.runner_name == name]
 
@@ -91,10 +91,10 @@ def _description(found: EphemeralRunner, pod: Pod | None) -> str:
         f"runner id {found.runner_id}" if found.runner_id is not None else "no runner id",
         f"job {found.job_id or found.workflow_run_id}" if found.job_id or found.workflow_run_id else "no job",
     ]
-    return ", ".join([*parts, said_of(pod)])
+    return ", ".join([*parts, describe_pod(pod)])
 
 
-def said_of(pod: Pod | None) -> str:
+def describe_pod(pod: Pod | None) -> str:
     """Describes a pod for people."""
     if pod is None:
         return "no pod"

@@ -7,13 +7,13 @@ from ghapp.errors import ClusterForbiddenError
 from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
 from ghapp.health.pods.deletion_guards import may_delete_pod
 from ghapp.health.runner.evidence import Evidence
-from ghapp.replace.arc import said_of
+from ghapp.replace.arc import describe_pod
 
 SHARED_ACCOUNT = "default"
 """Exists in every namespace, and is shared by its pods."""
 
 
-async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
+async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
     """Reads the runner's pod, and decides about the deletion. Changes nothing.
 
     Raises:
@@ -28,14 +28,14 @@ async def look(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
         because=doubt.because if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=pod.uid if pod else "",
-        said=f"{namespace}/{evidence.name} ({pod.uid}, version {pod.version}), {said_of(pod)}"
+        said=f"{namespace}/{evidence.name} ({pod.uid}, version {pod.version}), {describe_pod(pod)}"
         if pod
         else f"no pod of its name in {namespace}",
         pod=pod,
     )
 
 
-async def require_leave(cluster: Cluster, namespace: str) -> None:
+async def require_permissions(cluster: Cluster, namespace: str) -> None:
     """Checks the permissions to delete, before the registration is removed.
 
     Raises:
@@ -48,7 +48,7 @@ async def require_leave(cluster: Cluster, namespace: str) -> None:
             )
 
 
-async def act(cluster: Cluster, finding: DeletionDecision) -> None:
+async def execute(cluster: Cluster, finding: DeletionDecision) -> None:
     """Executes the decision: deletes the pod, then the ServiceAccount of its name. Missing objects are success.
 
     After a crash between the two, the next attempt finds no pod, or a terminating one, and deletes the account.

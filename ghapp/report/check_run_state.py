@@ -68,7 +68,7 @@ class CheckRunStep(Enum):
     """The next step for a report."""
 
     NOTHING = auto()
-    LOOK = auto()
+    FIND_HEAD = auto()
     UPDATE = auto()
     CREATE = auto()
 
@@ -85,7 +85,7 @@ def next_of(state: CheckRunState, digest: str, now: float) -> CheckRunStep:
     if on_head and posted is not None and posted.digest == digest:
         return CheckRunStep.NOTHING
     if head is None or now - head.confirmed_at > LOOK_AGAIN_SECONDS:
-        return CheckRunStep.LOOK
+        return CheckRunStep.FIND_HEAD
     return CheckRunStep.UPDATE if on_head else CheckRunStep.CREATE
 
 

@@ -37,7 +37,7 @@ LEAKS_HEADING = "### Leaks: pods with the owner label that no runner uses and no
 
 def cluster_text(fleet: FleetView) -> str:
     """Renders the whole cluster part; empty if there is nothing to report."""
-    stale = "\n".join(each for each in (_stale(fleet.unseen), _degraded(fleet.hindrances)) if each)
+    stale = "\n".join(each for each in (_stale(fleet.unseen), _degraded(fleet.degraded_sources)) if each)
     parts = (stale, _phantoms(fleet), _leaks(fleet.leaks), _deaths(fleet.deaths))
     return "\n\n".join(part for part in parts if part)
 
@@ -119,8 +119,8 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
         yield f"{many} busy when last listed, and the end of the job is unknown.{oldest}"
     if status.told:
         yield f"{_pods(status.told, 'is', 'are')} kept, because `[leaks]` is in dry-run or an admin paused the org."
-    if status.strangers:
-        many = _pods(status.strangers, "has the owner label and was", "have the owner label and were")
+    if status.never_runners:
+        many = _pods(status.never_runners, "has the owner label and was", "have the owner label and were")
         yield f"{many} never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."
     if status.held_up_since is not None:
         yield f"Since {time_of(status.held_up_since)} no pod could be reaped: for the cause run `ghapp doctor`."

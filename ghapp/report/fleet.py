@@ -66,7 +66,7 @@ class FleetView:
         phantoms: lasting phantoms.
         deaths: deaths of the last day without clean exits, latest first.
         unseen: namespaces of the org's pools that are not read.
-        hindrances: cluster sources that cannot be read, and why.
+        degraded_sources: cluster sources that cannot be read, and why.
         leaks: what the reaper did and what it kept.
         login: the org's login at GitHub if that differs from `org`; else empty.
         attempt: what prevents sweeps, and when the next attempt is due.
@@ -85,7 +85,7 @@ class FleetView:
     phantoms: Sequence[Phantom] = ()
     deaths: Sequence[DeathSummary] = ()
     unseen: Sequence[StaleNamespace] = ()
-    hindrances: Sequence[DegradedSource] = ()
+    degraded_sources: Sequence[DegradedSource] = ()
     leaks: ReaperStatus = field(default_factory=ReaperStatus)
     login: str = ""
     attempt: NextAttempt = field(default_factory=NextAttempt)

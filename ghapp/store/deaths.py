@@ -99,17 +99,17 @@ class Deaths:
             keys.death_times(installation),
             keys.death_names(installation),
             keys.death_clean(installation),
-            keys.death_untold(installation),
+            keys.deaths_unpublished(installation),
         ]
         return bool(await self._record(keys=keyed, args=[*args, _is_clean(death)]))
 
-    async def told(self, installation: int, death: Death) -> None:
+    async def mark_published(self, installation: int, death: Death) -> None:
         """Records that an event about the death was appended."""
-        await self._redis.zrem(keys.death_untold(installation), identity(death))
+        await self._redis.zrem(keys.deaths_unpublished(installation), identity(death))
 
-    async def untold(self, installation: int, most: int) -> list[Death]:
+    async def unpublished(self, installation: int, most: int) -> list[Death]:
         """Returns up to `most` deaths without an event, latest first; if a process crashed before appending it."""
-        ids: Any = await self._redis.zrevrange(keys.death_untold(installation), 0, most - 1)
+        ids: Any = await self._redis.zrevrange(keys.deaths_unpublished(installation), 0, most - 1)
         return await self._deaths(installation, ids)
 
     async def enrich(self, installation: int, death: Death) -> bool:

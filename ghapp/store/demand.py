@@ -54,7 +54,7 @@ class Demand:
         self._read_taken = PlainReader(redis, "taken-job", _taken)
         self._tell: Any = redis.register_script(_TELL.replace("3600", str(OVER_SECONDS)))
 
-    async def tell(self, installation: int, jobs: Sequence[Job]) -> None:
+    async def record(self, installation: int, jobs: Sequence[Job]) -> None:
         """Records queued and running jobs, and deletes those that are over."""
         args: list[str | bytes] = []
         for job in jobs:

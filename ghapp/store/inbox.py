@@ -118,7 +118,7 @@ class Inbox:
         self._ask = ask_for_drain
         self._read_entries = PlainReader(redis, "delivery", _entry)
         self._read_dead = PlainReader(redis, "dead-letter", _letter)
-        self._read_time, self._read_place = (
+        self._read_time, self._read_cursor = (
             PlainReader(redis, "well-until", finite),
             PlainReader(redis, "place", _place),
         )
@@ -148,13 +148,13 @@ class Inbox:
             await self._redis.xdel(keys.INBOX, *unreadable)  # otherwise each call would return the same entries
         return [Entry(entry_id, *found[entry_id], row[b"f"]) for entry_id, row in rows if entry_id in found]
 
-    async def unseen(self, entries: Sequence[Entry], now: float) -> list[Entry]:
+    async def without_effect(self, entries: Sequence[Entry], now: float) -> list[Entry]:
         """Returns the entries whose effects are not stored yet, one per GUID."""
         fresh = {entry.guid: entry for entry in entries}
         seen = await self._seen(list(fresh), now)
         return [entry for guid, entry in fresh.items() if guid not in seen]
 
-    async def kept(self, guids: Collection[str], now: float) -> set[str]:
+    async def known(self, guids: Collection[str], now: float) -> set[str]:
         """Returns those of the GUIDs whose effects are stored, that wait to be drained, or that were given up."""
         if not guids:
             return set()
@@ -172,12 +172,12 @@ class Inbox:
         """Records that all deliveries until then have arrived."""
         await self._redis.set(keys.COMPLETE_UNTIL, repr(at))
 
-    async def take_place(self) -> RedeliveryCursor:
+    async def take_cursor(self) -> RedeliveryCursor:
         """Takes the cursor where the last search of GitHub's log stopped early; `TOP` if it was complete."""
         row: Any = await self._redis.getdel(keys.REDELIVERY_CURSOR)
-        return await self._read_place.one(keys.REDELIVERY_CURSOR, row) or TOP
+        return await self._read_cursor.one(keys.REDELIVERY_CURSOR, row) or TOP
 
-    async def go_on_at(self, place: RedeliveryCursor) -> None:
+    async def save_cursor(self, place: RedeliveryCursor) -> None:
         """Records the cursor where the next search continues."""
         await self._redis.set(keys.REDELIVERY_CURSOR, f"{place.at!r} {place.cursor}", ex=HOUR)
 

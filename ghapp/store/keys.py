@@ -170,7 +170,7 @@ def death_clean(installation: int) -> str:
     return f"ghapp:{installation}:deaths:clean"
 
 
-def death_untold(installation: int) -> str:
+def deaths_unpublished(installation: int) -> str:
     """Sorted set: deaths without an event → when. Deleted when the event is appended, or with the death."""
     return f"ghapp:{installation}:deaths:untold"
 

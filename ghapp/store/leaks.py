@@ -44,8 +44,8 @@ class Tick(NamedTuple):
         reaped: pods reaped in this tick.
         deferred: leaks left for a later tick.
         told: leaks that are only reported: dry-run, or a pause.
-        nobodys: pods in a namespace of several organizations whose runner is known to none of them, or to several.
-        strangers: pods with the label that never ran a runner.
+        without_owner: pods in a namespace of several organizations whose runner none of them knows, or several do.
+        never_runners: pods with the label that never ran a runner.
         held: leaks that the fuse holds back.
         kept: number of pods that each guard keeps, by the guard's code.
         examples: the oldest pods of the guards that are reported with examples, by the guard's code.
@@ -59,8 +59,8 @@ class Tick(NamedTuple):
     reaped: int = 0
     deferred: int = 0
     told: int = 0
-    nobodys: int = 0
-    strangers: int = 0
+    without_owner: int = 0
+    never_runners: int = 0
     held: int = 0
     kept: Mapping[str, int] = {}
     examples: Mapping[str, tuple[Example, ...]] = {}
@@ -93,7 +93,7 @@ class Leaks:
         args: list[str | bytes | int] = [orphan.uid, _orphans.encode(orphan), MOST_BEGUN, KEPT_SECONDS]
         return bool(await self._begin(keys=[keys.orphans(installation)], args=args))
 
-    async def begun(self, installation: int) -> list[Orphan]:
+    async def unfinished(self, installation: int) -> list[Orphan]:
         """Returns the unfinished deletions, oldest first."""
         rows: Any = await self._redis.hgetall(keys.orphans(installation))
         records = await self._read_orphans.many(keys.orphans(installation), rows)

@@ -26,7 +26,7 @@ async def load_org_view(redis: Redis, installation: Installation, settings: Sett
         Runners(redis).survey(installation.id),
         fuses.all(installation.id),
         fuses.pauses(installation.id),
-        PodClaims(redis).kept(installation.id),
+        PodClaims(redis).stored(installation.id),
     )
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
     return OrgView(installation.org, rules, limits, survey, by_pool, pauses, by_name(claims))

@@ -95,7 +95,7 @@ class PodClaims:
             raise PodClaimsFullError(f"{MOST:,} pods are claimed, the maximum; release claims of finished pods")
         return claim
 
-    async def give_back(self, installation: int, pod: str) -> bool:
+    async def release(self, installation: int, pod: str) -> bool:
         """Releases a claim; returns False if there was none."""
         claims, expiries = _keys(installation)
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -108,7 +108,7 @@ class PodClaims:
         """Returns all claims valid at `now`; deletes none, because `now` may come from a clock that jumped."""
         return await self._held(installation, f"({now}")
 
-    async def kept(self, installation: int) -> list[PodClaim]:
+    async def stored(self, installation: int) -> list[PodClaim]:
         """Returns all stored claims, including expired ones, for callers that cache them and check expiry later."""
         return await self._held(installation, "-inf")
 

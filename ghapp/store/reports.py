@@ -34,7 +34,7 @@ class Reports:
         self._read_setback = RecordReader(redis, _setbacks)
         self._replace: Any = redis.register_script(_REPLACE)
 
-    async def standing(self, installation: int) -> CheckRunState:
+    async def check_run_state(self, installation: int) -> CheckRunState:
         """Returns the state of an installation's check run."""
         key = keys.report(installation)
         row: Any = await self._redis.hgetall(key)
@@ -80,7 +80,7 @@ class Reports:
 
     async def put_off(self, installation: int, setback: PostFailure) -> bool:
         """Records a failure to post; returns True if its reason differs from the last one's."""
-        before = (await self.standing(installation)).setback
+        before = (await self.check_run_state(installation)).setback
         await self._redis.hset(keys.report(installation), "setback", _setbacks.encode(setback))
         return before is None or before[:2] != setback[:2]
 

@@ -37,7 +37,7 @@ class Schedule:
         at: Any = await self._redis.zscore(keys.DUE, str(installation))
         return at if at is None else float(at)
 
-    async def enrol(self, installation: int, at: float) -> None:
+    async def add(self, installation: int, at: float) -> None:
         """Adds a new installation, whose first sweep is due at `at`; does not change one that is scheduled."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, nx=True)
 
@@ -56,7 +56,7 @@ class Schedule:
         at: Any = await self._redis.get(keys.DISCOVERY)
         return await self._read_time.one(keys.DISCOVERY, at)
 
-    async def strike(self, installation: int) -> None:
+    async def remove(self, installation: int) -> None:
         """Removes an installation, which is no longer swept."""
         await self._redis.zrem(keys.DUE, str(installation))
 

@@ -38,7 +38,7 @@ class Shards:
         row: Any = await self._redis.hget(keys.deploys(installation), pool)
         return await self._read_deploys.one(keys.deploys(installation), row, pool) or ()
 
-    async def tell(self, installation: int, pool: str, deploy: Callable[[Deploy | None], Deploy]) -> Deploy:
+    async def record(self, installation: int, pool: str, deploy: Callable[[Deploy | None], Deploy]) -> Deploy:
         """Records a deploy, safe against concurrent writers.
 
         Args:

@@ -55,7 +55,7 @@ def _report_repository(context: JobContext, installation: Installation, delivery
 async def _is_ours(context: JobContext, installation: Installation, check_run: CheckRun | None) -> bool:
     if check_run is None or check_run.name != NAME:
         return False
-    posted = (await context.reports.standing(installation.id)).posted
+    posted = (await context.reports.check_run_state(installation.id)).posted
     return check_run.external_id == external_id(installation.id) or (
         posted is not None and posted.check_run == check_run.id
     )

@@ -63,17 +63,21 @@ async def report_gates_of(context: JobContext, installation_id: int) -> dict[str
         deploys = {pool.name: await Shards(context.redis).deploys(installation_id, pool.name) for pool in pools}
         gone = superseded(pools, deploys, known)
         held = {
-            place for place, begun in gone.items() if not await _is_ended(context, installation, place, begun, pools)
+            place
+            for place, gate_check in gone.items()
+            if not await _is_ended(context, installation, place, gate_check, pools)
         }
         for pool in pools:
             goes_on = open_gate_checks(pool, deploys[pool.name], known, context.clock())
-            goes_on = [(deploy, begun) for deploy, begun in goes_on if place_of(pool.name, deploy.shard) not in held]
+            goes_on = [
+                (deploy, gate_check) for deploy, gate_check in goes_on if place_of(pool.name, deploy.shard) not in held
+            ]
             if not goes_on:
                 continue
             sight = await gate_inputs(context, installation, pool, deploys[pool.name])
-            for deploy, begun in goes_on:
+            for deploy, gate_check in goes_on:
                 look = _Look(context, installation, pool, deploy, _name(pool.name, pools))
-                done[place_of(pool.name, deploy.shard)] = await look.run(begun, sight)
+                done[place_of(pool.name, deploy.shard)] = await look.run(gate_check, sight)
     return done
 
 
@@ -91,11 +95,13 @@ async def restart_gate_check(
     """
     gates, found = GateChecks(context.redis), False
     async with context.locks.acquire("gate", installation.id, OUTLIVING_SECONDS) as mine:
-        for place, begun in (await gates.rounds(installation.id) if mine else {}).items():
-            is_there = begun.sha == sha and installation.at_github(begun.repository).lower() == repository.lower()
-            is_meant = begun.check_run == check_run if check_run else is_there  # a repository may be renamed
-            if is_meant and begun.check_run is not None:
-                await gates.keep(installation.id, place, restarted(begun, context.clock()))
+        for place, gate_check in (await gates.rounds(installation.id) if mine else {}).items():
+            is_there = (
+                gate_check.sha == sha and installation.at_github(gate_check.repository).lower() == repository.lower()
+            )
+            is_meant = gate_check.check_run == check_run if check_run else is_there  # a repository may be renamed
+            if is_meant and gate_check.check_run is not None:
+                await gates.keep(installation.id, place, restarted(gate_check, context.clock()))
                 found = True
     if found:
         jobs.enqueue_gates(context.queue_redis, installation.id)
@@ -108,29 +114,29 @@ def _name(pool: str, pools: list[PoolSettings]) -> str:
 
 
 async def _is_ended(
-    context: JobContext, installation: Installation, place: str, begun: GateCheck, pools: list[PoolSettings]
+    context: JobContext, installation: Installation, place: str, gate_check: GateCheck, pools: list[PoolSettings]
 ) -> bool:
     """End a round that another deploy supersedes, and say so on its commit; False when GitHub is to be asked again."""
     pool, shard = place.split("/")
     try:
-        checks = await _checks_of(context, installation, begun, place, _name(pool, pools))
-        check_run = begun.check_run if begun.check_run is not None else await checks.find(begun.sha)
+        checks = await _checks_of(context, installation, gate_check, place, _name(pool, pools))
+        check_run = gate_check.check_run if gate_check.check_run is not None else await checks.find(gate_check.sha)
         if check_run is not None:
             await checks.update(check_run, superseded_report(pool, shard))
     except GitHubError as error:
-        if outcome_of(error) in TRANSIENT and not is_forgotten(begun, context.clock()):
+        if outcome_of(error) in TRANSIENT and not is_forgotten(gate_check, context.clock()):
             return False
-        log.warning("gate not ended", installation=installation.id, place=place, sha=begun.sha, why=str(error))
-    await GateChecks(context.redis).keep(installation.id, place, begun._replace(over=True))
+        log.warning("gate not ended", installation=installation.id, place=place, sha=gate_check.sha, why=str(error))
+    await GateChecks(context.redis).keep(installation.id, place, gate_check._replace(over=True))
     return True
 
 
 async def _checks_of(
-    context: JobContext, installation: Installation, begun: GateCheck, place: str, name: str
+    context: JobContext, installation: Installation, gate_check: GateCheck, place: str, name: str
 ) -> Checks:
     """The check runs of a deploy: their repository, their name, and the subject that identifies them on the commit."""
-    repository = installation.at_github(begun.repository)
-    subject, details_url = subject_of(place, begun), context.settings.public_url
+    repository = installation.at_github(gate_check.repository)
+    subject, details_url = subject_of(place, gate_check), context.settings.public_url
     return await open_checks(context, installation, repository, name=name, subject=subject, details_url=details_url)
 
 
@@ -143,14 +149,14 @@ class _Look:
         self._context, self._installation, self._pool, self._deploy = context, installation, pool, deploy
         self._name, self._place = name, place_of(pool.name, deploy.shard)
 
-    async def run(self, begun: GateCheck, sight: GateInputs) -> CheckRunOutcome:
+    async def run(self, gate_check: GateCheck, sight: GateInputs) -> CheckRunOutcome:
         """Look, post if there is something to say, and remember."""
         now, outcome, why = self._context.clock(), CheckRunOutcome.NOTHING_TO_DO, ""
-        after, gate, stage = self._judged(begun, sight, now)
+        after, gate, stage = self._judged(gate_check, sight, now)
         try:
-            is_due = not now < begun.again_at <= now + RETRY_SECONDS  # one from a clock that had jumped is
-            if is_due and begun.private is None:
-                after = after._replace(private=await (await self._checks(begun)).is_private())
+            is_due = not now < gate_check.again_at <= now + RETRY_SECONDS  # one from a clock that had jumped is
+            if is_due and gate_check.private is None:
+                after = after._replace(private=await (await self._checks(gate_check)).is_private())
                 after, gate, stage = self._judged(after, sight, now)
             if is_due:
                 after, outcome = await self._say(after, gate, stage, now)
@@ -165,45 +171,45 @@ class _Look:
             await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
         return outcome
 
-    def _judged(self, begun: GateCheck, sight: GateInputs, now: float) -> tuple[GateCheck, Gate, GateCheckStage]:
+    def _judged(self, gate_check: GateCheck, sight: GateInputs, now: float) -> tuple[GateCheck, Gate, GateCheckStage]:
         question = GateRequest(self._deploy.shard, self._pool.min_online)
-        known = sight.known if begun.private else sight.without_repositories
+        known = sight.known if gate_check.private else sight.without_repositories
         gate = judge_gate(question, known, sight.sources, now)
-        return observed(begun, gate, self._pool.settle_seconds or 0.0, now)
+        return observed(gate_check, gate, self._pool.settle_seconds or 0.0, now)
 
-    async def _checks(self, begun: GateCheck) -> Checks:
-        return await _checks_of(self._context, self._installation, begun, self._place, self._name)
+    async def _checks(self, gate_check: GateCheck) -> Checks:
+        return await _checks_of(self._context, self._installation, gate_check, self._place, self._name)
 
     async def _say(
-        self, begun: GateCheck, gate: Gate, stage: GateCheckStage, now: float
+        self, gate_check: GateCheck, gate: Gate, stage: GateCheckStage, now: float
     ) -> tuple[GateCheck, CheckRunOutcome]:
-        report = gate_report(gate, begun, stage)
-        gist = summary_digest(report, gate)
-        if not is_to_be_posted(begun, report.digest, gist, now):
-            return begun, CheckRunOutcome.NOTHING_TO_DO
-        if begun.check_run is None:  # known before it is posted, so that it is ended even after a crash
-            await GateChecks(self._context.redis).keep(self._installation.id, self._place, begun)
-        check_run, outcome = await publish(await self._checks(begun), begun.sha, report, begun.check_run)
+        report = gate_report(gate, gate_check, stage)
+        relevant = summary_digest(report, gate)
+        if not is_to_be_posted(gate_check, report.digest, relevant, now):
+            return gate_check, CheckRunOutcome.NOTHING_TO_DO
+        if gate_check.check_run is None:  # known before it is posted, so that it is ended even after a crash
+            await GateChecks(self._context.redis).keep(self._installation.id, self._place, gate_check)
+        check_run, outcome = await publish(await self._checks(gate_check), gate_check.sha, report, gate_check.check_run)
         if check_run is None:
-            return begun._replace(check_run=None), outcome
+            return gate_check._replace(check_run=None), outcome
         told = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
-        log.info("gate reported", **self._named(begun), **told)
-        said = begun._replace(check_run=check_run, digest=report.digest, gist=gist, posted_at=now)
+        log.info("gate reported", **self._named(gate_check), **told)
+        said = gate_check._replace(check_run=check_run, digest=report.digest, summary_digest=relevant, posted_at=now)
         return said._replace(setback="", again_at=0.0), outcome
 
-    def _put_off(self, begun: GateCheck, outcome: CheckRunOutcome, why: str, now: float) -> GateCheck:
+    def _put_off(self, gate_check: GateCheck, outcome: CheckRunOutcome, why: str, now: float) -> GateCheck:
         """Remember what keeps us from posting; it is logged when it is another thing than before."""
-        if begun.setback != outcome.value:
+        if gate_check.setback != outcome.value:
             why = why or "GitHub shows no such commit or repository to this installation"
-            log.warning("gate not reported", **self._named(begun), reason=outcome.value, why=why)
-        return begun._replace(setback=outcome.value, again_at=now + retry_after(outcome))
+            log.warning("gate not reported", **self._named(gate_check), reason=outcome.value, why=why)
+        return gate_check._replace(setback=outcome.value, again_at=now + retry_after(outcome))
 
-    def _named(self, begun: GateCheck) -> dict[str, str | int]:
+    def _named(self, gate_check: GateCheck) -> dict[str, str | int]:
         """Which round it is, for the log."""
         return {
             "installation": self._installation.id,
             "org": self._installation.org,
             "place": self._place,
-            "repository": begun.repository,
-            "sha": begun.sha,
+            "repository": gate_check.repository,
+            "sha": gate_check.sha,
         }

@@ -68,7 +68,7 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
         if repository is None:
             return CheckRunOutcome.NOTHING_TO_DO
         said = report_on(await _fleet(context, installation, side, now), now)
-        standing = (await context.reports.standing(installation_id)).at(repository)
+        standing = (await context.reports.check_run_state(installation_id)).at(repository)
         if next_of(standing, said.digest, now) is CheckRunStep.NOTHING:
             return CheckRunOutcome.NOTHING_TO_DO
         why = ""
@@ -99,7 +99,7 @@ async def _fleet(context: JobContext, installation: Installation, side: ClusterS
         phantoms=side.phantoms if side else (),
         deaths=side.deaths if side else (),
         unseen=await stale_namespaces_of(context, installation, now),
-        hindrances=await degraded_sources_of(context, installation),
+        degraded_sources=await degraded_sources_of(context, installation),
         leaks=await leaks_of(context, installation, now),
         login=installation.login,
         attempt=next_attempt(installation, survey, sweep_at, discovery_at, now),
@@ -111,7 +111,7 @@ async def _post(
 ) -> CheckRunOutcome:
     checks = await open_checks(context, installation, repository, details_url=context.settings.public_url)
     standing = standing._replace(setback=None)
-    if next_of(standing, said.digest, now) is CheckRunStep.LOOK:
+    if next_of(standing, said.digest, now) is CheckRunStep.FIND_HEAD:
         branch = await checks.default_branch()
         if branch is None:
             return CheckRunOutcome.REPOSITORY_MISSING

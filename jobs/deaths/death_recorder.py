@@ -38,7 +38,7 @@ from jobs.events.publish import death_id
 
 log = logger(__name__)
 
-MOST_UNTOLD = 500
+MOST_UNPUBLISHED = 500
 """Asked for again by one list; the next one asks for more."""
 
 Clock = Callable[[], float]
@@ -132,7 +132,7 @@ class DeathRecorder:
         """Enqueue deaths that a crash left recorded and not enqueued, however long ago."""
         deaths = Deaths(self.redis, self.clock)
         for installation in await self._tenants(namespace):
-            for death in await deaths.untold(installation.id, MOST_UNTOLD):
+            for death in await deaths.unpublished(installation.id, MOST_UNPUBLISHED):
                 self._have_looked_into(installation, death)
 
     async def _record(

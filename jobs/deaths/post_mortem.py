@@ -20,7 +20,7 @@ from ghapp.health.deaths.post_mortem import JobFacts, has_full_context, next_loo
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import LOG_STORE
 from ghapp.log import logger
-from ghapp.loki.client import LogStoreAwayError
+from ghapp.loki.client import LogStoreUnreachableError
 from ghapp.queue.jobs import JobName
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.degraded_sources import DegradedSources
@@ -78,7 +78,7 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
         death = with_facts(death, facts)
     await deaths.enrich(installation.id, death)
     await publish_death(context, installation, death, context.clock())
-    await deaths.told(installation.id, death)
+    await deaths.mark_published(installation.id, death)
     try:
         if facts is not None and facts.over:
             outcome = await post_check_run(context, installation, death, facts)
@@ -103,7 +103,7 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
             return death, context.settings.loki_url is not None and wants_lines(death)
         try:
             death = await with_more(context, death)
-        except LogStoreAwayError as error:
+        except LogStoreUnreachableError as error:
             lacks = True
             await post_mortems.pause_log_store()
             await troubles.say(LOG_STORE, "it gives no answer; `ghapp doctor` says why")

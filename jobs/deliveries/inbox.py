@@ -60,7 +60,7 @@ async def drain_inbox(context: JobContext) -> int:
 
 async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
     """Apply a batch at once; if one delivery fails, apply each alone, so that it blocks no other."""
-    fresh = await context.inbox.unseen(entries, context.clock())
+    fresh = await context.inbox.without_effect(entries, context.clock())
     try:
         await _take_effect(context, fresh)
     except (GhappError, RedisError, BaseTimeoutException):  # nothing is wrong with what was delivered
@@ -90,7 +90,7 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry]) -> None:
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, told in by_installation.items():
         await context.runners.revise(installation_id, _folds(told, context.clock()))
-        await context.demand.tell(installation_id, jobs[installation_id])
+        await context.demand.record(installation_id, jobs[installation_id])
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
 

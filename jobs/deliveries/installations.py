@@ -51,7 +51,7 @@ async def discover_installations(context: JobContext) -> int:
         known = before.get(installation.id)
         await _enrol(context, installation, offset, at_once=known is not None and why_not_swept(known) is not None)
     for gone in before.keys() - {each.id for each in found}:
-        await context.schedule.strike(gone)
+        await context.schedule.remove(gone)
     await _discover_again(context, found)
     log.info("installations", found=len(found), missing={each.org: each.missing() for each in found if each.missing()})
     return len(found)
@@ -82,7 +82,7 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
     await InstallationStates(context.redis).contradict(told.id)
     if action == "deleted":
         await context.installations.remove(told.id)
-        await context.schedule.strike(told.id)
+        await context.schedule.remove(told.id)
     elif told.account is not None:
         installation = Installation(
             told.id, told.account.login, told.account.id, told.permissions, suspended=action == "suspend"
@@ -127,10 +127,10 @@ async def _enrol(
     """
     now, why = context.clock(), why_not_swept(installation)
     if why is None:
-        await context.schedule.enrol(installation.id, now if at_once else now + offset_seconds)
+        await context.schedule.add(installation.id, now if at_once else now + offset_seconds)
         if at_once:
             await context.schedule.due_at(installation.id, now)
         return
-    await context.schedule.strike(installation.id)
+    await context.schedule.remove(installation.id)
     survey = await context.runners.survey(installation.id)
     await context.runners.save_survey(installation.id, survey_after_failure(survey, why, now))

@@ -68,13 +68,13 @@ async def _look(context: JobContext) -> tuple[int, ...]:
         complete_until = 0.0
     since = max(complete_until - OVERLAP_SECONDS, now - KEPT_SECONDS)
     place = (
-        await context.inbox.take_place()
+        await context.inbox.take_cursor()
     )  # used once: if GitHub no longer knows the cursor, the next read starts again
     attempts, before = await failed_attempts(context.github, since, place.cursor)
-    kept = await context.inbox.kept({attempt.guid for attempt in attempts}, now)
+    kept = await context.inbox.known({attempt.guid for attempt in attempts}, now)
     ask, missing_since = to_redeliver(attempts, kept, now)
     if before and attempts:
-        await context.inbox.go_on_at(RedeliveryCursor(before, attempts[-1].at))
+        await context.inbox.save_cursor(RedeliveryCursor(before, attempts[-1].at))
     else:
         all_came_until = now if place == TOP else place.at
         await context.inbox.mark_complete_until(all_came_until if missing_since is None else missing_since)

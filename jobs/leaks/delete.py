@@ -16,7 +16,7 @@ from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
 from ghapp.log import logger
-from ghapp.replace.pods import delete_account, require_leave
+from ghapp.replace.pods import delete_account, require_permissions
 from ghapp.store.leaks import Leaks
 from jobs.context import JobContext
 from jobs.deaths.death_recorder import DeathRecorder
@@ -57,7 +57,7 @@ class Reaper:
         Raises:
             ClusterError: a pod cannot be read.
         """
-        for found in await self.store.begun(self.installation.id):
+        for found in await self.store.unfinished(self.installation.id):
             pod = await self.cluster.pod(found.namespace, found.pod)
             if pod is None or (pod.uid == found.uid and pod.deleting_since is not None):
                 await self._finish(found)
@@ -90,7 +90,7 @@ class Reaper:
         """Pod and ServiceAccount go together, or neither does."""
         if namespace not in self._leave:
             try:
-                await require_leave(self.cluster, namespace)
+                await require_permissions(self.cluster, namespace)
                 self._leave[namespace] = True
             except ClusterForbiddenError as error:
                 self.trouble, self._leave[namespace] = str(error), False

@@ -63,10 +63,10 @@ async def query_runners(
         names: what each one's runner is called, by the pod's uid.
         enough: how many can be reaped in this tick.
     """
-    heard, bearers = at.look.runners, at.known.bearers
+    heard, runners_by_name = at.look.runners, at.known.runners_by_name
     told = {name: word._replace(busy=None) for name, word in heard.items()}
     told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
-    worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
+    worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], runners_by_name.get(names[pod.uid], ()))]
     left = sorted(worth, key=lambda pod: (pod.created_at, pod.uid))
     asked = 0
     try:
@@ -74,7 +74,9 @@ async def query_runners(
         while left and enough > 0 and asked < MOST_RUNNERS:
             several, left = left[: min(enough, MOST_RUNNERS - asked)], left[min(enough, MOST_RUNNERS - asked) :]
             asked += len(several)
-            words = await _answers(context, installation_client, {names[pod.uid] for pod in several}, heard, bearers)
+            words = await _answers(
+                context, installation_client, {names[pod.uid] for pod in several}, heard, runners_by_name
+            )
             told |= words
             enough -= sum(word.has_session is False for word in words.values())
     except GitHubError as error:
@@ -88,7 +90,7 @@ async def _answers(
     installation_client: InstallationClient,
     names: set[str],
     heard: Mapping[str, RunnerActivity],
-    bearers: Mapping[str, Sequence[Evidence]],
+    runners_by_name: Mapping[str, Sequence[Evidence]],
 ) -> dict[str, RunnerActivity]:
     """What is heard of each name, now that GitHub was asked for it.
 
@@ -99,7 +101,9 @@ async def _answers(
 
     async def ask(name: str) -> RunnerActivity:
         async with slots:
-            return with_answer(heard[name], bearers.get(name, ()), await installation_client.runners_named(name))
+            return with_answer(
+                heard[name], runners_by_name.get(name, ()), await installation_client.runners_named(name)
+            )
 
     order = sorted(names)
     answers = await asyncio.gather(*(ask(name) for name in order), return_exceptions=True)
@@ -156,7 +160,7 @@ async def _due(context: JobContext, installation: Installation, at: Snapshot, me
 async def _running(context: JobContext, installation: int, known: RecordedRunners, name: str) -> list[Job]:
     """The jobs in progress under a name, as far as it is known of which repository they are."""
     jobs = {job.id: job for job in known.jobs.get(name, ())}
-    for evidence in known.bearers.get(name, ()):
+    for evidence in known.runners_by_name.get(name, ()):
         job_id = evidence.running_job
         if job_id is not None and job_id not in jobs:
             job = await context.demand.one(installation, job_id)
@@ -170,7 +174,7 @@ async def _record_end(context: JobContext, installation: Installation, job: Job,
     if job.runner_id is not None:
         fold = partial(_ended, job_id=job.id, at=at, completed_at=end.completed_at)
         await context.runners.revise(installation.id, {job.runner_id: fold})
-    await context.demand.tell(installation.id, [job._replace(status="over")])
+    await context.demand.record(installation.id, [job._replace(status="over")])
 
 
 def _ended(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:

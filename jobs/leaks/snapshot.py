@@ -29,14 +29,14 @@ class RecordedRunners(NamedTuple):
     """What is recorded: by sweeps, by deliveries, by controllers.
 
     Attributes:
-        bearers: runners by name; several may have had the same.
+        runners_by_name: runners by name; several may have had the same.
         jobs: those in progress by delivery, by the name of their runner.
         claims: as they are kept; some may have run out.
         survey: of the last sweep.
         at: when the reading was begun.
     """
 
-    bearers: Mapping[str, Sequence[Evidence]]
+    runners_by_name: Mapping[str, Sequence[Evidence]]
     jobs: Mapping[str, Sequence[Job]]
     claims: Claimed
     survey: Survey
@@ -44,8 +44,8 @@ class RecordedRunners(NamedTuple):
 
     def heard(self, name: str, now: float, stale_seconds: float, patience: Patience) -> RunnerActivity:
         """What all that comes to for one name."""
-        bearers, jobs = self.bearers.get(name, ()), self.jobs.get(name, ())
-        return combined_activity(bearers, jobs, self.survey, now, stale_seconds, patience)
+        runners_by_name, jobs = self.runners_by_name.get(name, ()), self.jobs.get(name, ())
+        return combined_activity(runners_by_name, jobs, self.survey, now, stale_seconds, patience)
 
     def is_github_stale(self, now: float, stale_seconds: float) -> bool:
         """Whether GitHub's last complete list is too old, or sweeps have failed since."""
@@ -54,7 +54,7 @@ class RecordedRunners(NamedTuple):
 
     def latest(self, name: str) -> Evidence | None:
         """The last runner that bore that name."""
-        return max(self.bearers.get(name, ()), key=lambda each: each.id, default=None)
+        return max(self.runners_by_name.get(name, ()), key=lambda each: each.id, default=None)
 
 
 class Snapshot(NamedTuple):
@@ -64,13 +64,13 @@ class Snapshot(NamedTuple):
         look: the pods that this org may judge, and the activity of all runners.
         known: where that comes from.
         listed: all pods with the label.
-        nobodys: how many of them belong to another org, or to an unknown one.
+        without_owner: how many of them belong to another org, or to an unknown one.
     """
 
     look: TickInputs
     known: RecordedRunners
     listed: Sequence[Pod]
-    nobodys: int = 0
+    without_owner: int = 0
 
 
 def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
@@ -121,7 +121,7 @@ async def snapshot_of_pods(
     ours = await _ours(context, installation, pods, known, memory)
     policy, now = context.settings.of(installation.org), context.clock()
     stale_seconds, patience = policy.evidence.stale_seconds, _patience(context.settings, installation.org)
-    names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in ours))
+    names = {*known.runners_by_name, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in ours))
     heard = {name: known.heard(name, now, stale_seconds, patience) for name in names}
 
     def pools(pod: Pod) -> set[str]:
@@ -173,18 +173,18 @@ def _patience(settings: Settings, org: str) -> Patience:
 
 async def _known(context: JobContext, installation: int, only: Collection[str] | None) -> RecordedRunners:
     at = context.clock()
-    claims = by_name(await context.pod_claims.kept(installation))
+    claims = by_name(await context.pod_claims.stored(installation))
     if only is None:
         found = await context.runners.all(installation)
     else:
         found = await context.runners.some(installation, (await context.runners.ids_of(installation, only)).values())
-    bearers, jobs = defaultdict[str, list[Evidence]](list), defaultdict[str, list[Job]](list)
+    runners_by_name, jobs = defaultdict[str, list[Evidence]](list), defaultdict[str, list[Job]](list)
     for evidence in found.values():
-        bearers[evidence.name].append(evidence)
+        runners_by_name[evidence.name].append(evidence)
     for job in await context.demand.all(installation):
         if job.status == "running" and job.runner_name and (only is None or job.runner_name in only):
             jobs[job.runner_name].append(job)
-    return RecordedRunners(dict(bearers), dict(jobs), claims, await context.runners.survey(installation), at)
+    return RecordedRunners(dict(runners_by_name), dict(jobs), claims, await context.runners.survey(installation), at)
 
 
 async def _ours(
@@ -196,7 +196,7 @@ async def _ours(
     for namespace in {pod.namespace for pod in pods}:
         asked = set[str]().union(*(names[pod.uid] for pod in pods if pod.namespace == namespace))
         others[namespace] = await _known_elsewhere(context, installation, namespace, asked)
-    here = {*known.bearers, *known.claims}
+    here = {*known.runners_by_name, *known.claims}
     return [pod for pod in pods if is_ours(names[pod.uid], here, others[pod.namespace])]
 
 
@@ -212,7 +212,7 @@ async def _known_elsewhere(
         if other is None:
             found.append(set[str]())
             continue
-        claims = by_name(await context.pod_claims.kept(other.id))
+        claims = by_name(await context.pod_claims.stored(other.id))
         ids = await context.runners.ids_of(other.id, names)
         found.append({name for name in names if name in ids or name in claims})
     return found

@@ -84,7 +84,7 @@ async def leaks_of(context: JobContext, installation: Installation, now: float) 
         reaped=reaped,
         deferred=last.deferred,
         told=last.told,
-        strangers=last.strangers,
+        never_runners=last.never_runners,
         held=last.held,
         kept=last.kept,
         examples=last.examples,

@@ -20,17 +20,17 @@ from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job
 from jobs.remediation.preconditions import is_place_of, preconditions
 from jobs.remediation.progress import ReplacementProgress
 
-Leave = Callable[[Cluster, str], Awaitable[None]]
-Look = Callable[[Cluster, str, Evidence, Preconditions], Awaitable[DeletionDecision]]
-Act = Callable[[Cluster, DeletionDecision], Awaitable[None]]
+RequirePermissions = Callable[[Cluster, str], Awaitable[None]]
+Find = Callable[[Cluster, str, Evidence, Preconditions], Awaitable[DeletionDecision]]
+Execute = Callable[[Cluster, DeletionDecision], Awaitable[None]]
 
 
 class Replacer(NamedTuple):
-    """How a kind of pool replaces."""
+    """How a kind of pool replaces: each a module of `ghapp.replace`."""
 
-    look: Look
-    require_leave: Leave
-    act: Act
+    find: Find
+    require_permissions: RequirePermissions
+    execute: Execute
 
 
 class RemediationOps(NamedTuple):
@@ -70,7 +70,7 @@ class ClusterReplacement:
         """
         cluster, namespace = await self.context.cluster(), self.rule.namespace or ""
         around = await preconditions(self.context, self.installation, evidence, namespace)
-        finding = await self.replacer.look(cluster, namespace, evidence, around)
+        finding = await self.replacer.find(cluster, namespace, evidence, around)
         if evidence.replaced_at is None and not await is_place_of(self.context, self.installation, evidence, finding):
             finding = finding._replace(ruling=DeletionVerdict.REFUSE, because=Blocker.POOL_NEVER_SEEN_THERE)
         match finding.ruling:
@@ -100,7 +100,7 @@ class ClusterReplacement:
             return "held"  # a delivery, or its controller, was faster
         if evidence.removed_at is None and self._is_ours_to_remove(evidence, finding):
             if deletes:
-                await self.replacer.require_leave(cluster, finding.namespace)
+                await self.replacer.require_permissions(cluster, finding.namespace)
             if not await self._may_act(evidence, finding):
                 return "held"
             removed = await self.remedy.remove(evidence)
@@ -110,7 +110,7 @@ class ClusterReplacement:
         if deletes:
             if not await self._may_act(evidence, finding):
                 return "held"
-            await self.replacer.act(cluster, finding)
+            await self.replacer.execute(cluster, finding)
         is_over = not is_under_way and not (self._is_arc and deletes)
         await self.ledger.accepted(evidence, is_over=is_over, gone_already=not deletes)
         return "replaced"
@@ -168,7 +168,7 @@ class ClusterReplacement:
             evidence = await self.ledger.meant(evidence, finding, left_to_arc=self._is_arc)
         if evidence.granted_at is None or not await self._may_act(evidence, finding):
             return "held"
-        await self.replacer.act(cluster, finding)
+        await self.replacer.execute(cluster, finding)
         if not is_ours:
             await self.ledger.accepted(evidence, is_over=False, gone_already=True)
         await self.ledger.step(evidence, deletion_progress.freed)

@@ -64,7 +64,7 @@ async def look_up_unknown_job(
         log.info("no job of the run names the runner", org=installation.org, run=run.id, runner=evidence.name)
         return
     # The job first: a runner with a running job must also have the repository in which to query it.
-    await context.demand.tell(installation.id, [job.job])
+    await context.demand.record(installation.id, [job.job])
     learned = partial(_learned, job=job, at=context.clock())
     await context.runners.revise(installation.id, {evidence.id: learned})
 

@@ -8,7 +8,7 @@ from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.pod_claim import by_name
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import gone_since, is_absent
+from ghapp.health.runner.verdict import is_absent, missing_since
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
 from jobs.context import JobContext
@@ -31,16 +31,16 @@ async def preconditions(
             each.runner_name for each in jobs if each.status == "running" and each.runner_name and each.id != over
         ),
         known_elsewhere=await _is_known_elsewhere(context, installation, evidence.name, namespace),
-        borne_by=await _borne_by(context, evidence, namespace, now),
+        object_names=await _object_names(context, evidence, namespace, now),
     )
 
 
-async def _borne_by(context: JobContext, evidence: Evidence, namespace: str, now: float) -> tuple[str, ...] | None:
+async def _object_names(context: JobContext, evidence: Evidence, namespace: str, now: float) -> tuple[str, ...] | None:
     """What the watch saw after the runner was lost; before that its object bore its name for as long as it lived."""
     bearers = await Pods(context.redis).bearers(namespace, evidence.name)
     if bearers is None or not is_fresh(bearers.seen_at, now):
         return None
-    is_later = not is_absent(evidence) or bearers.seen_at >= gone_since(evidence)
+    is_later = not is_absent(evidence) or bearers.seen_at >= missing_since(evidence)
     return bearers.names if is_later else None
 
 
@@ -74,7 +74,7 @@ async def _is_known_elsewhere(context: JobContext, installation: Installation, n
         other = await context.installations.of(org)
         if other is None:
             continue
-        claimed = by_name(await context.pod_claims.kept(other.id))
+        claimed = by_name(await context.pod_claims.stored(other.id))
         if name in claimed or name in await context.runners.ids_of(other.id, [name]):
             return True
     return False

@@ -95,14 +95,14 @@ async def _look_again(context: JobContext, installation: Installation, evidence:
     installation_client = await context.installation_client(installation, Purpose.ACT)
     await installation_client.settle()
     answer = await installation_client.runner(evidence.id)
-    bearers = await installation_client.runners_named(evidence.name) if answer is None else []
-    match step_after(evidence, answer, bearers):
+    same_name = await installation_client.runners_named(evidence.name) if answer is None else []
+    match step_after(evidence, answer, same_name):
         case RemediationStep.RECORD_RETURN:
-            back = present(evidence, answer, bearers)
+            back = present(evidence, answer, same_name)
             await _fold(context, installation, evidence, absence.folds_of_get(back, context.clock()))
             return "returned"
-        case RemediationStep.RECORD_HEIR:
-            successor = successor_of(evidence, bearers) or 0
+        case RemediationStep.RECORD_SUCCESSOR:
+            successor = successor_of(evidence, same_name) or 0
             await _fold(context, installation, evidence, _if_known(partial(observations.reregistered, as_id=successor)))
             return "returned"
         case RemediationStep.CALL_OFF:

@@ -25,8 +25,8 @@ LOOKS = 3
 """How often the object is read again at once, when it changed between read and delete."""
 
 REPLACERS = {
-    "arc": Replacer(arc.look, arc.require_leave, arc.act),
-    "pods": Replacer(pods.look, pods.require_leave, pods.act),
+    "arc": Replacer(arc.find, arc.require_permissions, arc.execute),
+    "pods": Replacer(pods.find, pods.require_permissions, pods.execute),
 }
 """By the pool's `replacer`. Other pools get an event."""
 

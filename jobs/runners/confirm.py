@@ -115,7 +115,7 @@ async def _control(
         control = absence.allow_for_churn((await list_runners(installation_client, context.pages, concurrency)).look)
     else:
         control = await first_page(installation_client, context.pages)
-    if not control.slipped:
+    if not control.churned:
         return control
     slots = asyncio.Semaphore(concurrency)
 

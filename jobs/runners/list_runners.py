@@ -120,7 +120,7 @@ async def first_page(installation_client: InstallationClient, pages: EtagPages) 
     listing = await installation_client.list_runners(1, known.etag if known else None)
     body = known.body if listing.body is None and known is not None else listing.body or b""
     page = wire.runner_page(body)
-    return RunnerList({runner.id: runner for runner in page.runners}, page.total, slipped=True)
+    return RunnerList({runner.id: runner for runner in page.runners}, page.total, churned=True)
 
 
 def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:

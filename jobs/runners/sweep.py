@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ghapp.errors import (
     BudgetSpentError,
     GitHubError,
-    InstallationGoneError,
+    InstallationMissingError,
     InstallationSuspendedError,
     NotFoundError,
     PermissionMissingError,
@@ -43,7 +43,7 @@ FAILURES: dict[type[GitHubError], Reason] = {
     UnauthorizedError: Reason.UNAUTHORIZED,
     PermissionMissingError: Reason.PERMISSION_MISSING,
     InstallationSuspendedError: Reason.INSTALLATION_SUSPENDED,
-    InstallationGoneError: Reason.INSTALLATION_GONE,
+    InstallationMissingError: Reason.INSTALLATION_GONE,
 }
 
 

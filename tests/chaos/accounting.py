@@ -141,7 +141,7 @@ def account_of(context: House, resumed: int) -> Account:
 async def _stored(redis: Redis, installation: int, sent: set[str]) -> Stored:
     inbox = Inbox(redis)
     return Stored(
-        kept=await inbox.kept(sent, time.time()),
+        kept=await inbox.known(sent, time.time()),
         dead={letter.guid for letter in await inbox.dead()},
         lag=await inbox.lag(),
         unsent=len(await Events(redis).unsent()),

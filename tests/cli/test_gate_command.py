@@ -44,7 +44,7 @@ async def fleet(redis):
     await Runners(redis).save_survey(ORG, Survey(now - 5, 2))
     for shard, role in (("purple", Role.ACTIVE), ("pink", Role.INACTIVE)):
         deploy = Deploy(shard, role, now - 999, now - 999)
-        await Shards(redis).tell(ORG, "linux", lambda _, deploy=deploy: deploy)
+        await Shards(redis).record(ORG, "linux", lambda _, deploy=deploy: deploy)
 
 
 async def keep(redis, *known):
@@ -114,8 +114,8 @@ async def test_a_shard_that_is_to_be_new_is_judged_and_nothing_is_to_be_destroye
 async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp, redis):
     now = time.time()
     took = [Job(number, "running", (), "acme/api", now - 60, 2, "purple-2", now - 50 + number) for number in range(4)]
-    await Demand(redis).tell(ORG, took)
-    await Demand(redis).tell(ORG, [each._replace(status="over", started_at=None) for each in took])
+    await Demand(redis).record(ORG, took)
+    await Demand(redis).record(ORG, [each._replace(status="over", started_at=None) for each in took])
     done = ghapp("acme", "linux", "pink", "--json")
     said = {each["name"]: each["said"] for each in json.loads(done.stdout)["checks"]}
     assert said["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"

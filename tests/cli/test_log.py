@@ -32,18 +32,18 @@ except ValueError:
 """
 
 
-def said_of(secret, log_format):
+def describe_pod(secret, log_format):
     words = [sys.executable, "-c", PROGRAM, secret, log_format]
     return subprocess.run(words, capture_output=True, text=True, check=True).stderr
 
 
 def lines_of(secret):
-    return [json.loads(line) for line in said_of(secret, "json").splitlines()]
+    return [json.loads(line) for line in describe_pod(secret, "json").splitlines()]
 
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_on_a_terminal_nothing_more_is_told(secret):
-    told = said_of(secret, "console")
+    told = describe_pod(secret, "console")
     assert "Traceback" in told
     assert "[redacted]" in told
     assert secret not in told

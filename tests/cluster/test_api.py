@@ -6,7 +6,12 @@ import pytest
 
 from ghapp.cluster import logs, paged_list
 from ghapp.cluster.connection import open_cluster
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, VersionGoneError
+from ghapp.errors import (
+    ClusterForbiddenError,
+    ClusterUnavailableError,
+    ResourceMissingError,
+    ResourceVersionExpiredError,
+)
 from ghapp.health.pods.pod import Ended
 
 NAMES = [f"linux-{number}" for number in range(5)]
@@ -77,7 +82,7 @@ async def test_a_list_whose_rest_is_always_forgotten_is_none(api, cluster, monke
         api.control.pod("runners", name)
     monkeypatch.setattr(paged_list, "PER_PAGE", 2)
     between(cluster, api.control.forget_versions, times=9)
-    with pytest.raises(VersionGoneError):
+    with pytest.raises(ResourceVersionExpiredError):
         await cluster.pods("runners")
 
 

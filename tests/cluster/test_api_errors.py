@@ -11,7 +11,7 @@ from ghapp.errors import (
     ClusterUnavailableError,
     ConflictError,
     ResourceMissingError,
-    VersionGoneError,
+    ResourceVersionExpiredError,
 )
 from tests.cluster.shapes import encoded, status
 
@@ -61,7 +61,7 @@ def test_a_list_s_404_never_does():
         pytest.param(403, ClusterForbiddenError, id="403"),
         pytest.param(404, ResourceMissingError, id="404"),
         pytest.param(409, ConflictError, id="409"),
-        pytest.param(410, VersionGoneError, id="410"),
+        pytest.param(410, ResourceVersionExpiredError, id="410"),
         pytest.param(422, RefusedError, id="422"),
         pytest.param(429, ClusterUnavailableError, id="429"),
         pytest.param(499, RefusedError, id="499"),

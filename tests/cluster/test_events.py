@@ -8,7 +8,7 @@ from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.cluster.watch_events import WatchChange
 from ghapp.cluster.wire import pods
 from ghapp.cluster.wire.events import change_of
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, VersionGoneError
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceVersionExpiredError
 from tests.cluster.shapes import encoded, pod, status
 
 WATCH = ClusterRequest("watch", PODS, "runners")
@@ -37,9 +37,11 @@ def test_a_bookmark_tells_a_version_alone():
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        pytest.param(status(410, "Expired", "too old resource version: 1 (9)"), VersionGoneError, id="expired"),
-        pytest.param(status(410, "Gone"), VersionGoneError, id="gone"),
-        pytest.param(status(0, "Expired"), VersionGoneError, id="expired-without-a-code"),
+        pytest.param(
+            status(410, "Expired", "too old resource version: 1 (9)"), ResourceVersionExpiredError, id="expired"
+        ),
+        pytest.param(status(410, "Gone"), ResourceVersionExpiredError, id="gone"),
+        pytest.param(status(0, "Expired"), ResourceVersionExpiredError, id="expired-without-a-code"),
         pytest.param(status(403, "Forbidden"), ClusterForbiddenError, id="forbidden"),
         pytest.param(status(500, "InternalError", "etcdserver: no leader"), ClusterUnavailableError, id="internal"),
         pytest.param({}, ClusterUnavailableError, id="of-nothing"),

@@ -17,12 +17,12 @@ from ghapp.errors import (
     ClusterUnavailableError,
     ConfigurationError,
     ResourceMissingError,
-    VersionGoneError,
+    ResourceVersionExpiredError,
 )
 from tests.cluster.shapes import encoded, pod
 
 AWAY = ClusterUnavailableError("away")
-GONE = VersionGoneError("gone")
+GONE = ResourceVersionExpiredError("gone")
 DENIED = ClusterForbiddenError("denied", verb="watch", resource="pods")
 
 

@@ -10,7 +10,7 @@ import pytest
 from ghapp.cluster.lease import Leadership
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
-from ghapp.errors import ClusterUnavailableError, VersionGoneError
+from ghapp.errors import ClusterUnavailableError, ResourceVersionExpiredError
 
 EVENTS = 9
 """Of `happens`; each is one write."""
@@ -147,7 +147,7 @@ async def test_a_version_that_is_forgotten_while_nobody_watches_is_listed_again(
     version = (await cluster.pods("runners")).version
     happens(api)
     api.control.forget_versions(by_http=by_http)
-    with pytest.raises(VersionGoneError):
+    with pytest.raises(ResourceVersionExpiredError):
         await anext(cluster.watch_pods("runners", version))
 
 

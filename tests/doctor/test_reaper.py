@@ -34,7 +34,7 @@ def orphan(name="linux-1", **changes):
     [
         (tick(), "ok", "12 pods with the owner label; 2 reaped in the last minute"),
         (
-            tick(deferred=3, told=4, nobodys=1),
+            tick(deferred=3, told=4, without_owner=1),
             "ok",
             "12 pods with the owner label; 2 reaped in the last minute, 3 deferred, 4 reported only, 1 without a known owner",
         ),
@@ -59,7 +59,7 @@ def orphan(name="linux-1", **changes):
             "warning",
             f"2 leaked pods are held back by the fuse: runners/c (created {timestamp(NOW - 900)}); kept: 2 MassLeak",
         ),
-        (tick(strangers=2), "warning", "2 of 12 pods with the owner label never ran a runner, and are kept"),
+        (tick(never_runners=2), "warning", "2 of 12 pods with the owner label never ran a runner, and are kept"),
         (
             tick(trouble="no answer", trouble_since=NOW - 300),
             "warning",
@@ -77,7 +77,7 @@ def orphan(name="linux-1", **changes):
         "kept",
         "unnamed",
         "held by the fuse",
-        "strangers",
+        "never_runners",
         "held up",
         "3 minutes",
         "longer",

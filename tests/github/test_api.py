@@ -259,7 +259,7 @@ async def test_the_app_is_known_by_its_jwt_and_a_tenant_by_its_token(github):
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(403, errors.InstallationSuspendedError), (404, errors.InstallationGoneError)]
+    ("status", "kind"), [(403, errors.InstallationSuspendedError), (404, errors.InstallationMissingError)]
 )
 async def test_no_token_for_a_suspended_or_removed_installation(github, status, kind):
     api, _, _ = github(lambda _: httpx.Response(status, json={"message": "no"}), MintingVault())

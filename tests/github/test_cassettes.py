@@ -159,7 +159,7 @@ async def test_one_installation(github):
 
 @pytest.mark.vcr("installation_gone.yaml")
 async def test_an_installation_that_is_gone(github):
-    with pytest.raises(errors.InstallationGoneError):
+    with pytest.raises(errors.InstallationMissingError):
         await github.installation(1)
 
 
@@ -192,7 +192,7 @@ async def test_a_suspended_installation_is_given_no_token(github):
 @pytest.mark.usefixtures("empty_vault")
 @pytest.mark.vcr("access_token_gone.yaml")
 async def test_an_installation_that_is_gone_is_given_no_token(github):
-    with pytest.raises(errors.InstallationGoneError):
+    with pytest.raises(errors.InstallationMissingError):
         await github.installation_client(ACME)
 
 

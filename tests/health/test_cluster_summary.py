@@ -83,7 +83,7 @@ def death(name="linux-1", at=NOW, cause=Cause.CRASH, **changes):
         "a stranger",
         "lost",
         "known from deliveries alone",
-        "overlooked by a list that slipped",
+        "overlooked by a list that churned",
         "job long over",
         "job just over",
         "removed by its controller",

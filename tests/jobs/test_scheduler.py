@@ -162,7 +162,7 @@ async def test_a_wall_clock_that_jumps_stops_no_chore(clock, queue_redis, time, 
 
 
 async def test_a_sweep_is_given_out_when_it_is_due_and_not_before(clock, redis, queue_redis, time):
-    await Schedule(redis).enrol(ACME.id, NOW + TICK_SECONDS)
+    await Schedule(redis).add(ACME.id, NOW + TICK_SECONDS)
     await clock.tick()
     assert not was_asked(queue_redis, "sweep-7")
     time.pass_(TICK_SECONDS)
@@ -172,7 +172,7 @@ async def test_a_sweep_is_given_out_when_it_is_due_and_not_before(clock, redis, 
 
 
 async def test_two_clocks_give_out_a_due_sweep_once(clock, settings, redis, queue_redis):
-    await Schedule(redis).enrol(ACME.id, NOW)
+    await Schedule(redis).add(ACME.id, NOW)
     other = Scheduler(settings)
     given = []
     for each in (clock, other):
@@ -211,7 +211,7 @@ async def test_a_redis_that_is_away_is_waited_for_and_no_chore_is_forgotten(tmp_
         assert await clock.tick() == WAIT_SECONDS
         running.enter_context(embedded_redis(folder, durable=False))
         redis, queue_redis = connect(url), connect_sync(url)
-        await Schedule(redis).enrol(ACME.id, NOW)
+        await Schedule(redis).add(ACME.id, NOW)
         assert await clock.tick() == TICK_SECONDS
         due = ("sweep-7", "redeliver", "installations")
         assert tuple(key for key in due if was_asked(queue_redis, key)) == due

@@ -14,14 +14,14 @@ from tests.replace.cluster import FakeCluster
 
 
 async def look(cluster, evidence=None, **around):
-    return await arc.look(cluster, NAMESPACE, evidence or lost(), circumstances(**around))
+    return await arc.find(cluster, NAMESPACE, evidence or lost(), circumstances(**around))
 
 
 async def test_the_object_goes_and_its_pod_is_left_to_arc():
     cluster = FakeCluster(runner_object(), pod_of_object(), accounts=("linux-1",))
     finding = await look(cluster)
     assert finding.ruling is DeletionVerdict.DELETE
-    await arc.act(cluster, finding)
+    await arc.execute(cluster, finding)
     assert cluster.done == ["delete object linux-1"]
 
 
@@ -60,28 +60,28 @@ class TestWhatTheWatchHasSeen:
     async def test_an_object_of_another_name_is_read_by_that(self, unlisted):
         other = runner_object(name="arc-1")
         cluster = unlisted(other, pod_of_object(name="arc-1"))
-        finding = await look(cluster, borne_by=("arc-1", "gone"))
+        finding = await look(cluster, object_names=("arc-1", "gone"))
         assert (finding.ruling, finding.object) == (DeletionVerdict.DELETE, other)
-        await arc.act(cluster, finding)
+        await arc.execute(cluster, finding)
         assert cluster.done == ["delete object arc-1"]
 
     async def test_one_that_bears_another_runner_by_now_is_not_the_one(self, unlisted):
         cluster = unlisted(runner_object(name="arc-1", runner_name="linux-2"), pod_of_object(name="arc-1"))
-        assert (await look(cluster, borne_by=("arc-1",))).ruling is DeletionVerdict.NOTHING_LEFT
+        assert (await look(cluster, object_names=("arc-1",))).ruling is DeletionVerdict.NOTHING_LEFT
 
     async def test_two_are_both_left_alone(self, unlisted):
         twins = [runner_object(name=name) for name in ("arc-1", "arc-2")]
-        finding = await look(unlisted(*twins), borne_by=("arc-1", "arc-2"))
+        finding = await look(unlisted(*twins), object_names=("arc-1", "arc-2"))
         assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
 
     async def test_one_that_is_gone_leaves_nothing_to_do(self, unlisted):
-        assert (await look(unlisted(), borne_by=())).ruling is DeletionVerdict.NOTHING_LEFT
+        assert (await look(unlisted(), object_names=())).ruling is DeletionVerdict.NOTHING_LEFT
 
     async def test_no_answer_is_not_absence(self, unlisted):
         cluster = unlisted(runner_object(name="arc-1"))
         cluster.fails["ephemeral_runner"] = ClusterUnavailableError("away")
         with pytest.raises(ClusterUnavailableError):
-            await look(cluster, borne_by=("arc-1",))
+            await look(cluster, object_names=("arc-1",))
 
 
 async def test_an_object_of_its_name_that_bears_another_runner_is_not_the_one():
@@ -107,7 +107,7 @@ async def test_one_that_is_gone_leaves_nothing_to_do():
     finding = await look(cluster)
     assert finding.ruling is DeletionVerdict.NOTHING_LEFT
     assert finding.said == "no EphemeralRunner of its name in runners"
-    await arc.act(cluster, finding)
+    await arc.execute(cluster, finding)
     assert cluster.done == []
 
 
@@ -116,7 +116,7 @@ async def test_a_job_that_begins_between_the_look_and_the_deletion_is_a_conflict
     finding = await look(cluster)
     cluster.objects["linux-1"] = runner_object(job_id="8f", version="72")
     with pytest.raises(ConflictError):
-        await arc.act(cluster, finding)
+        await arc.execute(cluster, finding)
     assert cluster.done == []
 
 
@@ -144,7 +144,7 @@ async def test_a_stuck_finalizer_goes_alone():
     cluster = FakeCluster(stuck, pod_of_object())
     finding = await look(cluster, evidence)
     assert finding.ruling is DeletionVerdict.FREE
-    await arc.act(cluster, finding)
+    await arc.execute(cluster, finding)
     assert cluster.done == [f"free linux-1 of {REGISTRATION_FINALIZER}"]
     assert cluster.objects["linux-1"].finalizers == (ARCS_OTHER_FINALIZER,)
 
@@ -156,7 +156,7 @@ async def test_an_object_that_changed_after_the_look_keeps_its_finalizer():
     finding = await look(cluster, evidence)
     cluster.objects["linux-1"] = stuck._replace(job_id="8f", version="72")
     with pytest.raises(ConflictError):
-        await arc.act(cluster, finding)
+        await arc.execute(cluster, finding)
     assert cluster.done == []
 
 
@@ -164,7 +164,7 @@ async def test_an_object_that_changed_after_the_look_keeps_its_finalizer():
 async def test_without_leave_nothing_is_done(ruling):
     cluster = FakeCluster(runner_object(deleting_since=NOW), pod_of_object())
     finding = (await look(cluster))._replace(ruling=ruling)
-    await arc.act(cluster, finding)
+    await arc.execute(cluster, finding)
     assert cluster.done == []
 
 

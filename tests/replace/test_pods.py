@@ -14,11 +14,11 @@ BOTH = ["delete pod linux-1", "delete account linux-1"]
 
 
 async def look(cluster, evidence=None):
-    return await pods.look(cluster, NAMESPACE, evidence or lost(), circumstances())
+    return await pods.find(cluster, NAMESPACE, evidence or lost(), circumstances())
 
 
 async def look_and_act(cluster, evidence=None):
-    await pods.act(cluster, await look(cluster, evidence))
+    await pods.execute(cluster, await look(cluster, evidence))
 
 
 async def test_the_pod_goes_and_then_its_account():
@@ -47,7 +47,7 @@ async def test_what_is_gone_is_success():
     cluster = FakeCluster()
     finding = await look(cluster)
     assert finding.said == "no pod of its name in runners"
-    await pods.act(cluster, finding)
+    await pods.execute(cluster, finding)
     assert cluster.done == []
 
 
@@ -62,7 +62,7 @@ async def test_another_pod_of_the_same_name_is_left_alone():
     finding = await look(cluster)
     cluster.found_pods["linux-1"] = pod(uid="pod-2")
     with pytest.raises(ConflictError):
-        await pods.act(cluster, finding)
+        await pods.execute(cluster, finding)
     assert cluster.done == []
 
 
@@ -79,7 +79,7 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
         cluster.delete_pod = comes_anew
     else:
         await comes_anew()
-    await pods.act(cluster, finding)
+    await pods.execute(cluster, finding)
     assert cluster.accounts == {"linux-1"}
 
 
@@ -96,13 +96,13 @@ async def test_a_pod_that_may_not_go_is_left_alone(found, because):
     cluster = FakeCluster(found, accounts=("linux-1",))
     finding = await look(cluster)
     assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, because)
-    await pods.act(cluster, finding)
+    await pods.execute(cluster, finding)
     assert cluster.done == []
 
 
 @pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
 async def test_leave_is_asked_for_before_the_registration_goes(resource):
-    await pods.require_leave(FakeCluster(), NAMESPACE)
+    await pods.require_permissions(FakeCluster(), NAMESPACE)
     with pytest.raises(ClusterForbiddenError) as lacks:
-        await pods.require_leave(FakeCluster(lacks=(resource,)), NAMESPACE)
+        await pods.require_permissions(FakeCluster(lacks=(resource,)), NAMESPACE)
     assert (lacks.value.verb, lacks.value.resource) == ("delete", resource)

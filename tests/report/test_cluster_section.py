@@ -95,8 +95,8 @@ STRANGERS = "never a runner's, so kept: another program seems to use `owner_labe
         (ReaperStatus(deferred=35), "At least 20 pods are deferred: `[leaks] per_tick` limits deletions per minute."),
         (ReaperStatus(told=1), "1 pod is kept, because `[leaks]` is in dry-run or an admin paused the org."),
         (ReaperStatus(told=4), "4 pods are kept, because `[leaks]` is in dry-run or an admin paused the org."),
-        (ReaperStatus(strangers=1), f"1 pod has the owner label and was {STRANGERS}"),
-        (ReaperStatus(strangers=4), f"4 pods have the owner label and were {STRANGERS}"),
+        (ReaperStatus(never_runners=1), f"1 pod has the owner label and was {STRANGERS}"),
+        (ReaperStatus(never_runners=4), f"4 pods have the owner label and were {STRANGERS}"),
         (
             ReaperStatus(
                 held=2, examples={"MassLeak": (("runners/a", NOW),), "FuseNotClosed": (("runners/b", NOW - 9),)}
@@ -198,7 +198,7 @@ def test_what_nobody_sees_is_said_with_a_time_and_no_age(seen_at, said):
 
 def test_what_cannot_be_seen_is_named_with_what_is_in_the_way_and_foreign_words_are_no_markdown():
     hindrance = DegradedSource("ephemeralrunners in runners", "install its CRD | **now**")
-    assert f"- Not seen: ephemeralrunners in runners. {code(hindrance.why)}" in text(hindrances=[hindrance])
+    assert f"- Not seen: ephemeralrunners in runners. {code(hindrance.why)}" in text(degraded_sources=[hindrance])
 
 
 def test_the_order_in_which_phantoms_are_found_changes_nothing():

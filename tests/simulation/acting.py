@@ -108,7 +108,7 @@ class Acting(Calls):
                     back = steps.present(evidence, answer, bearers)
                     self.fold(runner_id, absence.folds_of_get(back, self.clock()))
                     return
-                case RemediationStep.RECORD_HEIR:
+                case RemediationStep.RECORD_SUCCESSOR:
                     successor = steps.successor_of(evidence, bearers) or 0
                     self.fold(runner_id, if_known(partial(observations.reregistered, as_id=successor)))
                     return

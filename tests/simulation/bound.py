@@ -20,7 +20,7 @@ def noticed_within(config: Config, lost_of_pool: int) -> float:
     deferred, and the report says so. It begins at the loss, or when the last weather and its tail are over, or when
     the pool's rounds begin anew by one more loss or return. From there, each at its worst:
 
-    - a look that has just begun is too early; the next one begins an interval later, and one that slipped wants a
+    - a look that has just begun is too early; the next one begins an interval later, and one that churned wants a
       second: 2 intervals
     - a runner that was registered a moment ago may be absent: `startup_seconds`
     - a runner whose job ran by deliveries is asked for when the delivery that ends it has had its time:

@@ -180,8 +180,8 @@ class Driver(Acting):
             control = absence.allow_for_churn(look)
         else:
             page = yield from self.call(Purpose.ACT, self.github.page, 1)
-            control = RunnerList({each.id: each for each in page.runners}, page.total, slipped=True)
-        if not control.slipped:
+            control = RunnerList({each.id: each for each in page.runners}, page.total, churned=True)
+        if not control.churned:
             return control
         runners = dict(control.runners)
         for each in suspects.values():

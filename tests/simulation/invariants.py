@@ -360,7 +360,7 @@ class Audit:
     # ---- 6. what is answered was observed not long ago
 
     def looked(self, look: RunnerList, at: float) -> None:
-        """A list was weighed: a flawed one says nothing of those whom it lacks, one that slipped only the second time."""
+        """A list was weighed: a flawed one says nothing of those whom it lacks, one that churned only the second time."""
         self._swept.append((at, look.flaw is None))
         if look.flaw is None:
             self.last_total = look.total
@@ -376,7 +376,7 @@ class Audit:
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in heard)
             heard |= {
-                each.id for each in missed if not look.slipped or each.absent_since or each.missing_from_partial_list_at
+                each.id for each in missed if not look.churned or each.absent_since or each.missing_from_partial_list_at
             }
         for runner_id in heard:
             self.heard_of(runner_id, at)

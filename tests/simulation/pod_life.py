@@ -27,7 +27,7 @@ WARM_UP_SECONDS = 420.0
 """The reaper runs for so long before an episode: longer than its grace."""
 
 SETTLED_SECONDS = 9000.0
-"""It runs for so long after lists that slipped: what they left behind must not outlast them."""
+"""It runs for so long after lists that churned: what they left behind must not outlast them."""
 
 JUST_NOW = 0.2
 """The share of deletions before which something happens at the last moment."""

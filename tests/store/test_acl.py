@@ -58,7 +58,7 @@ async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     await Inbox(redis).keep("a", "ping", b"{}")
     inbox = Inbox(redis)
     await inbox.done(await inbox.take(10), NOW)
-    await Schedule(redis).enrol(7, NOW)
+    await Schedule(redis).add(7, NOW)
     assert await Schedule(redis).take_due(NOW, 60) == [7]
     budget = Budget(redis)
     await budget.leave(7, await budget.enter(7, 0.5, 1), {})

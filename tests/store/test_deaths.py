@@ -202,12 +202,12 @@ async def test_one_that_turns_out_not_to_have_been_clean_stays(deaths, monkeypat
 async def test_what_no_event_tells_of_yet_is_remembered_until_one_does(redis, deaths, times):
     for number in (1, 2, 3):
         await deaths.record(ORG, death(number, at=NOW - number))
-    await deaths.told(ORG, death(2, at=NOW - 2))
-    assert [each.runner_name for each in await deaths.untold(ORG, 9)] == ["linux-1", "linux-3"]
-    assert [each.runner_name for each in await deaths.untold(ORG, 1)] == ["linux-1"]
+    await deaths.mark_published(ORG, death(2, at=NOW - 2))
+    assert [each.runner_name for each in await deaths.unpublished(ORG, 9)] == ["linux-1", "linux-3"]
+    assert [each.runner_name for each in await deaths.unpublished(ORG, 1)] == ["linux-1"]
     times[0] = NOW + KEPT_SECONDS
     await deaths.record(ORG, death(4, at=NOW + KEPT_SECONDS))
-    assert await redis.zcard(keys.death_untold(ORG)) == 1, "what is forgotten is told by nobody"
+    assert await redis.zcard(keys.deaths_unpublished(ORG)) == 1, "what is forgotten is told by nobody"
 
 
 async def test_cause_reason_and_advice_are_of_one_mind(deaths):

@@ -32,7 +32,7 @@ NO_RECORDS = {
     keys.credential(ORG): "never set aside: opened, it may be a token; another one is minted",
     keys.death_names(ORG): "the field of a death: garbage is none's",
     keys.death_times(ORG): "the field of a death: garbage is none's",
-    keys.death_untold(ORG): "the field of a death: garbage is none's",
+    keys.deaths_unpublished(ORG): "the field of a death: garbage is none's",
     keys.pod_claim_expiries(ORG): "the field of a claim: garbage is none's",
     f"{keys.INBOX} f": "goes to the dead letters when it has no effect three times",
     f"{keys.DEAD_LETTERS} f": "is in the dead letters already",
@@ -52,15 +52,15 @@ async def write(redis):
     await budget(redis).leave(ORG, await budget(redis).enter(ORG, 1.0, 1), HEADERS)
     await budget(redis).hold(ORG, 0.001)
     await Heartbeats(redis).beat("watch", "watch-0", NOW)
-    await Schedule(redis).enrol(ORG, NOW)
+    await Schedule(redis).add(ORG, NOW)
     await Schedule(redis).discover_at(NOW)
     await DegradedSources(redis).say("runners", "no answer")
     await PodLocations(redis).seen(ORG, [("linux", NAMESPACE)], NOW)
     await leaks.reaped(ORG, samples.filled(Orphan), NOW)
     taken = samples.filled(samples.Job)._replace(id=JOB + 1, status="running", started_at=NOW)
-    await Demand(redis).tell(ORG, [taken])
+    await Demand(redis).record(ORG, [taken])
     await inbox.mark_complete_until(NOW)
-    await inbox.go_on_at(RedeliveryCursor("cursor", NOW))
+    await inbox.save_cursor(RedeliveryCursor("cursor", NOW))
     await inbox.plan_redeliveries([1])
     entry = Entry((await inbox.take(1))[0].id, "guid", "ping", b"{}")
     for _ in range(3):
@@ -89,9 +89,9 @@ async def read(redis):
     await Demand(redis).taken(ORG, 0)
     await Demand(redis).one(ORG, JOB)
     await inbox.complete_until()
-    await inbox.take_place()
+    await inbox.take_cursor()
     await inbox.dead()
-    await inbox.kept({"guid"}, NOW)
+    await inbox.known({"guid"}, NOW)
     for entry in await inbox.take(5):
         await inbox.failed(entry, "no effect", NOW)
     await inbox.take_redeliveries(5)
@@ -102,7 +102,7 @@ async def read(redis):
     await pods.seen_at(NAMESPACE)
     await pods.some(NAMESPACE, [samples.POD_NAME])
     await pods.bearers(NAMESPACE, samples.TEXT)
-    await PodClaims(redis, lambda: NOW).kept(ORG)
+    await PodClaims(redis, lambda: NOW).stored(ORG)
 
 
 async def places(redis):

@@ -146,25 +146,25 @@ async def test_what_waits_and_what_is_done_is_kept(redis, where):
     await kept(inbox, "a")
     if where == "is done":
         await inbox.done(await inbox.take(10), NOW)
-    assert await inbox.kept({"a", "b"}, NOW) == {"a"}
+    assert await inbox.known({"a", "b"}, NOW) == {"a"}
 
 
 async def test_a_repeated_guid_has_no_second_effect(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "a", "b")
     entries = await inbox.take(10)
-    fresh = await inbox.unseen(entries, NOW)
+    fresh = await inbox.without_effect(entries, NOW)
     assert [app.guid for app in fresh] == ["a", "b"]
     await inbox.done(entries, NOW)
     await kept(inbox, "a", "c")
-    assert [app.guid for app in await inbox.unseen(await inbox.take(10), NOW)] == ["c"]
+    assert [app.guid for app in await inbox.without_effect(await inbox.take(10), NOW)] == ["c"]
 
 
 async def test_what_was_taken_but_not_done_is_still_unseen(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a")
     entries = await inbox.take(10)
-    assert await inbox.unseen(entries, NOW) == await inbox.unseen(entries, NOW) == entries
+    assert await inbox.without_effect(entries, NOW) == await inbox.without_effect(entries, NOW) == entries
     assert await inbox.lag() == 1
 
 
@@ -182,13 +182,13 @@ async def test_a_guid_is_known_for_three_days(redis, later, seen):
     await kept(inbox, "a")
     entries = await inbox.take(1)
     await inbox.done(entries, NOW)
-    assert (await inbox.unseen(entries, NOW + later) == []) is seen
+    assert (await inbox.without_effect(entries, NOW + later) == []) is seen
     assert SEEN_SECONDS < await redis.ttl(keys.seen(int(NOW // HOUR))) <= SEEN_SECONDS + HOUR
 
 
 async def test_nothing_taken_is_nothing_to_do(redis):
     inbox = Inbox(redis)
-    assert await inbox.unseen([], NOW) == []
+    assert await inbox.without_effect([], NOW) == []
     await inbox.done([], NOW)
     assert await redis.keys() == []
 
@@ -210,14 +210,14 @@ async def test_what_was_given_up_is_kept_until_it_is_replayed_and_done(redis):
     (entry,) = await inbox.take(10)
     for _ in range(3):
         await inbox.failed(entry, "why", NOW)
-    assert await inbox.kept({"a", "b"}, NOW) == {"a"}
+    assert await inbox.known({"a", "b"}, NOW) == {"a"}
 
 
 async def test_where_a_look_ended_is_told_once(redis):
     inbox = Inbox(redis)
-    assert await inbox.take_place() == TOP
-    await inbox.go_on_at(RedeliveryCursor("v1_172 3", NOW))
-    assert [await inbox.take_place(), await inbox.take_place()] == [RedeliveryCursor("v1_172 3", NOW), TOP]
+    assert await inbox.take_cursor() == TOP
+    await inbox.save_cursor(RedeliveryCursor("v1_172 3", NOW))
+    assert [await inbox.take_cursor(), await inbox.take_cursor()] == [RedeliveryCursor("v1_172 3", NOW), TOP]
 
 
 async def test_planned_redeliveries_are_taken_in_their_order_and_a_new_plan_replaces_the_rest(redis):

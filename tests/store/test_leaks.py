@@ -41,11 +41,11 @@ async def test_what_was_begun_comes_back_oldest_first_until_it_is_done(redis):
     leaks = Leaks(redis)
     late, early = orphan("a", found_at=NOW + 60), orphan("b")
     assert [await leaks.begin(ORG, each) for each in (late, early, early)] == [True, True, True]
-    assert await leaks.begun(ORG) == [early, late]
-    assert await leaks.begun(ORG + 1) == []
+    assert await leaks.unfinished(ORG) == [early, late]
+    assert await leaks.unfinished(ORG + 1) == []
     for _ in range(2):
         await leaks.done(ORG, early)
-    assert await leaks.begun(ORG) == [late]
+    assert await leaks.unfinished(ORG) == [late]
 
 
 async def test_two_pods_of_one_name_are_two(redis):
@@ -54,7 +54,7 @@ async def test_two_pods_of_one_name_are_two(redis):
     await leaks.begin(ORG, before)
     await leaks.begin(ORG, after)
     await leaks.done(ORG, before)
-    assert await leaks.begun(ORG) == [after]
+    assert await leaks.unfinished(ORG) == [after]
 
 
 async def test_where_too_many_are_unfinished_no_other_is_begun_and_those_can_be_again(redis, monkeypatch):
@@ -62,7 +62,7 @@ async def test_where_too_many_are_unfinished_no_other_is_begun_and_those_can_be_
     leaks = Leaks(redis)
     begun = await asyncio.gather(*(leaks.begin(ORG, orphan(name)) for name in "abcde"))
     assert sum(begun) == 2
-    kept = await leaks.begun(ORG)
+    kept = await leaks.unfinished(ORG)
     assert [await leaks.begin(ORG, each) for each in kept] == [True, True]
     await leaks.done(ORG, kept[0])
     assert await leaks.begin(ORG, orphan("f"))

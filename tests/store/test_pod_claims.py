@@ -35,7 +35,7 @@ async def test_a_claim_comes_back_as_it_was_made(claims):
     await claims.claim(ORG, "b", "b", None, NOW + 1)
     everyone = sorted(await claims.all(ORG, NOW))
     assert everyone == [PodClaim("a", "linux-1", 42, NOW + 60, NOW), PodClaim("b", "b", None, NOW + 1, NOW)]
-    assert sorted(await claims.kept(ORG)) == everyone
+    assert sorted(await claims.stored(ORG)) == everyone
     assert await claims.all(ORG + 1, NOW) == []
 
 
@@ -72,14 +72,14 @@ async def test_a_reader_and_a_claimer_whose_clocks_jumped_wipe_nobody_else_s_cla
 
 async def test_one_that_has_run_out_is_kept_until_somebody_asks_with_the_time_in_hand(redis, claims):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
-    (kept,) = await claims.kept(ORG)
+    (kept,) = await claims.stored(ORG)
     assert (kept.is_live(NOW + 59.999), kept.is_live(NOW + 60)) == (True, False)
 
 
 async def test_given_back_it_is_gone_and_a_second_time_changes_nothing(redis, claims):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     await claims.claim(ORG, "b", "b", None, NOW + 60)
-    assert [await claims.give_back(ORG, "a") for _ in range(2)] == [True, False]
+    assert [await claims.release(ORG, "a") for _ in range(2)] == [True, False]
     assert [each.pod for each in await claims.all(ORG, NOW)] == ["b"]
     assert await sizes(redis) == (1, 1)
 

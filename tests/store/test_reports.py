@@ -16,7 +16,7 @@ SETBACK = PostFailure("acme/.github", "permission-missing", NOW + 300)
 
 
 async def test_nothing_is_known_at_first(redis):
-    assert await Reports(redis).standing(ORG) == CheckRunState()
+    assert await Reports(redis).check_run_state(ORG) == CheckRunState()
 
 
 async def test_what_was_recorded_is_known_of_that_installation_alone(redis):
@@ -24,8 +24,8 @@ async def test_what_was_recorded_is_known_of_that_installation_alone(redis):
     await reports.posted(ORG, POSTED)
     await reports.record_head(ORG, HEAD)
     await reports.put_off(ORG, SETBACK)
-    assert await reports.standing(ORG) == CheckRunState(POSTED, HEAD, SETBACK)
-    assert await reports.standing(ORG + 1) == CheckRunState()
+    assert await reports.check_run_state(ORG) == CheckRunState(POSTED, HEAD, SETBACK)
+    assert await reports.check_run_state(ORG + 1) == CheckRunState()
     assert await redis.keys() == [keys.report(ORG).encode()]
 
 
@@ -33,16 +33,16 @@ async def test_what_was_posted_ends_what_kept_us_from_it(redis):
     reports = Reports(redis)
     await reports.put_off(ORG, SETBACK)
     await reports.posted(ORG, POSTED)
-    assert await reports.standing(ORG) == CheckRunState(POSTED)
+    assert await reports.check_run_state(ORG) == CheckRunState(POSTED)
 
 
 async def test_saying_it_again_forgets_what_was_said_and_not_where(redis):
     reports = Reports(redis)
     await reports.request_repost(ORG)
-    assert await reports.standing(ORG) == CheckRunState()
+    assert await reports.check_run_state(ORG) == CheckRunState()
     await reports.posted(ORG, POSTED)
     await reports.request_repost(ORG)
-    assert (await reports.standing(ORG)).posted == POSTED._replace(digest="")
+    assert (await reports.check_run_state(ORG)).posted == POSTED._replace(digest="")
 
 
 async def test_of_many_told_at_once_the_newest_head_stays(redis):
@@ -50,7 +50,7 @@ async def test_of_many_told_at_once_the_newest_head_stays(redis):
         await redis.delete(keys.report(ORG))
         told = [HEAD._replace(sha=str(number), at=NOW + number) for number in range(10)]
         await asyncio.gather(*(Reports(redis).record_head(ORG, each) for each in told))
-        assert (await Reports(redis).standing(ORG)).head == told[-1]
+        assert (await Reports(redis).check_run_state(ORG)).head == told[-1]
 
 
 async def test_a_head_that_is_forgotten_is_not_known_and_the_rest_is(redis):
@@ -58,7 +58,7 @@ async def test_a_head_that_is_forgotten_is_not_known_and_the_rest_is(redis):
     await reports.posted(ORG, POSTED)
     await reports.record_head(ORG, HEAD)
     await reports.forget_head(ORG)
-    assert await reports.standing(ORG) == CheckRunState(POSTED)
+    assert await reports.check_run_state(ORG) == CheckRunState(POSTED)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ async def test_a_setback_is_news_when_it_is_another(redis, setback, is_new):
     reports = Reports(redis)
     assert await reports.put_off(ORG, SETBACK) is True
     assert await reports.put_off(ORG, setback) is is_new
-    assert (await reports.standing(ORG)).setback == setback
+    assert (await reports.check_run_state(ORG)).setback == setback
 
 
 async def test_a_setback_that_may_be_over_is_forgotten(redis):
     reports = Reports(redis)
     await reports.put_off(ORG, SETBACK)
     await reports.try_again(ORG)
-    assert await reports.standing(ORG) == CheckRunState()
+    assert await reports.check_run_state(ORG) == CheckRunState()

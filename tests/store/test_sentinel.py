@@ -83,7 +83,7 @@ async def test_after_a_failover_everything_is_written_to_the_new_primary(ports):
 
 
 async def enrolled(schedule, installation):
-    await schedule.enrol(installation, 1.0)
+    await schedule.add(installation, 1.0)
     return await schedule.next(installation)
 
 

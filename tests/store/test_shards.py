@@ -18,7 +18,7 @@ def deploy(shard, role=Role.ACTIVE, at=NOW, ref=""):
 
 async def test_a_deploy_comes_back_as_it_was_told_by_pool_and_org(redis):
     shards = Shards(redis)
-    told = await shards.tell(ORG, "linux", lambda _: deploy("pink", ref="v42"))
+    told = await shards.record(ORG, "linux", lambda _: deploy("pink", ref="v42"))
     assert told == deploy("pink", ref="v42")
     assert await shards.deploys(ORG, "linux") == (told,)
     assert await shards.deploys(ORG, "mac") == ()
@@ -27,21 +27,21 @@ async def test_a_deploy_comes_back_as_it_was_told_by_pool_and_org(redis):
 
 async def test_a_shard_has_one_record_that_the_next_is_made_of_and_the_last_told_comes_last(redis):
     shards = Shards(redis)
-    await shards.tell(ORG, "linux", lambda _: deploy("pink", Role.INACTIVE, ref="v42"))
-    await shards.tell(ORG, "linux", lambda _: deploy("purple"))
-    await shards.tell(ORG, "linux", lambda last: last._replace(role=Role.ACTIVE) if last else deploy("pink"))
+    await shards.record(ORG, "linux", lambda _: deploy("pink", Role.INACTIVE, ref="v42"))
+    await shards.record(ORG, "linux", lambda _: deploy("purple"))
+    await shards.record(ORG, "linux", lambda last: last._replace(role=Role.ACTIVE) if last else deploy("pink"))
     assert await shards.deploys(ORG, "linux") == (deploy("purple"), deploy("pink", ref="v42"))
 
 
 async def test_of_all_who_tell_at_once_none_is_lost(redis):
     names = [f"s{number}" for number in range(MOST_DEPLOYS)]
-    await asyncio.gather(*(Shards(redis).tell(ORG, "linux", lambda _, name=name: deploy(name)) for name in names))
+    await asyncio.gather(*(Shards(redis).record(ORG, "linux", lambda _, name=name: deploy(name)) for name in names))
     assert sorted(each.shard for each in await Shards(redis).deploys(ORG, "linux")) == names
 
 
 async def test_no_more_shards_are_kept_than_there_is_room_for(redis):
     for number in range(MOST_DEPLOYS + 3):
-        await Shards(redis).tell(ORG, "linux", lambda _, number=number: deploy(f"s{number}"))
+        await Shards(redis).record(ORG, "linux", lambda _, number=number: deploy(f"s{number}"))
     kept = await Shards(redis).deploys(ORG, "linux")
     assert [each.shard for each in kept] == [f"s{number}" for number in range(3, MOST_DEPLOYS + 3)]
     assert await redis.hlen(keys.deploys(ORG)) == 1
@@ -53,12 +53,12 @@ async def test_a_record_that_changes_each_time_is_given_up_and_not_overwritten(r
 
     async def replace(**asked):
         number = next(seen)
-        await other.tell(ORG, "linux", lambda _: deploy("other", at=NOW + number))
+        await other.record(ORG, "linux", lambda _: deploy("other", at=NOW + number))
         return await shards_replace(**asked)
 
     shards_replace, shards._replace = shards._replace, replace
     with pytest.raises(StoreUnavailableError, match="changed concurrently 20 times"):
-        await shards.tell(ORG, "linux", lambda _: deploy("pink"))
+        await shards.record(ORG, "linux", lambda _: deploy("pink"))
     assert "pink" not in {each.shard for each in await shards.deploys(ORG, "linux")}
 
 

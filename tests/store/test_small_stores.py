@@ -97,7 +97,7 @@ async def test_a_pause_is_kept_with_its_reason_until_it_ends(redis):
 
 async def test_a_due_sweep_is_given_to_one_clock(redis):
     for installation in range(50):
-        await Schedule(redis).enrol(installation, NOW)
+        await Schedule(redis).add(installation, NOW)
     taken = await asyncio.gather(*(Schedule(redis).take_due(NOW, 120.5) for _ in range(10)))
     assert sorted(each for share in taken for each in share) == list(range(50))
     assert await redis.zscore(keys.DUE, "7") == NOW + 120.5
@@ -105,13 +105,13 @@ async def test_a_due_sweep_is_given_to_one_clock(redis):
 
 @pytest.mark.parametrize(("now", "due"), [(NOW - 0.001, []), (NOW, [ORG]), (NOW + 1, [ORG])])
 async def test_a_sweep_is_due_at_its_time_and_not_before(redis, now, due):
-    await Schedule(redis).enrol(ORG, NOW)
+    await Schedule(redis).add(ORG, NOW)
     assert await Schedule(redis).take_due(now, 120) == due
 
 
 async def test_a_sweep_that_says_nothing_is_due_again_after_it_was_put_off(redis):
     schedule = Schedule(redis)
-    await schedule.enrol(ORG, NOW)
+    await schedule.add(ORG, NOW)
     taken = [await schedule.take_due(at, 120) for at in (NOW, NOW + 119.999, NOW + 120)]
     assert taken == [[ORG], [], [ORG]]
 
@@ -119,16 +119,16 @@ async def test_a_sweep_that_says_nothing_is_due_again_after_it_was_put_off(redis
 @pytest.mark.parametrize(("ahead", "due"), [(7200.0, [ORG]), (7199.0, [])], ids=["too far off", "within the hours"])
 async def test_a_date_that_a_jumped_clock_wrote_is_due(redis, ahead, due):
     schedule = Schedule(redis)
-    await schedule.enrol(ORG, NOW + ahead)
+    await schedule.add(ORG, NOW + ahead)
     assert await schedule.take_due(NOW, 120) == due
 
 
 async def test_what_is_enrolled_again_keeps_its_date_and_what_is_struck_has_none(redis):
     schedule = Schedule(redis)
-    await schedule.enrol(ORG, NOW + 60)
-    await schedule.enrol(ORG, NOW)
+    await schedule.add(ORG, NOW + 60)
+    await schedule.add(ORG, NOW)
     assert await schedule.take_due(NOW + 59, 120) == []
-    await schedule.strike(ORG)
+    await schedule.remove(ORG)
     assert await schedule.take_due(NOW + 9999, 120) == []
     await schedule.due_at(ORG, NOW)
     assert await schedule.take_due(NOW + 9999, 120) == [], "a sweep that was under way does not bring it back"

@@ -110,7 +110,7 @@ def url_of(port, pem, password="hush"):
 async def test_the_stores_and_rq_work_behind_tls_as_a_user_with_few_rights(guarded):
     port, pem, _ = guarded
     redis, queue_redis = connect(url_of(port, pem)), connect_sync(url_of(port, pem))
-    await Schedule(redis).enrol(7, 1.0)
+    await Schedule(redis).add(7, 1.0)
     assert await Schedule(redis).next(7) == 1.0
     assert queue_redis.set("ghapp:probe", b"", px=1000) is True
     await redis.aclose()

@@ -158,8 +158,8 @@ class Leaking:
         ends = self.app.clock() + seconds
         await self.app.context.pod_claims.claim(self.app.installation, pod, runner_name or pod, None, ends)
 
-    async def give_back(self, pod):
-        await self.app.context.pod_claims.give_back(self.app.installation, pod)
+    async def release(self, pod):
+        await self.app.context.pod_claims.release(self.app.installation, pod)
 
     async def reap(self, context=None):
         return await reap_installation(context or self.app.context, self.app.installation)

@@ -35,7 +35,7 @@ class Shop(Story):
 
     async def tell(self, shard, role, ref=""):
         told = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
-        await Shards(self.context.redis).tell(self.installation, POOL, lambda _: told)
+        await Shards(self.context.redis).record(self.installation, POOL, lambda _: told)
         await self.pass_(2)  # GitHub tells times in whole seconds
 
     async def work_on(self, shard, count=1, *, finish=False):

@@ -33,7 +33,9 @@ async def test_an_end_that_does_not_name_its_runner_is_the_end_of_its_job(story)
     async with story(ephemeral=False) as app:
         runner_id, job_id = await lost_at_work(app)
         job = await app.context.demand.one(app.installation, job_id)
-        await app.context.demand.tell(app.installation, [job._replace(status="over", runner_id=None, runner_name=None)])
+        await app.context.demand.record(
+            app.installation, [job._replace(status="over", runner_id=None, runner_name=None)]
+        )
         assert await confirm_installation(app.context, app.installation) == 1
         assert await state_of(app, runner_id) is State.INVALIDATED
 
@@ -64,7 +66,7 @@ async def test_a_job_is_forgotten_when_it_must_have_ended(story, status, age, ke
     async with story() as app:
         began = app.clock()
         job = Job(7, status, (POOL,), "acme/api", began, started_at=began if status == "running" else None)
-        await app.context.demand.tell(app.installation, [job])
+        await app.context.demand.record(app.installation, [job])
         app.clock.pass_(age)
         await sweep_installation(app.context, app.installation)
         assert [each.id for each in await app.context.demand.all(app.installation)] == ([7] if kept else [])

@@ -99,11 +99,11 @@ class Fleet:
             (kind,) = self.chance.choices([self.trusts_deliveries, self.never_claimed, set()], (4, 2, 4))
             kind.add(name)
         for name in gone:
-            await self.give_back(name)
+            await self.release(name)
         self.cared_for = self.cared_for - gone | new
         for name in self.cared_for - self.never_claimed:
             if runners[name].job is not None and name in self.trusts_deliveries:
-                await self.give_back(name)
+                await self.release(name)
             else:
                 await self.claim(name)
 
@@ -113,9 +113,9 @@ class Fleet:
             await self.at.claim(name, seconds=CLAIM_SECONDS)
             self.claimed_until[name] = self.at.app.clock() + CLAIM_SECONDS
 
-    async def give_back(self, name):
+    async def release(self, name):
         if self.claimed_until.pop(name, None):
-            await self.at.give_back(name)
+            await self.at.release(name)
 
     async def leak(self, count, *, is_hanging):
         """Forget so many, in all ways: no controller speaks for them any more."""
@@ -149,7 +149,7 @@ class Fleet:
             if way not in KEPT:
                 self.leaks_from[name] = self.at.app.clock() + shielded_seconds
             self.cared_for.discard(name)
-            await self.give_back(name)
+            await self.release(name)
 
     def look(self):
         """Whoever was deleted since the last look must have been a leak by then."""

@@ -394,4 +394,4 @@ async def test_where_the_label_means_something_else_what_was_never_a_runners_pod
         await at.minutes(GRACE_MINUTES + 4)
         assert "database" in at.pods()
         assert at.deletions(NAMESPACE) == []
-        assert (await at.tick()).strangers == 1
+        assert (await at.tick()).never_runners == 1

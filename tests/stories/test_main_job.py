@@ -189,7 +189,7 @@ async def at_work(app):
     ]
     runner_id, at = job["runner_id"], app.clock()
     told = Job(job_id, "running", (POOL,), repository, at, runner_id, job["runner_name"], at)
-    await app.context.demand.tell(app.installation, [told])
+    await app.context.demand.record(app.installation, [told])
     await app.context.runners.revise(app.installation, {runner_id: lambda known: job_started(known, job_id, at)})
     return runner_id, job_id
 

@@ -110,7 +110,7 @@ async def test_the_round_trips_grow_with_installations_by_the_chunk_and_not_by_e
             [Installation(each, f"org{each}", each, NEEDED) for each in range(count)]
         )
         for each in range(count):
-            await Schedule(redis).enrol(each, NOW)
+            await Schedule(redis).add(each, NOW)
         away.trips = 0
         answer = await http.get(path)
         assert (answer.status_code, "org0" in answer.text) == (200, True)

@@ -28,7 +28,7 @@ def change_of(call: ClusterRequest, line: bytes, read: Callable[[msgspec.Raw], T
         read: parses an object.
 
     Raises:
-        VersionGoneError: an ERROR event with that reason.
+        ResourceVersionExpiredError: an ERROR event with that reason.
         ClusterError: another ERROR event, or a line that is not an event.
     """
     event = envelope.event(line)

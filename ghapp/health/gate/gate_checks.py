@@ -44,12 +44,12 @@ class GateCheck(NamedTuple):
 
     Attributes:
         repository: `owner/name`, of the commit.
-        began_at: when the deploy was reported; a list of runners that was begun before proves nothing about it.
+        began_at: when the deploy was reported; a list of runners that began earlier proves nothing about it.
         private: True if the repository is private; None before GitHub was asked.
         since, until: first and last list of an uninterrupted pass; None if the gate does not pass.
         check_run: id of the check run; None before it is created.
         digest: hash of the whole report.
-        gist: hash of its relevant part (`gate_report.summary_digest`).
+        summary_digest: hash of its relevant part (`gate_report.summary_digest`).
         posted_at: when the check run was last updated.
         over: True if nothing more is posted.
         setback: why posting failed; empty if it succeeded.
@@ -65,7 +65,7 @@ class GateCheck(NamedTuple):
     until: float | None = None
     check_run: int | None = None
     digest: str = ""
-    gist: str = ""
+    summary_digest: str = ""
     posted_at: float = 0.0
     over: bool = False
     setback: str = ""
@@ -99,9 +99,9 @@ def place_of(pool: str, shard: str) -> str:
     return f"{pool}/{shard}"
 
 
-def subject_of(place: str, begun: GateCheck) -> str:
+def subject_of(place: str, gate_check: GateCheck) -> str:
     """Returns the external id that identifies a gate check's check run on a commit, independent of its publisher."""
-    identity = f"{place}/{begun.sha}/{begun.deployed_at:.3f}"
+    identity = f"{place}/{gate_check.sha}/{gate_check.deployed_at:.3f}"
     return f"gate-{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
 
 
@@ -125,10 +125,10 @@ def open_gate_checks(
         is_new = last is None or not _is_of(last, deploy, sha, pool.deploy_repository)
         if last is None or is_new:
             last = GateCheck(sha, deploy.deployed_at, pool.deploy_repository, deploy.told_at)
-        begun = last._replace(began_at=min(last.began_at, now))  # guards against a clock that jumped
-        is_moot = is_new and is_forgotten(begun, now)
-        if not (begun.over or is_moot):
-            found.append((deploy, begun))
+        gate_check = last._replace(began_at=min(last.began_at, now))  # guards against a clock that jumped
+        is_moot = is_new and is_forgotten(gate_check, now)
+        if not (gate_check.over or is_moot):
+            found.append((deploy, gate_check))
     return found
 
 
@@ -151,43 +151,45 @@ def superseded(
     return {place: known[place] for place, one in left.items() if not known[place].over and one not in current}
 
 
-def observed(begun: GateCheck, gate: Gate, settle_seconds: float, now: float) -> tuple[GateCheck, Gate, GateCheckStage]:
+def observed(
+    gate_check: GateCheck, gate: Gate, settle_seconds: float, now: float
+) -> tuple[GateCheck, Gate, GateCheckStage]:
     """Adds one evaluation: returns the updated gate check, the gate including `settled`, and the stage.
 
     Args:
-        begun: before the evaluation.
+        gate_check: before the evaluation.
         gate: the evaluated gate.
         settle_seconds: how long the gate must pass without a gap; 0: a single pass is enough.
         now: epoch seconds.
     """
-    is_since = gate.observed_at is not None and gate.observed_at >= begun.began_at
-    stability = stability_after(Stability(begun.since, begun.until), gate) if is_since else Stability()
-    after = begun._replace(since=stability.since, until=stability.until)
+    is_since = gate.observed_at is not None and gate.observed_at >= gate_check.began_at
+    stability = stability_after(Stability(gate_check.since, gate_check.until), gate) if is_since else Stability()
+    after = gate_check._replace(since=stability.since, until=stability.until)
     answer = held_for(gate, stability.held, settle_seconds) if settle_seconds else gate
     if answer.passed and is_since:
         return after, answer, GateCheckStage.PASSED
-    if now < begun.gives_up_at:
+    if now < gate_check.gives_up_at:
         return after, answer, GateCheckStage.WAITS
     return after, answer, GateCheckStage.FAILED if is_since else GateCheckStage.UNSEEN
 
 
-def is_forgotten(begun: GateCheck, now: float) -> bool:
+def is_forgotten(gate_check: GateCheck, now: float) -> bool:
     """True if posting the result has failed for so long that it is given up."""
-    return now >= begun.gives_up_at + FORGET_SECONDS
+    return now >= gate_check.gives_up_at + FORGET_SECONDS
 
 
-def is_to_be_posted(begun: GateCheck, digest: str, gist: str, now: float) -> bool:
-    """True if a check run must be created or updated for this digest and this gist."""
-    if begun.check_run is None or begun.gist != gist:
+def is_to_be_posted(gate_check: GateCheck, digest: str, summary_digest: str, now: float) -> bool:
+    """True if a check run must be created or updated for this digest and this summary digest."""
+    if gate_check.check_run is None or gate_check.summary_digest != summary_digest:
         return True
-    return begun.digest != digest and not 0 <= now - begun.posted_at < REFRESH_SECONDS
+    return gate_check.digest != digest and not 0 <= now - gate_check.posted_at < REFRESH_SECONDS
 
 
-def restarted(begun: GateCheck, now: float) -> GateCheck:
+def restarted(gate_check: GateCheck, now: float) -> GateCheck:
     """Restarts a gate check: its check run was re-requested."""
-    fresh = GateCheck(begun.sha, begun.deployed_at, begun.repository, now, begun.private)
-    return fresh._replace(check_run=begun.check_run)
+    fresh = GateCheck(gate_check.sha, gate_check.deployed_at, gate_check.repository, now, gate_check.private)
+    return fresh._replace(check_run=gate_check.check_run)
 
 
-def _is_of(begun: GateCheck, deploy: Deploy, sha: str, repository: str) -> bool:
-    return (begun.sha, begun.deployed_at, begun.repository) == (sha, deploy.deployed_at, repository)
+def _is_of(gate_check: GateCheck, deploy: Deploy, sha: str, repository: str) -> bool:
+    return (gate_check.sha, gate_check.deployed_at, gate_check.repository) == (sha, deploy.deployed_at, repository)

@@ -32,7 +32,7 @@ class ReaperStatus(NamedTuple):
         deferred: leaks deferred to a later tick by the last tick.
         told: leaks only reported by the last tick, because of dry-run or a pause.
         held_up_since: since when the reaper could not judge or reap; None if it can, or not for long.
-        strangers: pods with the label that were never a runner's, at the last tick.
+        never_runners: pods with the label that were never a runner's, at the last tick.
         held: leaks held back by the fuse, at the last tick.
         kept: number of pods kept by each guard of `REPORTED`, at the last tick.
         examples: the oldest pods of each guard of `REPORTED`.
@@ -42,7 +42,7 @@ class ReaperStatus(NamedTuple):
     deferred: int = 0
     told: int = 0
     held_up_since: float | None = None
-    strangers: int = 0
+    never_runners: int = 0
     held: int = 0
     kept: Mapping[str, int] = {}
     examples: Mapping[str, tuple[Example, ...]] = {}
@@ -77,7 +77,7 @@ def reaper_status(
     reaped: int,
     deferred: int,
     told: int,
-    strangers: int,
+    never_runners: int,
     held: int = 0,
     kept: Mapping[str, int] | None = None,
     examples: Mapping[str, tuple[Example, ...]] | None = None,
@@ -88,5 +88,5 @@ def reaper_status(
     has_lasted = trouble_since is not None and now - trouble_since > OVERDUE_SECONDS
     reported = {guard.value: count for guard in REPORTED if (count := (kept or {}).get(guard, 0))}
     return ReaperStatus(
-        reaped, deferred, told, trouble_since if has_lasted else None, strangers, held, reported, examples or {}
+        reaped, deferred, told, trouble_since if has_lasted else None, never_runners, held, reported, examples or {}
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds, observed_at
-from ghapp.health.runner.verdict import gone_since, is_absent, is_offline_too_long
+from ghapp.health.runner.verdict import is_absent, is_offline_too_long, missing_since
 
 Patience = Callable[[Evidence], float | None]
 """Returns `replace_offline_after_seconds` of a runner's pool; None if the pool does not replace offline runners."""
@@ -105,7 +105,7 @@ def _absent_since(evidence: Evidence) -> float | None:
     if evidence.listed:
         return None
     if is_absent(evidence):
-        return gone_since(evidence)
+        return missing_since(evidence)
     return evidence.removed_at if evidence.removed_at is not None else evidence.retired_at
 
 

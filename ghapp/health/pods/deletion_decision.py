@@ -33,8 +33,8 @@ class Preconditions(NamedTuple):
         claimed: names of pods and runners with a live pod claim.
         at_work: names of runners with a job in progress, according to deliveries.
         known_elsewhere: True if another organization with pods in that namespace has a runner of the same name.
-        borne_by: names of ARC objects that run this runner under another object name, by a view that is younger than
-            the loss; None: unknown.
+        object_names: names of ARC objects that run this runner under another object name, by a view younger than the
+            loss; None: unknown.
     """
 
     now: float
@@ -43,7 +43,7 @@ class Preconditions(NamedTuple):
     claimed: Collection[str] = ()
     at_work: Collection[str] = ()
     known_elsewhere: bool = False
-    borne_by: Collection[str] | None = None
+    object_names: Collection[str] | None = None
 
 
 class DeletionDecision(NamedTuple):

@@ -12,7 +12,7 @@ from ghapp.health.pods.deletion_decision import BlockedBy, DeletionVerdict, Prec
 from ghapp.health.pods.pod import ARC_KIND, ORGANIZATION_LABEL, EphemeralRunner, Pod, is_in
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, gone_since, is_absent, may_run_an_unknown_job
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, is_absent, may_run_an_unknown_job, missing_since
 
 REGISTRATION_FINALIZER = "ephemeralrunner.actions.github.com/runner-registration-finalizer"
 """Asks GitHub to remove the registration; up to ARC 0.14.2 it treats a 404 as a failure and retries forever."""
@@ -118,7 +118,7 @@ def _succeeds(evidence: Evidence, found: EphemeralRunner | Pod, circumstances: P
     """
     if not is_absent(evidence) or (evidence.deletion is not None and evidence.deletion.uid == found.uid):
         return False
-    latest = gone_since(evidence) + circumstances.grace_seconds
+    latest = missing_since(evidence) + circumstances.grace_seconds
     by_time = found.created_at > latest
     if found.read_at is None:
         return by_time
@@ -215,7 +215,7 @@ def _runs_a_known_job(evidence: Evidence, now: float) -> bool:
 
 def _is_beyond_any_job(evidence: Evidence, now: float) -> bool:
     """True if a job that it had when its registration went missing must be over, because no job runs longer."""
-    return is_absent(evidence) and now - gone_since(evidence) > LONGEST_JOB_SECONDS
+    return is_absent(evidence) and now - missing_since(evidence) > LONGEST_JOB_SECONDS
 
 
 def _pod_of_object(found: EphemeralRunner, pod: Pod) -> BlockedBy | None:

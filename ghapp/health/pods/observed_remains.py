@@ -15,7 +15,7 @@ from ghapp.health.pods.reconcile import NamespaceSnapshot, pod_locations
 from ghapp.health.pool_matching import ScaledRule, pool_of
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import gone_since, is_absent
+from ghapp.health.runner.verdict import is_absent, missing_since
 
 IN_CLUSTER = frozenset({"arc", "pods"})
 """Replacers whose runners are pods of the same name, or ARC's objects."""
@@ -94,7 +94,7 @@ def _holds_at(evidence: Evidence, kind: RemainsKind, seen_at: float) -> float:
     missing from it.
     """
     is_final = kind in (RemainsKind.NOTHING, RemainsKind.TERMINATING)
-    return max(seen_at, gone_since(evidence)) if is_final and evidence.first_seen <= seen_at else seen_at
+    return max(seen_at, missing_since(evidence)) if is_final and evidence.first_seen <= seen_at else seen_at
 
 
 def _rule_of(evidence: Evidence, rules: Sequence[ScaledRule]) -> ScaledRule | None:
@@ -152,4 +152,4 @@ def _of_container(pod: Pod) -> RemainsKind:
 
 
 def _succeeds(evidence: Evidence, found: EphemeralRunner | Pod, ahead: float) -> bool:
-    return found.created_at - ahead > gone_since(evidence) + SUCCESSOR_SECONDS
+    return found.created_at - ahead > missing_since(evidence) + SUCCESSOR_SECONDS

@@ -10,7 +10,7 @@ from ghapp.health.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimit
 from ghapp.health.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
 from ghapp.health.pool_matching import PoolRule, pool_of
 from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import Limits, State, gone_since, is_absent, is_spent, judge, silent_since
+from ghapp.health.runner.verdict import Limits, State, is_absent, is_spent, judge, missing_since, silent_since
 
 
 class NamespaceRule(PoolRule, Protocol):
@@ -126,7 +126,7 @@ def _ended(runners: Iterable[Evidence], survey: Survey, now: float, limits: Limi
     for each in runners:
         since: float | None = None
         if is_absent(each) and is_spent(each):
-            since = each.job_ended_at or gone_since(each)
+            since = each.job_ended_at or missing_since(each)
         elif (verdict := judge(each, survey, now, limits)).state is State.RETIRED:
             since = verdict.since
         if since is not None:

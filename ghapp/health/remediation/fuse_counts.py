@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseLimits
 from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
-from ghapp.health.runner.verdict import State, gone_since, is_absent, is_offline_too_long, runs_a_job
+from ghapp.health.runner.verdict import State, is_absent, is_offline_too_long, missing_since, runs_a_job
 
 Members = Iterable[tuple[Evidence, State]]
 """The runners of a pool, each with its current state."""
@@ -113,7 +113,7 @@ def _count_loss(
     elif state is State.SUSPECT:
         if not runs_a_job(evidence, now):  # a runner with a job is not lost until that job is over
             count.lost += 1
-            count.changed_at = max(count.changed_at, gone_since(evidence))
+            count.changed_at = max(count.changed_at, missing_since(evidence))
     elif evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
         count.lost += evidence.removed_at > window_start
         count.replaced += (evidence.replaced_at or 0.0) > window_start

@@ -16,7 +16,7 @@ class RemediationStep(StrEnum):
 
     REMOVE = "remove"
     RECORD_RETURN = "record-return"
-    RECORD_HEIR = "record-heir"
+    RECORD_SUCCESSOR = "record-heir"
     CALL_OFF = "call-off"
 
 
@@ -68,7 +68,7 @@ def step_after(evidence: Evidence, answer: Registration | None, same_name: Itera
     if evidence.confirmed_at is not None:
         if present(evidence, answer, same_name) is not None:
             return RemediationStep.RECORD_RETURN
-        return RemediationStep.REMOVE if successor_of(evidence, same_name) is None else RemediationStep.RECORD_HEIR
+        return RemediationStep.REMOVE if successor_of(evidence, same_name) is None else RemediationStep.RECORD_SUCCESSOR
     # Granted for being offline: it must still be offline. One 404 is only a hint; a sweep will detect a loss.
     still_offline = answer is not None and not answer.online and not answer.busy
     return RemediationStep.REMOVE if still_offline else RemediationStep.CALL_OFF

@@ -20,10 +20,10 @@ from ghapp.health.runner.verdict import (
     Limits,
     Reason,
     State,
-    gone_since,
     is_absent,
     judge,
     may_run_an_unknown_job,
+    missing_since,
     runs_a_job,
 )
 
@@ -54,17 +54,17 @@ class RunnerList(NamedTuple):
         runners: listed runners by id.
         total: GitHub's own count.
         flaw: why the list proves no absence; None if it is complete.
-        slipped: complete except for a few runners hidden by page churn; a missing runner may be one of these.
+        churned: complete except for a few runners hidden by page churn; a missing runner may be one of these.
     """
 
     runners: Mapping[int, Registration]
     total: int
     flaw: Reason | None = None
-    slipped: bool = False
+    churned: bool = False
 
 
 def allow_for_churn(look: RunnerList) -> RunnerList:
-    """Marks a list that is incomplete by a few runners as slipped instead of flawed.
+    """Marks a list that is incomplete by a few runners as churned instead of flawed.
 
     Offset pages shift whenever a runner comes or goes between two pages. In a fleet of thousands of ephemeral runners
     every list shifts, so that waiting for a complete list would never detect a loss.
@@ -72,7 +72,7 @@ def allow_for_churn(look: RunnerList) -> RunnerList:
     off = abs(look.total - len(look.runners))
     if look.flaw is not Reason.LIST_INCOMPLETE or off > SLIPPED_SHARE * look.total:
         return look
-    return look._replace(flaw=None, slipped=True)
+    return look._replace(flaw=None, churned=True)
 
 
 def is_doubtful(look: RunnerList, known: Mapping[int, Evidence], floor: int) -> bool:
@@ -128,7 +128,7 @@ def folds_of_list(look: RunnerList, known: Mapping[int, Evidence], survey: Surve
     }
     if usable:
         ids_by_name = {runner.name: runner.id for runner in look.runners.values()}
-        miss = partial(observations.missing_from_partial_list, survey=survey) if look.slipped else observations.unlisted
+        miss = partial(observations.missing_from_partial_list, survey=survey) if look.churned else observations.unlisted
         for runner_id, evidence in known.items():
             if runner_id not in look.runners and evidence.registered:
                 missed = partial(miss, at=at, total=look.total)
@@ -152,9 +152,10 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
     found = [
         each
         for each in suspects(records, survey, now, limits)
-        if each.missing_at is None and not (runs_a_job(each, now) and now - gone_since(each) < limits.startup_seconds)
+        if each.missing_at is None
+        and not (runs_a_job(each, now) and now - missing_since(each) < limits.startup_seconds)
     ]
-    found.sort(key=lambda each: (gone_since(each), each.id))
+    found.sort(key=lambda each: (missing_since(each), each.id))
     return [each.id for each in found[:MOST_ASKED]]
 
 

@@ -10,7 +10,13 @@ from ghapp.health.runner import remains as cluster
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.evidence import Evidence, Registration, Survey, observed_at
 from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, gone_since, is_absent, may_run_an_unknown_job, runs_a_job
+from ghapp.health.runner.verdict import (
+    LONGEST_JOB_SECONDS,
+    is_absent,
+    may_run_an_unknown_job,
+    missing_since,
+    runs_a_job,
+)
 
 OVERTAKING_SECONDS = 120.0
 """No sweep or confirmation runs longer than this; see `jobs`."""
@@ -325,7 +331,7 @@ def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:
 
     A view from before the registration went missing proves nothing.
     """
-    if not is_absent(evidence) or at < gone_since(evidence):
+    if not is_absent(evidence) or at < missing_since(evidence):
         return evidence
     remains = cluster.remains_seen(evidence.remains, kind, at)
     return evidence if remains == evidence.remains else evidence._replace(remains=remains)

@@ -106,17 +106,17 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
     if not evidence.registered:
         return verdict(*_known_from_deliveries(evidence, stale=stale))
     if is_absent(evidence):
-        hanging = hangs(evidence)
+        hanging = is_zombie(evidence)
         if evidence.reregistered_as is not None:
-            return verdict(State.RETIRED, Reason.REREGISTERED, gone_since(evidence))
+            return verdict(State.RETIRED, Reason.REREGISTERED, missing_since(evidence))
         if is_spent(evidence) and not hanging:
-            return verdict(State.RETIRED, Reason.JOB_COMPLETED, evidence.job_ended_at or gone_since(evidence))
+            return verdict(State.RETIRED, Reason.JOB_COMPLETED, evidence.job_ended_at or missing_since(evidence))
         if evidence.removed_at is not None and evidence.confirmed_at is None:
             return verdict(State.RETIRED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at)
         if evidence.not_needed_at is not None:
             return verdict(State.RETIRED, Reason.NOT_NEEDED, evidence.not_needed_at)
         if was_taken_down(evidence) and not runs_a_job(evidence, now):
-            return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, gone_since(evidence))
+            return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, missing_since(evidence))
         if evidence.confirmed_at is not None and (evidence.removed_at is not None or not runs_a_job(evidence, now)):
             reason = Reason.HANGS_AFTER_JOB if hanging else Reason.REGISTRATION_INVALIDATED
             return verdict(State.INVALIDATED, reason, evidence.confirmed_at)
@@ -126,7 +126,7 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
     if young and (is_absent(evidence) or not evidence.was_online):
         return verdict(State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen)
     if is_absent(evidence):
-        return verdict(State.SUSPECT, Reason.AWAITING_CONFIRMATION, gone_since(evidence))
+        return verdict(State.SUSPECT, Reason.AWAITING_CONFIRMATION, missing_since(evidence))
     return verdict(*_present(evidence, survey, now, limits))
 
 
@@ -135,7 +135,7 @@ def is_absent(evidence: Evidence) -> bool:
     return evidence.absent_since is not None or evidence.missing_at is not None
 
 
-def gone_since(evidence: Evidence) -> float:
+def missing_since(evidence: Evidence) -> float:
     """Returns when GitHub first reported an absent runner as missing (epoch seconds)."""
     times = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
     return min(times)
@@ -197,7 +197,7 @@ def is_spent(evidence: Evidence) -> bool:
     return evidence.job_ended_at is not None or (evidence.busy and not is_running)
 
 
-def hangs(evidence: Evidence) -> bool:
+def is_zombie(evidence: Evidence) -> bool:
     """True if an absent runner still exists in the cluster long after its registration and its job ended: a zombie.
 
     Its container still runs, its object has no pod, or its object stays Terminating; each occupies the place of a
@@ -206,7 +206,7 @@ def hangs(evidence: Evidence) -> bool:
     remains = evidence.remains
     if remains is None or remains.kind in (RemainsKind.NOTHING, RemainsKind.ENDED) or evidence.running_job is not None:
         return False
-    ended = max(gone_since(evidence), evidence.job_ended_at or 0.0, remains.since)
+    ended = max(missing_since(evidence), evidence.job_ended_at or 0.0, remains.since)
     is_over = remains.kind is RemainsKind.TERMINATING or is_spent(evidence)
     return is_over and remains.seen_at - ended >= HANG_SECONDS
 
@@ -219,7 +219,7 @@ def was_taken_down(evidence: Evidence) -> bool:
     is_ours = evidence.granted_at is not None or evidence.removed_at is not None
     remains = evidence.remains
     is_deleted = remains is not None and remains.kind in (RemainsKind.NOTHING, RemainsKind.TERMINATING)
-    return is_deleted and not is_ours and not hangs(evidence)
+    return is_deleted and not is_ours and not is_zombie(evidence)
 
 
 def why_stale(survey: Survey) -> Reason:

@@ -72,7 +72,7 @@ class ClaimEndpoints:
         if isinstance(installation, Response):
             return installation
         async with redis_errors():
-            await self._claims.give_back(installation.id, pod)
+            await self._claims.release(installation.id, pod)
         self._reader.forget(org)
         return Response(status_code=204)
 

@@ -133,7 +133,7 @@ class GateEndpoints:
             return problem(400, f"deployed_at is {when}; it takes the time when the shard was deployed")
         by = await self._authenticator.who(request)
         async with redis_errors():
-            recorded = await self._shards.tell(
+            recorded = await self._shards.record(
                 org_state.installation.id, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
             )
             if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another

@@ -231,7 +231,7 @@ def test_a_gap_begins_it_anew_and_so_does_a_list_from_before_the_deploy():
 
 
 @pytest.mark.parametrize(
-    ("known", "digest", "gist", "after", "posted"),
+    ("known", "digest", "summary_digest", "after", "posted"),
     [
         ({"check_run": None}, "d", "g", 0.0, True),
         ({}, "d", "g", REFRESH_SECONDS, False),
@@ -242,11 +242,13 @@ def test_a_gap_begins_it_anew_and_so_does_a_list_from_before_the_deploy():
     ],
     ids=["the first", "the same", "a number, at once", "a number, a minute later", "news", "a clock that went back"],
 )
-def test_news_is_told_at_once_and_numbers_once_a_minute(known, digest, gist, after, posted):
-    last = begun(**{"check_run": 7, "digest": "d", "gist": "g", "posted_at": NOW, **known})
-    assert is_to_be_posted(last, digest, gist, NOW + after) is posted
+def test_news_is_told_at_once_and_numbers_once_a_minute(known, digest, summary_digest, after, posted):
+    last = begun(**{"check_run": 7, "digest": "d", "summary_digest": "g", "posted_at": NOW, **known})
+    assert is_to_be_posted(last, digest, summary_digest, NOW + after) is posted
 
 
 def test_asked_for_again_it_begins_anew_on_the_check_run_that_it_has():
-    last = begun(check_run=7, digest="d", gist="g", posted_at=NOW, over=True, private=True, since=NOW, setback="x")
+    last = begun(
+        check_run=7, digest="d", summary_digest="g", posted_at=NOW, over=True, private=True, since=NOW, setback="x"
+    )
     assert restarted(last, NOW + 9) == GateCheck(SHA, NOW - 60, "acme/infra", NOW + 9, private=True, check_run=7)

@@ -16,7 +16,7 @@ from tests.health.pods.builders import pod
 
 
 def told(at=NOW, trouble_since=None):
-    return reaper_status(at, trouble_since, NOW, reaped=4, deferred=3, told=2, strangers=1)
+    return reaper_status(at, trouble_since, NOW, reaped=4, deferred=3, told=2, never_runners=1)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def told(at=NOW, trouble_since=None):
 )
 def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
     assert is_overdue(at, NOW) is overdue
-    assert told(at) == (ReaperStatus(4) if overdue else ReaperStatus(4, 3, 2, strangers=1))
+    assert told(at) == (ReaperStatus(4) if overdue else ReaperStatus(4, 3, 2, never_runners=1))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,9 @@ def test_pods_are_counted_by_the_guard_that_keeps_them_and_the_oldest_are_named_
     named = examples(reaping)
     oldest = tuple((f"runners/linux-{number}", NOW - number) for number in (5, 4, 3, 2, 1))
     assert named == {"Unnamed": oldest, "MassLeak": (("runners/linux-7", NOW - 7),)}
-    said = reaper_status(NOW, None, NOW, reaped=0, deferred=0, told=0, strangers=0, held=1, kept=counts, examples=named)
+    said = reaper_status(
+        NOW, None, NOW, reaped=0, deferred=0, told=0, never_runners=0, held=1, kept=counts, examples=named
+    )
     assert said == ReaperStatus(held=1, kept={"Unnamed": 6, "MassLeak": 1}, examples=named)
 
 

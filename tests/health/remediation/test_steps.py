@@ -123,8 +123,12 @@ def test_it_looks_again_before_it_removes(evidence, answer, step):
 @pytest.mark.parametrize(
     ("bearers", "step", "successor"),
     [
-        ([registration()._replace(id=GRANTED.id + 1)], RemediationStep.RECORD_HEIR, GRANTED.id + 1),
-        ([registration()._replace(id=GRANTED.id + n) for n in (2, 3, 1)], RemediationStep.RECORD_HEIR, GRANTED.id + 3),
+        ([registration()._replace(id=GRANTED.id + 1)], RemediationStep.RECORD_SUCCESSOR, GRANTED.id + 1),
+        (
+            [registration()._replace(id=GRANTED.id + n) for n in (2, 3, 1)],
+            RemediationStep.RECORD_SUCCESSOR,
+            GRANTED.id + 3,
+        ),
         ([registration()._replace(id=GRANTED.id)], RemediationStep.RECORD_RETURN, None),
         ([registration()._replace(id=GRANTED.id - 1)], RemediationStep.REMOVE, None),
         ([registration()._replace(id=GRANTED.id + 1, name="another")], RemediationStep.REMOVE, None),

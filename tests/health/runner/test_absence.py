@@ -62,14 +62,14 @@ class TestSlipping:
     def test_a_list_that_is_off_by_a_few_slipped_and_one_that_is_off_by_many_is_flawed(self, arrived, flaw):
         look = listing(*range(1, arrived + 1), flaw=Reason.LIST_INCOMPLETE)._replace(total=100)
         used = absence.allow_for_churn(look)
-        assert (used.flaw, used.slipped) == (flaw, flaw is None)
+        assert (used.flaw, used.churned) == (flaw, flaw is None)
 
     @pytest.mark.parametrize("flaw", [Reason.LIST_EMPTY, None])
     def test_nothing_else_is_lenient(self, flaw):
         assert absence.allow_for_churn(listing(1, flaw=flaw)) == listing(1, flaw=flaw)
 
     def test_whom_a_list_that_slipped_lacks_is_missed_only_the_second_time_running(self):
-        look = listing(*range(2, 11))._replace(slipped=True)
+        look = listing(*range(2, 11))._replace(churned=True)
         before = survey(swept_at=NOW - 60)
         once = absence.folds_of_list(look, FLEET, before, NOW)[1](online(1, observed_at=LONG_AGO))
         verdict = judge(once, survey(), NOW, LIMITS)
@@ -78,16 +78,16 @@ class TestSlipping:
         assert judge(twice, survey(), NOW + 60, LIMITS).state is State.SUSPECT
 
     def test_the_same_list_twice_is_one_look(self):
-        look = listing(*range(2, 11))._replace(slipped=True)
+        look = listing(*range(2, 11))._replace(churned=True)
         once = absence.folds_of_list(look, FLEET, survey(), NOW)[1](online(1))
         again = absence.folds_of_list(look, {1: once}, survey(), NOW)[1](once)
         assert judge(again, survey(), NOW, LIMITS).state is State.HEALTHY
 
     def test_who_is_seen_between_two_slips_was_not_missed(self):
-        slipped = listing(*range(2, 11))._replace(slipped=True)
-        once = absence.folds_of_list(slipped, FLEET, survey(), NOW)[1](online(1))
+        churned = listing(*range(2, 11))._replace(churned=True)
+        once = absence.folds_of_list(churned, FLEET, survey(), NOW)[1](online(1))
         seen = absence.folds_of_list(listing(1), {1: once}, survey(), NOW + 60)[1](once)
-        again = absence.folds_of_list(slipped, {1: seen}, survey(), NOW + 120)[1](seen)
+        again = absence.folds_of_list(churned, {1: seen}, survey(), NOW + 120)[1](seen)
         assert judge(again, survey(), NOW + 120, LIMITS).state is State.HEALTHY
 
 

@@ -40,7 +40,7 @@ async def test_it_is_asked_for_while_a_commit_waits(redis, redis_url, tmp_path, 
     (tmp_path / "ghapp.toml").write_text(POOL + rows)
     now = time.time()
     await Installations(redis).put(Installation(7, org, 70))
-    await Shards(redis).tell(7, "linux", lambda _: Deploy("pink", Role.INACTIVE, now, now, ref))
+    await Shards(redis).record(7, "linux", lambda _: Deploy("pink", Role.INACTIVE, now, now, ref))
     if over is not None:
         await GateChecks(redis).keep(7, "linux/pink", GateCheck(SHA, now, "acme/infra", now, over=over))
     clock = Scheduler(Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "GHAPP_REDIS_URL": redis_url}))
@@ -54,7 +54,7 @@ async def test_it_is_not_asked_for_where_the_app_is_suspended(redis, redis_url, 
     (tmp_path / "ghapp.toml").write_text(POOL + HERE)
     now = time.time()
     await Installations(redis).put(Installation(7, "acme", 70, suspended=True))
-    await Shards(redis).tell(7, "linux", lambda _: Deploy("pink", Role.INACTIVE, now, now, SHA))
+    await Shards(redis).record(7, "linux", lambda _: Deploy("pink", Role.INACTIVE, now, now, SHA))
     clock = Scheduler(Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "GHAPP_REDIS_URL": redis_url}))
     await clock.tick()
     with connect_sync(redis_url) as queue_redis:
@@ -77,7 +77,7 @@ async def test_pools_of_one_repository_are_told_apart_by_name(shards):  # noqa: 
         sha = app.sandbox.control.head("acme", repository="infra")
         await app.tell("pink", "inactive", sha)
         told = Deploy("blue", Role.INACTIVE, app.clock(), app.clock(), sha)
-        await Shards(app.context.redis).tell(app.installation, "mac", lambda _: told)
+        await Shards(app.context.redis).record(app.installation, "mac", lambda _: told)
         assert len(await report_gates_of(app.context, app.installation)) == 2
         posted = app.sandbox.world.orgs["acme"].repositories["infra"].check_runs.values()
     assert {each["name"] for each in posted} == {"Runner gate: linux-4vcpu", "Runner gate: mac"}

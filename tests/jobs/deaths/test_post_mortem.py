@@ -316,7 +316,7 @@ async def test_each_end_of_one_pod_is_told_though_another_came_before_anybody_lo
         for each in (*ends, later):
             await look_into(app.context, app.installation, identity(each))
         assert sorted(each["exit_code"] for each in await app.told("runner.died")) == [1, 2, 137]
-        assert await Deaths(app.context.redis, app.clock).untold(app.installation, 10) == []
+        assert await Deaths(app.context.redis, app.clock).unpublished(app.installation, 10) == []
 
 
 async def test_a_clean_exit_asks_no_log_store(story):

@@ -147,9 +147,9 @@ async def nothing(*_):
 async def test_a_delivery_that_permits_sweeps_makes_one_due_at_once_whatever_its_date_was(story, action):
     async with story() as app:
         for date in (None, app.clock() + 3600):
-            await app.context.schedule.strike(app.installation)
+            await app.context.schedule.remove(app.installation)
             if date is not None:
-                await app.context.schedule.enrol(app.installation, date)
+                await app.context.schedule.add(app.installation, date)
             app.clock.pass_(7)
             await installation_changed(app.context, told(app, action))
             assert await app.context.schedule.next(app.installation) == app.clock()
@@ -233,12 +233,12 @@ async def test_what_kept_a_report_back_may_be_over_when_an_installation_changed(
             app.installation, PostFailure("acme/.github", "permission-missing", app.clock() + 600)
         )
         await installation_changed(app.context, told(app, action))
-        assert (await app.context.reports.standing(app.installation)).setback is None
+        assert (await app.context.reports.check_run_state(app.installation)).setback is None
 
 
 @pytest.mark.parametrize("action", ["renamed", ""])
 async def test_what_is_no_change_of_an_installation_changes_nothing(story, action):
     async with story() as app:
-        await app.context.schedule.strike(app.installation)
+        await app.context.schedule.remove(app.installation)
         await installation_changed(app.context, told(app, action))
         assert await app.context.schedule.next(app.installation) is None

@@ -73,7 +73,7 @@ async def ripe(at):
 
 
 async def begun(at):
-    return await Leaks(at.app.context.redis).begun(at.app.installation)
+    return await Leaks(at.app.context.redis).unfinished(at.app.installation)
 
 
 async def standing(at):
@@ -213,7 +213,7 @@ async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_
         told(Cluster, "pods", "all pods")
         told(Cluster, "pod", "the pod")
         told(Cluster, "delete_pod", "deletion")
-        told(PodClaims, "kept", "claims")
+        told(PodClaims, "stored", "claims")
         told(Runners, "all", "runners")
         told(Runners, "some", "its runner")
         await at.minutes(1)
@@ -508,7 +508,7 @@ class TestWhatDeliveriesSay:
         async with leaky() as at:
             now = at.app.clock()
             await self.with_a_pod(at, job_id=5, job_started_at=now)
-            await at.app.context.demand.tell(
+            await at.app.context.demand.record(
                 at.app.installation, [Job(5, "running", (POOL,), "acme/api", now, 777, "repo-1", now)]
             )
             if claimed:
@@ -526,7 +526,7 @@ class TestWhatDeliveriesSay:
             at.app.sandbox.control.finish("acme", job_id=job_id)
             await self.with_a_pod(at, job_id=job_id, job_started_at=began)
             job = Job(job_id, "running", (POOL,), "acme/api", began, 777, "repo-1", began)
-            await at.app.context.demand.tell(at.app.installation, [job])
+            await at.app.context.demand.record(at.app.installation, [job])
             await at.minutes(90)
             evidence = (await at.app.context.runners.all(at.app.installation))[777]
             assert evidence.running_job is None
@@ -541,7 +541,7 @@ class TestWhatDeliveriesSay:
             now = at.app.clock()
             await self.with_a_pod(at, job_id=5, job_started_at=now)
             job = Job(5, "running", (POOL,), "acme/api", now, 777, "repo-1", now)
-            await at.app.context.demand.tell(at.app.installation, [job])
+            await at.app.context.demand.record(at.app.installation, [job])
             with capture_logs() as logs:
                 ticks = await at.minutes(90)
             assert not [path for path in at.app.account()["calls"] if "/actions/jobs/" in path]
@@ -560,7 +560,7 @@ class TestWhatDeliveriesSay:
             await at.claim("busy", seconds=36_000)
             now = at.app.clock()
             job = Job(77, "running", (POOL,), "acme/nowhere", now, 9, "linux-9", now)
-            await at.app.context.demand.tell(at.app.installation, [job])
+            await at.app.context.demand.record(at.app.installation, [job])
             await at.minutes(30)
             assert at.deletions() == []
 
@@ -653,7 +653,7 @@ class TestASharedNamespace:
             leaks = await ripe(at)
             (tick,) = await at.minutes(1)
             assert set(at.deletions()) == leaks - set(theirs)
-            assert tick.nobodys == 3
+            assert tick.without_owner == 3
 
     async def test_where_the_other_org_is_not_installed_ours_are_still_ours(self, leaky):
         async with leaky(pools=SHARED) as at:

@@ -397,7 +397,7 @@ async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into
     async with watching(coroner):
         await until(lambda: _any(asked))
     assert len(asked) == 1
-    await Deaths(redis).told(INSTALLATION, (await deaths(coroner))["a"])
+    await Deaths(redis).mark_published(INSTALLATION, (await deaths(coroner))["a"])
     asked.clear()
     async with watching(coroner):
         await seen(coroner, api)

@@ -62,7 +62,7 @@ async def test_when_the_claim_is_over_it_is_replaced(story, how):
         await app.live_through_an_interval()
         assert await app.replacements() == []
         if how == "given back":
-            await app.context.pod_claims.give_back(app.installation, name)
+            await app.context.pod_claims.release(app.installation, name)
         await app.live_through_an_interval()
         assert await app.replacements() == [held]
 
@@ -87,7 +87,7 @@ async def test_claimed_after_the_removal_it_is_replaced_when_the_claim_is_over(s
         await app.context.runners.revise(app.installation, {runner_id: partial(removed, at=app.clock())})
         await claimed(app, name, name, seconds=3600)
         assert await remediate_runner(app.context, app.installation, runner_id) == "held"
-        await app.context.pod_claims.give_back(app.installation, name)
+        await app.context.pod_claims.release(app.installation, name)
         assert await remediate_runner(app.context, app.installation, runner_id) == "replaced"
 
 

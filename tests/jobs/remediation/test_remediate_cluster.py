@@ -380,7 +380,7 @@ async def test_a_job_under_its_name_keeps_it(story):
     async with fleet(story, "arc") as app:
         at = app.app.clock()
         job = Job(77, "running", (POOL,), "acme/api", at, 99_999, app.name, at)
-        await app.app.context.demand.tell(app.app.installation, [job])
+        await app.app.context.demand.record(app.app.installation, [job])
         assert await app.remediate() == "called-off"
         assert (await app.evidence()).deletion.waits_for == "JobInProgress"
 

@@ -116,7 +116,7 @@ async def test_a_claim_that_comes_while_its_registration_is_removed_holds_the_po
             patched.setattr(type(installation_client), "remove_runner", claimed_meanwhile)
             assert await app.remediate() == "held"
         assert app.cluster.done == []
-        await app.app.context.pod_claims.give_back(app.app.installation, app.name)
+        await app.app.context.pod_claims.release(app.app.installation, app.name)
         app.app.clock.pass_(130)
         assert await app.remediate() == "replaced"
         assert app.cluster.done[0] == f"delete pod {app.name}"
@@ -224,7 +224,7 @@ async def test_a_claim_takes_the_grant_back_so_that_no_batch_waits_for_it(story)
         assert (await app.evidence()).granted_at is None
         await app.decide()
         assert (await app.evidence()).granted_at is None
-        await app.app.context.pod_claims.give_back(app.app.installation, app.name)
+        await app.app.context.pod_claims.release(app.app.installation, app.name)
         await app.decide()
         assert (await app.evidence()).granted_at is not None
         assert await app.remediate() == "replaced"

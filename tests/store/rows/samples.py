@@ -102,7 +102,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await Fuses(redis).save(ORG, POOL, None, filled(Fuse))
     await Fuses(redis).pause(ORG, POOL, filled(Pause))
     await Events(redis).append(ORG, {"id": EVENT, "type": "ghapp.runner.replace.v1"}, POOL)
-    await Demand(redis).tell(ORG, [job._replace(status="running")])
+    await Demand(redis).record(ORG, [job._replace(status="running")])
     await GateChecks(redis).keep(ORG, POOL, filled(GateCheck))
     await ClusterSummaries(redis).keep(ORG, filled(ClusterSummary))
     await Deaths(redis, lambda: NOW).record(ORG, death)
@@ -115,7 +115,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await Reports(redis).posted(ORG, filled(Posted))
     await Reports(redis).record_head(ORG, filled(Head))
     await Reports(redis).put_off(ORG, filled(PostFailure))
-    deploy = await Shards(redis).tell(ORG, POOL, lambda _: filled(Deploy))
+    deploy = await Shards(redis).record(ORG, POOL, lambda _: filled(Deploy))
     await Shards(redis).answered(ORG, POOL, filled(ActiveShardAnswer))
     secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, NOW + 60)
     await redis.hset(keys.TOKENS, digest(TEXT).hex(), await redis.hget(keys.TOKENS, digest(secret).hex()))
@@ -157,7 +157,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
     """Read the same; None for each kind of which nothing readable is there. `mint`: for want of a stored token."""
     view = await Pods(redis).all(NAMESPACE)
     outgoing = await Events(redis).outgoing(EVENT)
-    standing = await Reports(redis).standing(ORG)
+    standing = await Reports(redis).check_run_state(ORG)
     claims, deaths = PodClaims(redis, lambda: NOW), Deaths(redis, lambda: NOW)
     return {
         "installation": _first(await Installations(redis).all()),
@@ -172,7 +172,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "cluster-side": await ClusterSummaries(redis).of(ORG),
         "death": _first(await deaths.recent(ORG, 0, 10)),
         "reaper-tick": await Leaks(redis).last(ORG),
-        "orphan": _first(await Leaks(redis).begun(ORG)),
+        "orphan": _first(await Leaks(redis).unfinished(ORG)),
         "page": _first((await EtagPages(redis).of(ORG, TEXT)).values()),
         "pod-claim": _first(await claims.all(ORG, NOW)),
         "pod": None if view is None else _first(view.pods.values()),

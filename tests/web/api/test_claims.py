@@ -28,7 +28,7 @@ async def controller(http, redis):
 
 
 async def claims(redis):
-    return await PodClaims(redis).kept(INSTALLATION)
+    return await PodClaims(redis).stored(INSTALLATION)
 
 
 async def lost(controller):

@@ -20,7 +20,7 @@ async def test_demand_is_told_by_pool_with_the_jobs_that_nobody_can_take(http, r
         Job(3, "queued", ("gpu",), "acme/web", NOW - 30),
         Job(4, "queued", ("ubuntu-latest",), "acme/web", NOW - 30),
     ]
-    await Demand(redis).tell(INSTALLATION, jobs)
+    await Demand(redis).record(INSTALLATION, jobs)
     answer = await http.get("/v1/orgs/ACME/demand")
     assert answer.json() == {
         "org": "acme",

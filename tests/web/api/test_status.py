@@ -29,7 +29,7 @@ from tests.web.conftest import INSTALLATION, NOW
 
 
 async def test_ready_tells_how_it_stands_with_each_installation(http, redis):
-    await Schedule(redis).enrol(INSTALLATION, NOW + 30)
+    await Schedule(redis).add(INSTALLATION, NOW + 30)
     await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 400, 2, NOW - 300, "RateLimited"))
     limit = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "2000", "x-ratelimit-reset": str(int(NOW + 60))}
     await Budget(redis).leave(INSTALLATION, "", limit)
@@ -69,7 +69,7 @@ async def test_an_installation_that_is_not_swept_says_why_and_when_the_next_atte
 
 async def test_an_installation_that_is_well_is_prevented_by_nothing(http, redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
-    await Schedule(redis).enrol(INSTALLATION, NOW + 30)
+    await Schedule(redis).add(INSTALLATION, NOW + 30)
     (row,) = (await http.get("/readyz")).json()["installations"]
     assert (row["prevented_by"], row["next_sweep_at"]) == (None, "2027-01-15T08:00:30Z")
 
