@@ -87,7 +87,7 @@ class Reaper(Calls):
     ) -> Steps:
         known = yield from self._known(only)
         now, stale_seconds = self.clock(), self.config.evidence.stale_seconds
-        names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
+        names = {*known.runners_by_name, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
         heard = {name: known.heard(name, now, stale_seconds, self._patience) for name in names}
         pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
         yield STEP
@@ -142,7 +142,7 @@ class Reaper(Calls):
             has_ended = pod.runner is not None and pod.runner.ended is not None
             for name in names:
                 looks_over = has_ended or at.look.runners[name].busy is False
-                for each in at.known.bearers.get(name, ()):
+                for each in at.known.runners_by_name.get(name, ()):
                     if each.running_job is not None and each.running_job in self.store.known_jobs:
                         began = each.job_started_at or each.first_seen
                         if is_due(began, memory.at, now, looks_over=looks_over):
@@ -163,7 +163,7 @@ class Reaper(Calls):
         return learned
 
     def _ask_for_runners(self, at: Snapshot, waiting: Sequence[Pod], names: Mapping[str, str], enough: int) -> Steps:
-        heard, bearers = at.look.runners, at.known.bearers
+        heard, bearers = at.look.runners, at.known.runners_by_name
         told = {name: word._replace(busy=None) for name, word in heard.items()}
         told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
         worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
