@@ -10,6 +10,7 @@ MISJUDGED = {
     1156: "grants of a fuse that healed were held against the next one's first batch",
     1539: "a request that was granted before the fuse tripped was taken for one of its batch",
     1641: "the same as 1156, of the whole installation's fuse",
+    2140: "a registration was held to be lost when another one had taken its name",
 }
 """Days that the audit once called wrong, and the judgement was right."""
 
@@ -22,6 +23,7 @@ def test_no_simulated_day_breaks_an_invariant(chunk):
 
 FOUND_A_DEFECT = {
     2387: "GitHub, asked at the confirmation, ended the known job of a runner that had been listed busy since: replaced at work",
+    2813: "a runner first seen by a clock that was two minutes fast proved the next batch, too",
 }
 """Days on which the judgement was wrong once."""
 

@@ -57,6 +57,7 @@ def combined_activity(
         last_busy=any(each.last_busy for each in activities),
         absent_seconds=min(absent, default=None),
         seen_at=max(seen, default=None),
+        job_started_at=latest.job_started_at,
     )
 
 

@@ -41,7 +41,15 @@ class TestHeardOf:
 
     def test_one_is_what_it_is(self):
         assert of(online(busy=True, ephemeral=True, **ENDED)) == RunnerActivity(
-            False, NOW - 1000, True, True, online=True, is_known=True, registered=True, seen_at=NOW
+            False,
+            NOW - 1000,
+            True,
+            True,
+            online=True,
+            is_known=True,
+            registered=True,
+            seen_at=NOW,
+            job_started_at=NOW - 2000,
         )
 
     @pytest.mark.parametrize(
