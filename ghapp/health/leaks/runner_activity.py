@@ -122,11 +122,11 @@ def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
     """Returns the latest time at which its process was certainly connected, or its registration was new.
 
     `observed_at` of an unlisted runner may be the time of its absence; of an offline one, it says nothing of its
-    process.
+    process. Neither does the end of a job: GitHub ends the job of a crashed agent ten minutes late.
     """
     if not evidence.registered:
         return None
-    times = [evidence.first_seen, evidence.last_delivery_at, evidence.job_started_at, _over_at(evidence)]
+    times = [evidence.first_seen, evidence.job_started_at]
     if evidence.listed and (evidence.online or evidence.busy):
         times.append(observed_at(evidence, survey))
     return max(at for at in times if at is not None)

@@ -109,7 +109,7 @@ class TestHeardOf:
 
     def test_what_speaks_for_the_pod_most_is_what_counts_of_several_that_are_gone(self):
         word = of(
-            lost(id=1, busy=True, absent_since=NOW - 900), lost(id=2, absent_since=NOW - 5, last_delivery_at=NOW - 9)
+            lost(id=1, busy=True, absent_since=NOW - 900), lost(id=2, absent_since=NOW - 5, job_started_at=NOW - 9)
         )
         assert (word.last_busy, word.absent_seconds, word.seen_at) == (True, 30.0, NOW - 9)
 
