@@ -78,8 +78,10 @@ class Batches:
         of_whole = {pool: members for pool, members in pools.items() if pool not in stopped}
         several = {pool: _lost(members, whole, now, self._limits) for pool, members in of_whole.items()}
         everyone = [each for members in pools.values() for each in members]
-        if sum(lost > 0 for lost in several.values()) > 1 or WHOLE_INSTALLATION in self._mass:
-            self._count(WHOLE_INSTALLATION, sum(several.values()), everyone, now, fuses)
+        # Losses of one pool are its own fuse's matter, unless the installation's fuse has tripped for more.
+        is_spread = sum(lost > 0 for lost in several.values()) > 1 or whole.position is not Position.CLOSED
+        if is_spread or WHOLE_INSTALLATION in self._mass:
+            self._count(WHOLE_INSTALLATION, sum(several.values()) if is_spread else 0, everyone, now, fuses)
 
     def _count(
         self, pool: str, lost: int, members: Iterable[tuple[Evidence, State]], now: float, fuses: Mapping[str, Fuse]

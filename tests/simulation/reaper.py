@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ghapp.health.demand import Job
 from ghapp.health.leaks import guards
-from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer
+from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
 from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
 from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.health.leaks.runner_activity import RunnerActivity
@@ -176,12 +176,23 @@ class Reaper(Calls):
                 words = {}
                 for name in sorted({names[pod.uid] for pod in several}):
                     found = yield from self.call(Purpose.REPORT, self.github.named, name)
+                    if not found:
+                        found = yield from self._get(without_proof(bearers.get(name, ())))
                     words[name] = with_answer(heard[name], bearers.get(name, ()), found)
                 told |= words
                 enough -= sum(word.has_session is False for word in words.values())
         except (NoAnswer, NotFound):
             return GitHubStatus(told)
         return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
+
+    def _get(self, records: Sequence[Evidence]) -> Steps:
+        found = []
+        for each in records:
+            try:
+                found.append((yield from self.call(Purpose.REPORT, self.github.runner, each.id)))
+            except NotFound:
+                continue
+        return found
 
     # ---- jobs.leaks.reap
 

@@ -14,6 +14,7 @@ from ghapp.health.leaks.github_queries import (
     is_due,
     is_worth_a_query,
     with_answer,
+    without_proof,
 )
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.runner.evidence import Registration
@@ -116,6 +117,26 @@ class TestHeardOf:
     def test_one_that_takes_further_jobs_is_enough(self):
         assert of(online(id=1, ephemeral=False), online(id=2, ephemeral=True)).ephemeral is False
         assert of(online(id=1, ephemeral=None), online(id=2, ephemeral=True)).ephemeral is True
+
+
+class TestWithoutProof:
+    """Runners whose absence only lists show: a GET decides whether they are gone."""
+
+    @pytest.mark.parametrize(
+        ("changes", "is_asked"),
+        [
+            ({}, True),
+            ({"missing_at": NOW - 30}, False),
+            ({"removed_at": NOW - 30}, False),
+            ({"retired_at": NOW - 30}, False),
+            ({"listed": True}, False),
+            ({"registered": False}, False),
+        ],
+        ids=["lists alone", "a GET", "our removal", "its controller's", "listed again", "never registered"],
+    )
+    def test_a_list_is_a_hint_and_a_get_is_proof(self, changes, is_asked):
+        left = present(listed=False, absent_since=NOW - 900, **ENDED)._replace(**changes)
+        assert without_proof([left]) == [left] * is_asked
 
 
 class TestIsWorthAsking:
