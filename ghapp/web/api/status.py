@@ -37,7 +37,7 @@ from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.api.health import Clock
-from ghapp.web.api.metrics import TYPE, Sample, exposition
+from ghapp.web.api.metrics import Sample, exposition
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class StatusEndpoints:
     def _left(self, installation: Installation, allowance: Allowance) -> int:
         return left(allowance, self._settings.of(installation.org).budget)
 
-    async def _metrics(self, _: Request) -> Response:
+    async def _metrics(self, request: Request) -> Response:
         async with redis_errors():
             lag, dead, counters = await asyncio.gather(
                 self._inbox.lag(), self._inbox.dead_letters(), self._counters.all()
@@ -125,7 +125,8 @@ class StatusEndpoints:
             for several in _chunks([each async for each in self._known()]):
                 for of_org in await asyncio.gather(*map(self._of_org, several)):
                     samples += of_org
-            return Response(exposition(samples, counters), media_type=TYPE)
+        body, media_type = exposition(request.headers.get("accept", ""), samples, counters)
+        return Response(body, headers={"Content-Type": media_type})
 
     async def _of_views(self) -> list[Sample]:
         """Returns the age of each namespace's snapshot; none for a namespace that was never seen."""

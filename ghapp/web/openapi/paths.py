@@ -202,8 +202,9 @@ def _service() -> Schema:
         },
         "/metrics": {
             "get": unguarded(
-                "Metrics for Prometheus.",
-                {"200": {"description": "Metrics.", "content": {"text/plain": {}}}} | problems(503),
+                "Metrics for Prometheus, as text or, where `Accept` asks for it, in OpenMetrics' format.",
+                {"200": {"description": "Metrics.", "content": {"text/plain": {}, "application/openmetrics-text": {}}}}
+                | problems(503),
             )
         },
     }
