@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.runner.verdict import Reason, State
 from ghapp.web.openapi.paths import paths
-from ghapp.web.openapi.schemas import SCHEMAS, Schema
+from ghapp.web.openapi.schemas import Schema, components
 from ghapp.web.pages.docs import CONTENT_SECURITY_POLICY, page
 
 
@@ -35,14 +34,10 @@ def description() -> Schema:
         },
         "paths": paths(),
         "components": {
-            "schemas": SCHEMAS | {"State": _enum(State), "Reason": _enum(Reason)},
+            "schemas": components(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
-
-
-def _enum(values: type[State | Reason]) -> Schema:
-    return {"type": "string", "enum": [each.value for each in values]}
 
 
 @cache

@@ -30,7 +30,7 @@ def page(description: dict[str, Any]) -> str:
     body = (
         f"<p>{_marked(info['description'])} OpenAPI: <a href='v1/openapi.json'>/v1/openapi.json</a></p>"
         f"<pre><code>{escape(ENVIRONMENT)}</code></pre>{_contents(contents)}"
-        f"{''.join(_operation(*call) for call in calls)}"
+        f"{''.join(_operation(*call, schemas) for call in calls)}"
         f"<h1>Documents</h1>{''.join(_schema(name, schema) for name, schema in schemas.items())}"
     )
     return frame.page("HTTP API", body, beside=f"version {info['version']}", wide=True)
@@ -44,7 +44,7 @@ def _contents(calls: list[tuple[str, str]]) -> str:
     return f'<table class="contents">{rows}</table>'
 
 
-def _operation(method: str, path: str, call: dict[str, Any]) -> str:
+def _operation(method: str, path: str, call: dict[str, Any], schemas: dict[str, Any]) -> str:
     parameters = [
         (each["name"], f"{each['in']}, {described(each['schema'])}")
         for each in call.get("parameters", [])
@@ -53,23 +53,24 @@ def _operation(method: str, path: str, call: dict[str, Any]) -> str:
     body = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     if body is not None:
         parameters.append(("body", described(body)))
+    example = None if body is None or "$ref" not in body else _example(schemas[body["$ref"].rpartition("/")[2]])
     answers = [(status, _answer(answer)) for status, answer in call["responses"].items()]
     name = f"{method} {path}"
     return (
         f'<h2 id="{_anchor(name)}"><code>{escape(name)}</code></h2>'
         f"<p>{_marked(call['summary'])} {_marked(call.get('description', 'No token.'))}</p>"
-        f"{_curl(method, path, body, with_token='security' in call)}{_table(parameters)}{_table(answers)}"
+        f"{_curl(method, path, example, with_token='security' in call)}{_table(parameters)}{_table(answers)}"
     )
 
 
-def _curl(method: str, path: str, body: Any, *, with_token: bool) -> str:
+def _curl(method: str, path: str, body: str | None, *, with_token: bool) -> str:
     """Returns a curl command with example values; empty for `/webhook`, which only GitHub calls."""
     if path == "/webhook":
         return ""
     words = ["curl"]
     words += [f"-X {method}"] if method != "GET" else []
     words += ['-H "Authorization: Bearer $TOKEN"'] if with_token else []
-    words += [f"-d '{_example(body)}'"] if body is not None else []
+    words += [f"-d '{body}'"] if body is not None else []
     named = path.replace("{org}", "acme").replace("{runner_id}", "4242")
     named = re.sub(r"{(name|pod|runner_name)}", "linux-4vcpu-x7k2p", named)
     named = named.replace("{pool}", "linux-4vcpu").replace("{shard}", "pink")
@@ -92,7 +93,8 @@ def _answer(answer: dict[str, Any]) -> str:
 def _schema(name: str, schema: dict[str, Any]) -> str:
     rows = [(field, described(kind)) for field, kind in schema.get("properties", {}).items()]
     shape = _table(rows) if rows else f"<p>{_marked(described(schema))}</p>"
-    return f'<h2 id="{escape(name)}"><code>{escape(name)}</code></h2>{shape}'
+    about = f"<p>{_marked(schema['description'])}</p>" if "description" in schema else ""
+    return f'<h2 id="{escape(name)}"><code>{escape(name)}</code></h2>{about}{shape}'
 
 
 def described(schema: dict[str, Any]) -> str:
