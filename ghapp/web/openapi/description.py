@@ -11,7 +11,8 @@ from starlette.routing import Route
 
 from ghapp.web.openapi.paths import paths
 from ghapp.web.openapi.schemas import Schema, components
-from ghapp.web.pages.docs import CONTENT_SECURITY_POLICY, page
+from ghapp.web.pages import layout
+from ghapp.web.pages.docs import page
 
 
 def routes() -> list[Route]:
@@ -45,9 +46,14 @@ def _encoded() -> bytes:
     return msgspec.json.encode(description())
 
 
+@cache
+def _page() -> str:
+    return page(description())
+
+
 async def _json(_: Request) -> Response:
     return Response(_encoded(), media_type="application/json")
 
 
 async def _docs(_: Request) -> Response:
-    return Response(page(description()), media_type="text/html", headers=CONTENT_SECURITY_POLICY)
+    return Response(_page(), media_type="text/html", headers=layout.headers())
