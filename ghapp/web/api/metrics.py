@@ -7,6 +7,7 @@ its own; `prometheus_client`'s default registry, with metrics of this process al
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -54,6 +55,10 @@ HELP = {
     "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
 }
 """Help texts of all series of this version. Counters of a newer version that runs beside it may be missing."""
+
+
+MOST_PARSED = 20_000
+"""Series whose parsed names and labels are kept between scrapes."""
 
 
 class Sample(NamedTuple):
@@ -107,6 +112,7 @@ def exposition(accept: str, gauges: Iterable[Sample], counters: Mapping[str, flo
     return encode(registry), media_type
 
 
+@lru_cache(MOST_PARSED)
 def _parsed(series: str) -> StoredSample | None:
     """Returns the name and the labels of a stored series; None if it is not one, for example a damaged field."""
     try:
