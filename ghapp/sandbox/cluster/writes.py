@@ -34,7 +34,6 @@ class Written(NamedTuple):
     """What an update made of an object; `removed` when that ended it."""
 
     stored: Stored
-    created: bool = False
     removed: bool = False
 
 
