@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
@@ -23,9 +22,6 @@ BLOCKED_LOOKS = 100
 """How often a second Redis looks whose wait is over: at its own ten, a drain's millisecond lasts a hundred."""
 
 LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
-
-# Each step of each HTTP request of httpcore tries to import it, and where it is not installed searches the whole path.
-sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("unhurried", settings.default, deadline=None)

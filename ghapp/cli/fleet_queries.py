@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ghapp.health.deaths.death import Death
     from ghapp.health.installation import Installation
     from ghapp.health.runner.evidence import Evidence
+    from ghapp.report.documents import HealthDocument
     from ghapp.report.org_view import OrgView
 
 CLOCK_SKEW_SECONDS = 60.0
@@ -23,7 +24,7 @@ CLOCK_SKEW_SECONDS = 60.0
 class FleetDocuments(NamedTuple):
     """Documents of runners and phantoms, namespaces without a current snapshot, and pauses and fuses that block."""
 
-    runners: list[dict[str, Any]]
+    runners: list[HealthDocument]
     phantoms: list[dict[str, Any]]
     unseen: list[StaleNamespace]
     held: list[dict[str, Any]]
@@ -61,7 +62,7 @@ async def fleet_documents(settings: Settings, org: str | None) -> FleetDocuments
     from ghapp.store.pods import Pods
     from ghapp.store.runners import Runners
 
-    runners: list[dict[str, Any]] = []
+    runners: list[HealthDocument] = []
     phantoms: list[dict[str, Any]] = []
     now = time.time()
     held: list[dict[str, Any]] = []
@@ -77,7 +78,7 @@ async def fleet_documents(settings: Settings, org: str | None) -> FleetDocuments
             {rule.namespace for each in installations for rule in settings.pools_of(each.org) if rule.namespace}
         )
         stale = stale_namespaces({name: await Pods(redis).seen_at(name) for name in names}, now)
-    runners.sort(key=lambda each: (each["org"], each["pool"], each["name"]))
+    runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
     return FleetDocuments(runners, phantoms, stale, held)
 
 

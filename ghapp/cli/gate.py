@@ -19,6 +19,7 @@ from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.health.shards import is_shard
+from ghapp.report.documents import gate_document
 from ghapp.settings import PoolSettings, Settings
 
 SETTLE_SWEEPS = 3
@@ -97,7 +98,7 @@ def gate(
         click.echo("ghapp: interrupted before there was a result", err=True)
         sys.exit(INTERRUPTED)
     if as_json:
-        click.echo(json.dumps(result.document(), indent=2))
+        click.echo(json.dumps(gate_document(result), indent=2))
     else:
         click.echo("\n".join(map(_printable, lines(result))))
     if not result.passed:

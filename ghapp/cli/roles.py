@@ -16,10 +16,12 @@ from ghapp.settings import Settings
 @click.option("--sandbox", is_flag=True, help="Use a simulated GitHub with a simulated fleet; needs no account.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the web role (default: as in GHAPP_LISTEN).")
 def up(*, sandbox: bool, port: int | None) -> None:
-    """Run everything on this machine, until Ctrl-C.
+    """Run everything on this machine, until Ctrl-C or until the terminal is closed.
 
     Example: ghapp up --sandbox
     """
+    from contextlib import suppress
+
     from ghapp.local.dashboard import show
     from ghapp.local.up import up as run_all
 
@@ -27,7 +29,8 @@ def up(*, sandbox: bool, port: int | None) -> None:
         listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
         run_all({**os.environ, **listen}, sandbox=sandbox, show=show)
     except KeyboardInterrupt:
-        click.echo("stopped")
+        with suppress(OSError):  # the terminal may be closed
+            click.echo("stopped")
 
 
 @click.command()

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.cluster.request import EPHEMERAL_RUNNERS, LEASES, PODS, SERVICE_ACCOUNTS, Resource, Verb
-
-WATCH_LEASE = "ghapp-watch"
-"""The lease of the leading watch, in the namespace of the roles themselves."""
+from ghapp.cluster.request import EPHEMERAL_RUNNERS, PODS, SERVICE_ACCOUNTS, Resource, Verb
 
 
 class Access(NamedTuple):
@@ -24,7 +21,6 @@ class Access(NamedTuple):
         resource: the plural.
         subresource: empty for the object itself.
         replacers: needed only for pools with one of these replacers; empty: for all pools with pods.
-        name: the only object concerned; empty for any.
     """
 
     role: str
@@ -33,7 +29,6 @@ class Access(NamedTuple):
     resource: str
     subresource: str = ""
     replacers: tuple[str, ...] = ()
-    name: str = ""
 
     @property
     def rbac_resource(self) -> str:
@@ -55,14 +50,9 @@ NEAR_RUNNERS: tuple[Access, ...] = (
     *_all("worker", ("get", "delete"), SERVICE_ACCOUNTS),
     *_all("worker", ("get", "list", "delete", "patch"), EPHEMERAL_RUNNERS, replacers=("arc",)),
 )
-"""In each namespace of runners. The reaper deletes pods and their ServiceAccounts, whatever the replacer."""
+"""In each namespace of runners. The reaper deletes pods and their ServiceAccounts, whatever the replacer.
 
-AT_HOME: tuple[Access, ...] = (
-    Access("watch", "create", LEASES.group, LEASES.plural),
-    Access("watch", "get", LEASES.group, LEASES.plural, name=WATCH_LEASE),
-    Access("watch", "update", LEASES.group, LEASES.plural, name=WATCH_LEASE),
-)
-"""In the namespace of the roles themselves."""
+In their own namespace the roles need no permission."""
 
 
 def needed_near(replacers: Iterable[str]) -> list[Access]:

@@ -45,12 +45,11 @@ class Cluster:
     """One cluster, through an authenticated client. The creator of the client closes it.
 
     Attributes:
-        namespace: our own namespace, which has the leases.
         transport: for other requests.
     """
 
-    def __init__(self, client: httpx2.AsyncClient, namespace: str = "default") -> None:
-        self.namespace, self.transport = namespace, ClusterTransport(client)
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self.transport = ClusterTransport(client)
 
     async def pods(self, namespace: str, selector: str = "") -> Listed[Pod]:
         """Returns all pods of a namespace, or those that match a label selector. Complete, or an error."""
@@ -167,12 +166,10 @@ class Cluster:
             async for change in changes:
                 yield change
 
-    async def may(
-        self, verb: str, resource: str, namespace: str, group: str = "", subresource: str = "", name: str = ""
-    ) -> bool:
-        """True if RBAC permits this; with `name`, for that object only."""
+    async def may(self, verb: str, resource: str, namespace: str, group: str = "", subresource: str = "") -> bool:
+        """True if RBAC permits this, for objects of any name."""
         attributes = {"verb": verb, "resource": resource, "namespace": namespace, "group": group}
-        attributes |= {"subresource": subresource, "name": name}
+        attributes["subresource"] = subresource
         call = ClusterRequest("create", ACCESS_REVIEWS)
         review = {
             "apiVersion": "authorization.k8s.io/v1",

@@ -47,7 +47,7 @@ async def open_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOU
     """
     config = _configuration(environ, account)
     async with _client(config, trust_env=bool(environ.get("KUBECONFIG"))) as client:
-        yield Cluster(client, config.namespace)
+        yield Cluster(client)
 
 
 def _configuration(environ: Mapping[str, str], account: Path) -> SingleConfig:

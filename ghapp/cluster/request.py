@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
+Verb = Literal["get", "list", "watch", "create", "patch", "delete"]
 
 METHODS: dict[Verb, str] = {
     "get": "GET",
     "list": "GET",
     "watch": "GET",
     "create": "POST",
-    "update": "PUT",
     "patch": "PATCH",
     "delete": "DELETE",
 }
-OF_ONE_OBJECT = ("get", "update", "patch", "delete")
+OF_ONE_OBJECT = ("get", "patch", "delete")
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
@@ -38,7 +37,6 @@ class Resource(NamedTuple):
 PODS = Resource("pods")
 SERVICE_ACCOUNTS = Resource("serviceaccounts")
 EPHEMERAL_RUNNERS = Resource("ephemeralrunners", "actions.github.com", "v1alpha1")
-LEASES = Resource("leases", "coordination.k8s.io")
 ACCESS_REVIEWS = Resource("selfsubjectaccessreviews", "authorization.k8s.io")
 SELF_REVIEWS = Resource("selfsubjectreviews", "authentication.k8s.io")
 VERSION = Resource("/version")

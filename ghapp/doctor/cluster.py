@@ -36,7 +36,7 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
     """
     found = await asyncio.gather(
         _of_cluster(settings),
-        watch.of_views(settings, url),
+        watch.check(settings, url),
         pod_locations.check(settings, url),
         reaper.check(settings, url),
         log_store.check(settings),
@@ -60,10 +60,7 @@ async def _of_api_server(settings: Settings, cluster: Cluster) -> list[Finding]:
     found = await probe(GROUP, "answers", partial(_version, cluster), UNREACHABLE)
     if found[0].status is FindingStatus.WRONG:
         return found
-    checks = [
-        probe(GROUP, "rights", partial(rbac.check, cluster, settings.pools), UNREACHABLE),
-        watch.of_leader(cluster, settings.redis_url),
-    ]
+    checks = [probe(GROUP, "rights", partial(rbac.check, cluster, settings.pools), UNREACHABLE)]
     for namespace in settings.namespaces:
         pools = [pool for pool in settings.pools if pool.namespace == namespace]
         labels = _owner_labels(settings, pools)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from ghapp.cluster.access import AT_HOME, Access, needed_near
+from ghapp.cluster.access import Access, needed_near
 from ghapp.cluster.api import Cluster
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.errors import ClusterForbiddenError
@@ -36,7 +36,7 @@ Needed = Mapping[RbacPlace, Sequence[Access]]
 
 
 async def check(cluster: Cluster, pools: Iterable[PoolSettings]) -> list[Finding]:
-    """Reviews all permissions that are needed in the runners' namespaces and in our own.
+    """Reviews all permissions that are needed in the runners' namespaces.
 
     An API server that has just started denies what RBAC permits until its caches are filled. Permissions that look
     missing are therefore reviewed again after each of `RETRY_SECONDS`.
@@ -44,7 +44,7 @@ async def check(cluster: Cluster, pools: Iterable[PoolSettings]) -> list[Finding
     Raises:
         ClusterError: no answer, or the reviews themselves were forbidden each time.
     """
-    needed = needs(pools, cluster.namespace)
+    needed = needs(pools)
     for wait in RETRY_SECONDS:
         with suppress(ClusterForbiddenError):
             account, lacking = await cluster.username(), await _lacking(cluster, needed)
@@ -63,7 +63,7 @@ async def _lacking(cluster: Cluster, needed: Needed) -> dict[RbacPlace, list[Acc
 
     async def allowed(namespace: str, each: Access) -> bool:
         async with slots:
-            return await cluster.may(each.verb, each.resource, namespace, each.group, each.subresource, each.name)
+            return await cluster.may(each.verb, each.resource, namespace, each.group, each.subresource)
 
     answers = dict(zip(order, await asyncio.gather(*(allowed(*each) for each in order)), strict=True))
     return {
@@ -72,8 +72,8 @@ async def _lacking(cluster: Cluster, needed: Needed) -> dict[RbacPlace, list[Acc
     }
 
 
-def needs(pools: Iterable[PoolSettings], home: str) -> dict[RbacPlace, list[Access]]:
-    """Returns the permissions that each role needs in each namespace; `home` is the namespace of the roles."""
+def needs(pools: Iterable[PoolSettings]) -> dict[RbacPlace, list[Access]]:
+    """Returns the permissions that each role needs in each namespace."""
     replacers: dict[str, set[str]] = {}
     for pool in pools:
         if pool.namespace:
@@ -82,8 +82,6 @@ def needs(pools: Iterable[PoolSettings], home: str) -> dict[RbacPlace, list[Acce
     for namespace, used in sorted(replacers.items()):
         for each in needed_near(used):
             needed.setdefault(RbacPlace(each.role, namespace), []).append(each)
-    for each in AT_HOME:
-        needed.setdefault(RbacPlace(each.role, home), []).append(each)
     return needed
 
 
@@ -132,5 +130,4 @@ def of_rights(needed: Needed, lacking: Needed, role_here: str = "") -> list[Find
 
 def _named(access: Access) -> str:
     group = f".{access.group}" if access.group else ""
-    name = f" {access.name}" if access.name else ""
-    return f"{access.resource}{group}{'/' if access.subresource else ''}{access.subresource}{name}"
+    return f"{access.resource}{group}{'/' if access.subresource else ''}{access.subresource}"

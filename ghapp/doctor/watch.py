@@ -6,17 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ghapp.cluster.access import WATCH_LEASE
-from ghapp.cluster.api import Cluster
-from ghapp.cluster.request import LEASES, ClusterRequest
-from ghapp.cluster.wire.leases import lease
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import connected, probe
-from ghapp.errors import ClusterForbiddenError
 from ghapp.health.pods.pod import is_fresh
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.locks import ROLE, Locks
 from ghapp.store.pods import Pods
 
 GROUP = "cluster"
@@ -24,34 +20,19 @@ START = "start `ghapp watch`; two for availability. Until then deaths and phanto
 REDIS_FAILED = "fix Redis, see redis above"
 
 
-async def of_views(settings: Settings, url: str | None) -> list[Finding]:
-    """Checks the snapshot that the watch stored of each namespace."""
+async def check(settings: Settings, url: str | None) -> list[Finding]:
+    """Checks the snapshot that the watch stored of each namespace, and that a live watch records."""
     if url is None or not settings.namespaces:
         return []
     return await probe(GROUP, "views", partial(_views, settings.namespaces, url), REDIS_FAILED)
 
 
-async def of_leader(cluster: Cluster, url: str | None) -> list[Finding]:
-    """Checks that the holder of the lease is alive, by its heartbeat."""
-    if url is None:
-        return []
-    return await probe(GROUP, "leader", partial(_leader, cluster, url), "check the permissions of watch")
-
-
 async def _views(namespaces: Sequence[str], url: str) -> list[Finding]:
     async with connected(url) as redis:
-        pods = Pods(redis)
-        return of_ages({each: await pods.seen_at(each) for each in namespaces}, time.time())
-
-
-async def _leader(cluster: Cluster, url: str) -> list[Finding]:
-    async with connected(url) as redis:
-        alive = await Heartbeats(redis).alive("watch", time.time())
-    try:
-        body = await cluster.transport.send(ClusterRequest("get", LEASES, cluster.namespace, WATCH_LEASE))
-    except ClusterForbiddenError:
-        return []  # reported by the RBAC check; a worker's account need not read the lease
-    return [of_holder("" if body is None else lease(body).holder, alive)]
+        pods, now = Pods(redis), time.time()
+        ages = of_ages({each: await pods.seen_at(each) for each in namespaces}, now)
+        holder, alive = await Locks(redis).holder(ROLE, "watch"), await Heartbeats(redis).alive("watch", now)
+        return [*ages, of_holder(holder, alive)]
 
 
 def of_ages(seen_at: Mapping[str, float | None], now: float) -> list[Finding]:
@@ -73,7 +54,7 @@ def of_holder(holder: str, alive: Sequence[str]) -> Finding:
     """Checks that a live watch is the leader.
 
     Args:
-        holder: the holder that the lease names; empty for no holder.
+        holder: the holder of the lock; empty for no holder.
         alive: the watches with a recent heartbeat.
     """
     if holder in alive:
@@ -83,5 +64,5 @@ def of_holder(holder: str, alive: Sequence[str]) -> Finding:
     text = f"{len(alive)} watches are alive, but " + (
         f"the leader is {holder}, which is not" if holder else "none leads"
     )
-    fix = "wait 20 s; if it persists, `lease renewal failed` in their log has the reason"
+    fix = "wait 20 s; if it persists, `leadership lost` or `Redis unavailable, retrying` in their log has the reason"
     return warning(GROUP, "leader", text, fix)

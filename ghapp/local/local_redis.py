@@ -9,11 +9,13 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ghapp.errors import ConfigurationError
+
+Started = Callable[[subprocess.Popen[bytes]], None]
 
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
@@ -48,12 +50,14 @@ class EmbeddedRedis:
         url: its URL.
     """
 
-    def __init__(self, folder: Path, *, durable: bool, server: Path | None = None) -> None:
-        """Arguments as of `embedded_redis`."""
+    def __init__(
+        self, folder: Path, *, durable: bool, server: Path | None = None, started: Started = lambda _: None
+    ) -> None:
+        """Arguments as of `embedded_redis`; `started` is called with each process that was started."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder, self._socket, self._durable = folder, folder / "redis.sock", durable
         self.url = f"unix://{self._socket}"
-        self._server = server or redis_server()
+        self._server, self._started = server or redis_server(), started
         self._require_alone()
         self._require_readable()
         self._process = self._start()
@@ -120,13 +124,17 @@ class EmbeddedRedis:
         for name, value in options.items():
             command += [f"--{name}", value]
         # In its own session, because Ctrl-C must not stop it: Redis is stopped last.
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+        self._started(process)
+        return process
 
 
 @contextmanager
-def supervised_redis(folder: Path, *, durable: bool, server: Path | None = None) -> Iterator[EmbeddedRedis]:
-    """Runs a local Redis while the block runs, which may restart it; arguments and errors as of `embedded_redis`."""
-    redis = EmbeddedRedis(folder, durable=durable, server=server)
+def supervised_redis(
+    folder: Path, *, durable: bool, server: Path | None = None, started: Started = lambda _: None
+) -> Iterator[EmbeddedRedis]:
+    """Runs a local Redis while the block runs, which may restart it; arguments and errors as of `EmbeddedRedis`."""
+    redis = EmbeddedRedis(folder, durable=durable, server=server, started=started)
     try:
         redis.wait()
         yield redis

@@ -1,8 +1,8 @@
 """Runs everything on one machine: a local Redis, the roles as processes, and, with `--sandbox`, a simulated GitHub.
 
 Each role is a process of its own, as in a deployment, and is restarted if it exits. Processes are stopped in the
-reverse order of their start. Without App credentials only the web role starts; the others start after /setup has
-stored the credentials.
+reverse order of their start; if `up` itself is killed, a watchdog stops them. Without App credentials only the web role
+starts; the others start after /setup has stored the credentials.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ghapp.credentials import kept
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
+from ghapp.local.watchdog import LAST, Watchdog
 from ghapp.settings import Settings
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -99,9 +101,10 @@ class Site:
         sandbox: Sandbox | None,
         start: Callable[[str, Mapping[str, str]], _Role],
         own_redis: EmbeddedRedis | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         """`start` starts a role, and stops it at the end."""
-        self._environ, self._start, self._own_redis = environ, start, own_redis
+        self._environ, self._start, self._own_redis, self._watchdog = environ, start, own_redis, watchdog
         self.settings, self.sandbox = Settings.read(environ), sandbox
         self.setup_key: str | None = None
         if self.settings.credentials is None:
@@ -120,6 +123,8 @@ class Site:
         if self.settings.credentials is None and kept(self.settings.state_dir) is not None:
             self.settings = Settings.read(self._environ)
             self._roles += [self._start(role, self._environ) for role in _background_roles(self.settings)]
+        if self._watchdog is not None:
+            self._watchdog.sync()
 
 
 def _raise_missed_cancellation() -> None:
@@ -152,32 +157,39 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
     Raises:
         ConfigurationError: the configuration is invalid, or the port is taken.
     """
-    # Containers and service managers send SIGTERM, which must stop all processes, as Ctrl-C does.
+    # Containers and service managers send SIGTERM, which must stop all processes, as Ctrl-C does; a terminal that is
+    # closed sends SIGHUP, which `nohup` has had ignored.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     with ExitStack() as stack:
         environ = dict(environ)
         settings = Settings.read(environ)
         require_free(*settings.listen)
+        watchdog = Watchdog()
+        stack.callback(watchdog.end)
         simulated = None
         home = settings.state_dir
         if sandbox:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghapp-")))
             host, port = settings.listen
-            simulated = stack.enter_context(_sandbox(home, f"http://{host}:{port}/webhook"))
+            simulated = stack.enter_context(_sandbox(home, f"http://{host}:{port}/webhook", watchdog))
             environ |= _sandbox_environment(simulated.description, home)
         _make(home)
         own_redis = None
         if settings.redis_url is None:
-            own_redis = stack.enter_context(supervised_redis(home / "redis", durable=not sandbox))
+            own_redis = stack.enter_context(
+                supervised_redis(home / "redis", durable=not sandbox, started=partial(watchdog.add, rank=LAST))
+            )
             environ["GHAPP_REDIS_URL"] = own_redis.url
         if sandbox:
             _write_environment(home, environ)
         log_file = stack.enter_context(home.joinpath("ghapp.log").open("ab"))
 
         def start(name: str, environ: Mapping[str, str]) -> _Role:
-            return stack.enter_context(_role(name, environ, log_file))
+            return stack.enter_context(_role(name, environ, log_file, watchdog))
 
-        show(Site(environ, simulated, start, own_redis))
+        show(Site(environ, simulated, start, own_redis, watchdog))
 
 
 def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
@@ -199,8 +211,8 @@ def _make(state_dir: Path) -> None:
 class _Role:
     """One role's process."""
 
-    def __init__(self, name: str, environ: Mapping[str, str], log_file: Any) -> None:
-        self._name, self._environ, self._log = name, environ, log_file
+    def __init__(self, name: str, environ: Mapping[str, str], log_file: Any, watchdog: Watchdog) -> None:
+        self._name, self._environ, self._log, self._watchdog = name, environ, log_file, watchdog
         self.process = self._start()
 
     def restart_if_exited(self) -> None:
@@ -210,18 +222,20 @@ class _Role:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # In its own session, because Ctrl-C is for `up`, which stops its roles one after the other.
-        return subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
             [sys.executable, "-m", "ghapp", self._name],
             env=dict(self._environ),
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,
         )
+        self._watchdog.add(process)
+        return process
 
 
 @contextmanager
-def _role(name: str, environ: Mapping[str, str], log_file: Any) -> Iterator[_Role]:
-    role = _Role(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file)
+def _role(name: str, environ: Mapping[str, str], log_file: Any, watchdog: Watchdog) -> Iterator[_Role]:
+    role = _Role(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
     try:
         yield role
     finally:
@@ -239,7 +253,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
+def _sandbox(folder: Path, webhook_url: str, watchdog: Watchdog) -> Iterator[Sandbox]:
     ready = folder / "sandbox.json"
     # Only the dashboard may write to the terminal.
     with ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
@@ -249,6 +263,7 @@ def _sandbox(folder: Path, webhook_url: str) -> Iterator[Sandbox]:
             stderr=log_file,
             start_new_session=True,
         )
+    watchdog.add(process, LAST)
     try:
         ends = time.monotonic() + SANDBOX_START_SECONDS
         while not (text := ready.read_text()).endswith("\n"):

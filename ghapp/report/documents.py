@@ -1,7 +1,9 @@
-"""The JSON documents of the API and of events: a runner's health, a death, an orphaned pod. Pure.
+"""The JSON documents of the API and of events: a runner's health, a death, the gate, an orphaned pod. Pure.
 
 A health document has a runner's state, its evidence, and whether a controller should act. The same document is the
 API's response and the `data` of every event about a runner. Times are RFC 3339 in UTC.
+
+The typed dictionaries are the only definition of their documents: the API's description is generated from them.
 """
 
 from __future__ import annotations
@@ -9,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
-from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.gate.active_shard import Role
+from ghapp.health.gate.judgement import Gate
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.pods.pod_claim import PodClaim
@@ -19,10 +24,96 @@ from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.deletion_progress import Deletion, outcome
 from ghapp.health.runner.evidence import Evidence, Survey, observed_at
-from ghapp.health.runner.verdict import State, Verdict
+from ghapp.health.runner.verdict import Reason, State, Verdict
 from ghapp.health.shards import ShardRule, shard_of
 
-Document = dict[str, Any]
+Timestamp = Annotated[str, "RFC 3339 in UTC"]
+"""The result of `timestamp`. The API's description marks fields of this type as `date-time`."""
+
+Source = Literal["list", "get", "delivery", "pod", "claim"]
+
+
+class EvidenceDocument(TypedDict):
+    """One item of evidence."""
+
+    at: Timestamp
+    source: Source
+    said: str
+
+
+class HealthDocument(TypedDict):
+    """The health of a runner."""
+
+    org: str
+    runner_id: int | None
+    name: str | None
+    pool: str | None
+    shard: str | None
+    state: State
+    reason: Reason
+    since: Timestamp | None
+    replace: bool
+    healed: bool
+    observed_at: Timestamp | None
+    age_seconds: float | None
+    stale: bool
+    fuse: Position
+    paused: bool
+    evidence: list[EvidenceDocument]
+
+
+class DeadJobDocument(TypedDict):
+    """The job of a runner that died. The conclusion is null until GitHub has one."""
+
+    id: int
+    repository: str
+    name: str
+    head_sha: str
+    conclusion: str | None
+    html_url: str
+
+
+class DeathDocument(TypedDict):
+    """The post-mortem of a runner. The logs are oldest first."""
+
+    runner_name: str
+    pod: str
+    node: str
+    at: Timestamp
+    exit_code: int | None
+    signal: int | None
+    reason: str
+    cause: Cause
+    advice: str
+    job: DeadJobDocument | None
+    runner_log: list[str]
+    host_log: list[str]
+
+
+class CheckDocument(TypedDict):
+    """One check of the gate."""
+
+    name: str
+    passed: bool
+    said: str
+
+
+class StepDocument(TypedDict):
+    """One of the next steps, cheapest first."""
+
+    step: str
+    why: str
+
+
+class GateDocument(TypedDict):
+    """Whether a shard may take over."""
+
+    pool: str
+    shard: str
+    passed: bool
+    role: Role
+    checks: list[CheckDocument]
+    next: list[StepDocument]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +139,7 @@ def health_document(
     rules: Sequence[ShardRule],
     now: float,
     claim: PodClaim | None = None,
-) -> Document:
+) -> HealthDocument:
     """Returns the document of a known runner as of `now`; `claim` is its live pod claim, if there is one."""
     pool = pool_of(evidence.labels, evidence.custom_labels, rules)
     rule = next((each for each in rules if each.name == pool), None)
@@ -59,15 +150,15 @@ def health_document(
         "name": evidence.name,
         "pool": pool,
         "shard": shard_of(evidence, rule),
-        "state": verdict.state.value,
-        "reason": verdict.reason.value,
+        "state": verdict.state,
+        "reason": verdict.reason,
         "since": None if verdict.since is None else timestamp(verdict.since),
         "replace": should_replace(evidence, verdict, brakes, claim),
         "healed": is_healed(evidence, verdict),
         "observed_at": None if observed is None else timestamp(observed),
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
         "stale": verdict.stale,
-        "fuse": brakes.fuse.value,
+        "fuse": brakes.fuse,
         "paused": brakes.paused,
         "evidence": [
             {"at": timestamp(at), "source": source, "said": said}
@@ -76,7 +167,7 @@ def health_document(
     }
 
 
-def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
+def never_seen(org: str, runner_id: int | None, name: str | None) -> HealthDocument:
     """Returns the document of an unknown runner."""
     return {
         "org": org,
@@ -84,23 +175,22 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> Document:
         "name": name,
         "pool": None,
         "shard": None,
-        "state": "unknown",
-        "reason": "NeverObserved",
+        "state": State.UNKNOWN,
+        "reason": Reason.NEVER_OBSERVED,
         "since": None,
         "replace": False,
         "healed": False,
         "observed_at": None,
         "age_seconds": None,
         "stale": True,
-        "fuse": "closed",
+        "fuse": Position.CLOSED,
         "paused": False,
         "evidence": [],
     }
 
 
-def death_document(death: Death) -> dict[str, Any]:
-    """Returns a death as the contract has it. The conclusion of a job that has not concluded is null."""
-    job = None if death.job is None else {**death.job._asdict(), "conclusion": death.job.conclusion or None}
+def death_document(death: Death) -> DeathDocument:
+    """Returns a death as the contract has it."""
     return {
         "runner_name": death.runner_name,
         "pod": death.pod,
@@ -109,11 +199,34 @@ def death_document(death: Death) -> dict[str, Any]:
         "exit_code": death.exit_code,
         "signal": death.signal,
         "reason": death.reason,
-        "cause": death.cause.value,
+        "cause": death.cause,
         "advice": death.advice,
-        "job": job,
+        "job": None if death.job is None else _dead_job(death.job),
         "runner_log": list(death.runner_log),
         "host_log": list(death.host_log),
+    }
+
+
+def _dead_job(job: DeadJob) -> DeadJobDocument:
+    return {
+        "id": job.id,
+        "repository": job.repository,
+        "name": job.name,
+        "head_sha": job.head_sha,
+        "conclusion": job.conclusion or None,
+        "html_url": job.html_url,
+    }
+
+
+def gate_document(gate: Gate) -> GateDocument:
+    """Returns the result of the gate as the contract has it."""
+    return {
+        "pool": gate.pool,
+        "shard": gate.shard,
+        "passed": gate.passed,
+        "role": gate.role,
+        "checks": [{"name": each.name, "passed": each.passed, "said": each.said} for each in gate.checks],
+        "next": [{"step": each.step, "why": each.why} for each in gate.next],
     }
 
 
@@ -150,9 +263,9 @@ def should_replace(evidence: Evidence, verdict: Verdict, brakes: PoolBrakes, cla
     return lost and open_grant and not verdict.stale and not blocked
 
 
-def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[tuple[float, str, str]]:
+def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[tuple[float, Source, str]]:
     """Returns the evidence in order of time: (epoch seconds, source, statement)."""
-    facts: list[tuple[float | None, str, str]] = [
+    facts: list[tuple[float | None, Source, str]] = [
         (evidence.first_seen, "list" if evidence.registered else "delivery", "first seen"),
         (evidence.job_started_at, "delivery", f"took job {evidence.job_id}"),
         (evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"),
@@ -179,7 +292,7 @@ def _is_left_to_arc(evidence: Evidence) -> bool:
     return evidence.deletion is not None and evidence.deletion.left_to_arc
 
 
-def _in_cluster(deletion: Deletion) -> list[tuple[float | None, str, str]]:
+def _in_cluster(deletion: Deletion) -> list[tuple[float | None, Source, str]]:
     """Returns what was found in the cluster, and what was done there."""
     deleted = "ARC's object" if deletion.left_to_arc else "the pod"
     waits = SENTENCES.get(deletion.waits_for, "")

@@ -11,7 +11,7 @@ from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, Verdict, judge
 from ghapp.health.shards import ShardRule
-from ghapp.report.documents import Document, PoolBrakes, health_document
+from ghapp.report.documents import HealthDocument, PoolBrakes, health_document
 from ghapp.report.fleet import PauseView
 
 
@@ -45,7 +45,7 @@ class OrgView:
         """The state of a runner at `now`."""
         return judge(evidence, self.survey, now, self.limits)
 
-    def document(self, evidence: Evidence, now: float) -> Document:
+    def document(self, evidence: Evidence, now: float) -> HealthDocument:
         """The health document of a runner at `now`."""
         pool = self.pool(evidence)
         is_paused = WHOLE_INSTALLATION in self.pauses or pool in self.pauses

@@ -19,7 +19,7 @@ from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.pods.pod_claim import claim_on
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State
-from ghapp.report.documents import Document, is_healed, never_seen
+from ghapp.report.documents import HealthDocument, is_healed, never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, redis_errors
@@ -55,7 +55,7 @@ class ServedDocument(NamedTuple):
     org_state: OrgState
     evidence: Evidence
     at: float
-    document: Document
+    document: HealthDocument
 
 
 class FleetPage(NamedTuple):
@@ -64,7 +64,7 @@ class FleetPage(NamedTuple):
     `healed` counts the invalidated runners of the whole selection whose replacement was accepted.
     """
 
-    documents: list[Document]
+    documents: list[HealthDocument]
     total: int
     following: int | None
     healed: int = 0
@@ -99,7 +99,7 @@ class FleetReader:
             MOST_FILTERS, FRESH_SECONDS
         )
 
-    async def by_id(self, org: str, runner_id: int, now: float) -> Document:
+    async def by_id(self, org: str, runner_id: int, now: float) -> HealthDocument:
         """Returns the document of one runner; its state is `unknown` if the runner or its org is unknown."""
         org_state = await self.org(org)
         evidence = None if org_state is None else await self._evidence(org_state.installation.id, runner_id)
@@ -109,7 +109,7 @@ class FleetReader:
             else self._document(org_state, evidence, now)
         )
 
-    async def by_name(self, org: str, name: str, now: float) -> Document:
+    async def by_name(self, org: str, name: str, now: float) -> HealthDocument:
         """Returns the document of the latest registration of that name."""
         org_state = await self.org(org)
         if org_state is None:
@@ -117,7 +117,7 @@ class FleetReader:
         runner_id = (await self._ids_of(org_state.installation.id, [name]))[name]
         return never_seen(org, None, name) if runner_id is None else await self.by_id(org, runner_id, now)
 
-    async def many(self, org: str, ids: Sequence[int], names: Sequence[str], now: float) -> list[Document]:
+    async def many(self, org: str, ids: Sequence[int], names: Sequence[str], now: float) -> list[HealthDocument]:
         """Returns many documents, ids first, in one round trip to Redis, plus one if names are given."""
         org_state = await self.org(org)
         if org_state is None:
@@ -132,7 +132,7 @@ class FleetReader:
 
         known = await self._one.read_many([(installation, runner_id) for runner_id in wanted], load)
 
-        def document(runner_id: int | None, name: str | None) -> Document:
+        def document(runner_id: int | None, name: str | None) -> HealthDocument:
             evidence = None if runner_id is None else known[installation, runner_id]
             return never_seen(org, runner_id, name) if evidence is None else self._document(org_state, evidence, now)
 
@@ -200,10 +200,10 @@ class FleetReader:
         probes would otherwise kill the whole fleet.
         """
         document = await self.by_name(org, name, now)
-        org_state = await self.org(org)
-        if org_state is None or document["state"] != State.INVALIDATED:
+        org_state, runner_id = await self.org(org), document["runner_id"]
+        if org_state is None or runner_id is None or document["state"] is not State.INVALIDATED:
             return False
-        evidence = await self._evidence(org_state.installation.id, document["runner_id"])
+        evidence = await self._evidence(org_state.installation.id, runner_id)
         is_granted = evidence is not None and evidence.granted_at is not None
         return is_granted and claim_on(org_state.view.claimed, name, now) is None
 
@@ -277,7 +277,7 @@ class FleetReader:
 
         return await self._one.read((installation, runner_id), load)
 
-    def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> Document:
+    def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> HealthDocument:
         key = org_state.installation.id, evidence.id
         served = self._served.get(key)
         if (

@@ -10,9 +10,18 @@ from starlette.responses import Response
 TYPE = "application/problem+json"
 
 
+class Problem(msgspec.Struct, frozen=True):
+    """An error. `detail` names the error and what would be right."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
     """Returns a problem document; `detail` names the error and what would be right."""
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    body = Problem("about:blank", HTTPStatus(status).phrase, status, detail)
     return Response(msgspec.json.encode(body), status, headers, TYPE)
 
 

@@ -33,8 +33,9 @@ async def publish_replacement_request(
 ) -> None:
     """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
     event_id = str(evidence.event_id)
-    data = (await context.org_view(installation)).document(evidence, now)
-    await _append(context, installation, event_id, REPLACE, evidence.name, data["pool"], data, now)
+    view = await context.org_view(installation)
+    data = view.document(evidence, now)
+    await _append(context, installation, event_id, REPLACE, evidence.name, view.pool(evidence), data, now)
 
 
 async def publish_runners(
@@ -54,7 +55,7 @@ async def publish_runners(
             event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
             data = view.document(evidence, now)
             kind = f"ghapp.runner.{what}.v1"
-            await _append(context, installation, event_id, kind, evidence.name, data["pool"], data, now)
+            await _append(context, installation, event_id, kind, evidence.name, view.pool(evidence), data, now)
 
         def fold(known: Evidence | None, state: str = state) -> Evidence | None:
             return None if known is None else known._replace(state=state, state_since=now)
@@ -153,7 +154,7 @@ async def _append(
     kind: str,
     subject: str,
     pool: str,
-    data: dict[str, Any],
+    data: Mapping[str, Any],
     now: float,
 ) -> bool:
     """Whether nothing was appended under that id before."""

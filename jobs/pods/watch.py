@@ -1,7 +1,8 @@
-"""The watch: sees each runner's pod end before anyone reaps it, and keeps a view of what is there.
+"""The watch: records how each runner's pod ends before the pod is deleted, and keeps a view of what exists.
 
-Any number may run; a Lease lets one of them record. Whoever takes over begins with what was recorded last, so that a
-pod that went in between is missed by nobody.
+Any number may run; a lock in Redis lets one of them record. The next one begins with what was recorded last, so that
+no pod that was deleted in between is missed. A watch that cannot renew the lock, or that lost it, stops recording
+before another one can begin.
 """
 
 from __future__ import annotations
@@ -12,28 +13,37 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ghapp.cluster.access import WATCH_LEASE
 from ghapp.cluster.connection import is_configured, open_cluster
-from ghapp.cluster.lease import Leadership
 from ghapp.cluster.task_cancel import cancel_tasks
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, LockLostError
+from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.locks import ROLE, HeldLock, Locks
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.pod_cache import PodCache
 
 BEAT_SECONDS = 5.0
 
+LOCK_SECONDS = 10.0
+"""How long the lock outlives a crashed watch. A watch whose Redis does not answer stops recording a fifth earlier."""
+
+RETRY_SECONDS = 1.0
+"""Between two attempts to get the lock."""
+
+log = logger(__name__)
+
 
 async def watch(settings: Settings) -> None:
-    """Watch every pool's namespace until SIGTERM or SIGINT."""
+    """Watches every pool's namespace until SIGTERM or SIGINT."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     if not settings.namespaces:
@@ -43,20 +53,46 @@ async def watch(settings: Settings) -> None:
     identity = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     redis, queue_redis = connect(settings.redis_url), connect_sync(settings.redis_url)
     try:
-        await redis.ping()  # at the start, a Redis that is not there is a mistake, and said at once
-        async with (
-            open_cluster(settings.cluster) as cluster,
-            Leadership(cluster, WATCH_LEASE, identity).standing() as lead,
-        ):
-            coroner = DeathRecorder(settings, cluster, redis, queue_redis)
-            views: list[PodCache | EphemeralRunnerCache] = []
-            for each in settings.namespaces:
-                views.append(PodCache(each, coroner, lambda: lead.is_ours))
-                views.append(EphemeralRunnerCache(each, settings, cluster, redis, lambda: lead.is_ours))
-            await _until_asked_to_stop([*(each.keep() for each in views), _beat(Heartbeats(redis), identity)])
+        await redis.ping()  # at the start, an unavailable Redis is an error, reported at once
+        async with open_cluster(settings.cluster) as cluster:
+            recorder = DeathRecorder(settings, cluster, redis, queue_redis)
+
+            def views(lock: HeldLock) -> list[Coroutine[None, None, None]]:
+                found: list[PodCache | EphemeralRunnerCache] = []
+                for each in settings.namespaces:
+                    found.append(PodCache(each, recorder, lambda: lock.is_valid))
+                    found.append(EphemeralRunnerCache(each, settings, cluster, redis, lambda: lock.is_valid))
+                return [each.keep() for each in found]
+
+            await _until_asked_to_stop([lead(redis, identity, views), _beat(Heartbeats(redis), identity)])
     finally:
         await redis.aclose()
         queue_redis.close()
+
+
+async def lead(redis: Redis, identity: str, views: Callable[[HeldLock], list[Coroutine[None, None, None]]]) -> None:
+    """Runs the views while this process holds the lock, and waits for the lock otherwise; never returns.
+
+    Args:
+        redis: has the lock.
+        identity: unique to this process; `ghapp doctor` compares it with the heartbeats.
+        views: returns coroutines that record until they are cancelled, and that check the lock before each record.
+    """
+    locks, why = Locks(redis, LOCK_SECONDS), ""
+    while True:
+        try:
+            async with locks.hold(ROLE, "watch", holder=identity) as lock:
+                why = ""
+                if lock is not None:
+                    log.info("leadership gained", holder=identity)
+                    await _first_of(views(lock))
+        except LockLostError as error:
+            log.warning("leadership lost", holder=identity, why=str(error))
+        except (RedisError, OSError) as error:
+            if str(error) != why:
+                log.warning("Redis unavailable, retrying", why=str(error))
+            why = str(error)
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _beat(heartbeats: Heartbeats, who: str) -> None:
@@ -67,15 +103,23 @@ async def _beat(heartbeats: Heartbeats, who: str) -> None:
 
 
 async def _until_asked_to_stop(tasks: list[Coroutine[None, None, None]]) -> None:
-    """Run them until a signal comes; a mistake of ours in one of them ends the role, and is raised."""
+    """Runs the tasks until a signal arrives; an unexpected error in one of them ends the role."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+
+    async def wait() -> None:
+        await stopped.wait()
+
+    await _first_of([*tasks, wait()])
+
+
+async def _first_of(tasks: list[Coroutine[None, None, None]]) -> None:
+    """Runs the tasks until one ends, and cancels the others. Raises what that one raised."""
     running = [asyncio.create_task(each) for each in tasks]
     try:
-        waiting = asyncio.create_task(stopped.wait())
-        done, _ = await asyncio.wait([*running, waiting], return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         for each in done:
             each.result()
     finally:
-        await cancel_tasks([*running, waiting])
+        await cancel_tasks(running)

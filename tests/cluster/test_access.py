@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE, needed_near
+from ghapp.cluster.access import NEAR_RUNNERS, needed_near
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.lease import Leadership
-from ghapp.cluster.request import LEASES, ClusterRequest
 from ghapp.sandbox.cluster.rbac import RbacRule
 from tests.cluster.conftest import client
 
 
 def rule(access, namespace):
-    names = (access.name,) if access.name else ()
-    return RbacRule((access.verb,), (access.group,), (access.rbac_resource,), (namespace,), names)
+    return RbacRule((access.verb,), (access.group,), (access.rbac_resource,), (namespace,))
 
 
 def asked(replacers):
@@ -29,28 +26,6 @@ def test_without_arc_nothing_of_arc_s_is_needed(replacers):
 
 def test_with_arc_everything_is_needed():
     assert needed_near(["pods", "arc"]) == list(NEAR_RUNNERS)
-
-
-async def test_a_review_of_a_right_to_one_object_is_for_that_object(api):
-    for access in AT_HOME:
-        api.control.user("watch", [rule(access, "default")])
-        async with client(api, "watch") as found:
-            cluster = Cluster(found)
-            may = [
-                await cluster.may(access.verb, access.resource, "default", access.group, name=name)
-                for name in (access.name, "another")
-            ]
-        assert may == [True, not access.name]
-
-
-async def test_what_the_watch_needs_at_home_is_enough_to_lead(api):
-    api.control.namespace("default")
-    api.control.user("watch", [rule(each, "default") for each in AT_HOME])
-    async with client(api, "watch") as found:
-        lead = Leadership(Cluster(found), WATCH_LEASE, "one")
-        assert await lead.turn() is True
-        assert await lead.turn() is True
-        assert await Cluster(found).transport.send(ClusterRequest("get", LEASES, "default", WATCH_LEASE)) is not None
 
 
 async def test_what_the_watch_needs_near_runners_is_enough_to_see(api):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.cluster.api_errors import RefusedError, error_of, proves_absence
-from ghapp.cluster.request import EPHEMERAL_RUNNERS, LEASES, PODS, ClusterRequest
+from ghapp.cluster.request import EPHEMERAL_RUNNERS, PODS, SERVICE_ACCOUNTS, ClusterRequest
 from ghapp.errors import (
     ClusterForbiddenError,
     ClusterUnavailableError,
@@ -105,7 +105,7 @@ def test_another_s_veto_is_not_laid_at_rbac_s_door():
     [
         pytest.param(GET, b"404 page not found", "does not know ephemeralrunners.actions.github.com", id="no-crd"),
         pytest.param(
-            ClusterRequest("create", LEASES, "gone"),
+            ClusterRequest("create", SERVICE_ACCOUNTS, "gone"),
             encoded(status(404, "NotFound", "", name="gone", kind="namespaces")),
             "there is no namespace gone",
             id="no-namespace",

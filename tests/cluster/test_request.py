@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cluster.request import ACCESS_REVIEWS, EPHEMERAL_RUNNERS, LEASES, PODS, VERSION, ClusterRequest
+from ghapp.cluster.request import ACCESS_REVIEWS, EPHEMERAL_RUNNERS, PODS, SERVICE_ACCOUNTS, VERSION, ClusterRequest
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ from ghapp.cluster.request import ACCESS_REVIEWS, EPHEMERAL_RUNNERS, LEASES, POD
             id="custom",
         ),
         pytest.param(
-            ClusterRequest("create", LEASES, "ghapp"),
-            "POST /apis/coordination.k8s.io/v1/namespaces/ghapp/leases",
-            "create leases.coordination.k8s.io ghapp",
+            ClusterRequest("create", SERVICE_ACCOUNTS, "ghapp"),
+            "POST /api/v1/namespaces/ghapp/serviceaccounts",
+            "create serviceaccounts ghapp",
             id="create",
         ),
         pytest.param(
@@ -47,7 +47,7 @@ def test_a_call_has_one_address(call, request_line, said):
     assert (f"{call.method} {call.path}", str(call), call.can_exist) == (request_line, said, True)
 
 
-@pytest.mark.parametrize("verb", ["get", "update", "patch", "delete"])
+@pytest.mark.parametrize("verb", ["get", "patch", "delete"])
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "../x", "a..b", "MBP", "a b", "a?b", "a%2f", "-a", "a-", "ä", "a\n", "a" * 254]
 )

@@ -7,7 +7,6 @@ from contextlib import aclosing
 
 import pytest
 
-from ghapp.cluster.lease import Leadership
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.errors import ClusterUnavailableError, ResourceVersionExpiredError
@@ -188,12 +187,3 @@ async def test_a_watch_is_closed_with_its_reader(api, cluster, pods):
     async with asyncio.timeout(10):
         while api.control.watches():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-
-
-async def test_leadership_passes_through_a_real_lease(api, cluster):
-    blue, pink = (Leadership(cluster, "watch", name, "runners") for name in ("blue", "pink"))
-    assert [await blue.turn(), await pink.turn(), await blue.turn()] == [True, False, True]
-    await blue.release()
-    assert [await pink.turn(), await blue.turn()] == [True, False]
-    spec = api.control.object("leases", "runners", "watch")["spec"]
-    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("pink", 1)

@@ -9,22 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE
-from ghapp.cluster.api import Cluster
-from ghapp.cluster.lease import Leadership
+from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.doctor import cluster, rbac
 from ghapp.doctor.cluster import of_clock, of_configuration, of_label
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.log_store import LOOK_BACK_SECONDS
-from ghapp.doctor.rbac import RbacPlace, needs, of_rights, role_of
+from ghapp.doctor.rbac import RbacPlace, needs, role_of
 from ghapp.doctor.watch import of_ages, of_holder
 from ghapp.health.pods.pod import Container, Pod
 from ghapp.loki.client import JOURNAL_SELECTORS
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store import keys
 from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.locks import ROLE
 from ghapp.store.pods import Pods
-from tests.cluster.conftest import client
 from tests.cluster.test_access import rule
 from tests.support.loki import Loki, answer
 
@@ -64,21 +63,19 @@ async def looked(api, redis, redis_url, tmp_path):
 
 def may(api, *roles, without=()):
     rules = [rule(each, "runners") for each in NEAR_RUNNERS if each.role in roles]
-    rules += [rule(each, HOME) for each in AT_HOME if each.role in roles]
     api.control.user("ours", [each for each in rules if (*each.verbs, *each.resources) not in without])
 
 
-async def lead(api, redis):
+async def lead(redis):
     await Heartbeats(redis).beat("watch", "watch-0", time.time())
-    async with client(api) as found:
-        assert await Leadership(Cluster(found), WATCH_LEASE, "watch-0", HOME).turn()
+    await redis.set(keys.lock(ROLE, "watch"), "watch-0")
 
 
 async def test_where_all_is_well_everything_is(api, redis, looked):
     api.control.pod("runners", "linux-0", labels={"ghapp.dev/owner": "a"})
     api.control.ephemeral_runner("runners", "linux-0")
     await Pods(redis).replace_all("runners", [], [], time.time())
-    await lead(api, redis)
+    await lead(redis)
     found = await looked()
     assert {name for name, each in found.items() if each.status is not FindingStatus.OK} == set()
     assert found.keys() == {
@@ -88,7 +85,6 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
         "account",
         "rights of watch in runners",
         "rights of worker in runners",
-        "rights of watch in ghapp",
         "ARC in runners",
         "pods in runners",
         "label ghapp.dev/owner in runners",
@@ -151,12 +147,11 @@ async def test_without_a_pool_of_arc_s_nobody_misses_its_crds(api, looked, repla
 
 
 async def test_a_verb_that_rbac_lacks_is_named_with_whose_and_where(api, looked):
-    may(api, "watch", "worker", without={("patch", "ephemeralrunners"), ("get", "pods/log"), ("update", "leases")})
+    may(api, "watch", "worker", without={("patch", "ephemeralrunners"), ("get", "pods/log")})
     found = await looked(user="ours")
     assert found["rights of worker in runners"].said == "RBAC lacks patch on ephemeralrunners.actions.github.com"
     assert found["rights of watch in runners"].said == "RBAC lacks get on pods/log"
-    assert found["rights of watch in ghapp"].said == "RBAC lacks update on leases.coordination.k8s.io ghapp-watch"
-    assert [each.status for name, each in found.items() if name.startswith("rights")] == [FindingStatus.WRONG] * 3
+    assert [each.status for name, each in found.items() if name.startswith("rights")] == [FindingStatus.WRONG] * 2
     assert "the account of `ghapp worker`" in found["rights of worker in runners"].fix
 
 
@@ -176,7 +171,6 @@ async def test_whose_account_it_is_is_said_and_other_roles_rights_are_not_called
 ):
     name = f"system:serviceaccount:ghapp:ghapp-{role}"
     rules = [rule(each, "runners") for each in NEAR_RUNNERS if each.role == role]
-    rules += [rule(each, HOME) for each in AT_HOME if each.role == role]
     api.control.user(name, [each for each in rules if (*each.verbs, *each.resources) != without])
     found = await looked(user=name)
     assert found["account"].said == f"{name}, the account of `ghapp {role}`"
@@ -207,8 +201,8 @@ async def test_who_may_do_nothing_is_told_so_once(api, looked):
     may(api)
     found = await looked(user="ours")
     wrong = {name for name, each in found.items() if each.status is FindingStatus.WRONG}
-    assert wrong == {"rights of watch in runners", "rights of worker in runners", "rights of watch in ghapp"}
-    assert not {"pods in runners", "ARC in runners", "leader"} & found.keys(), "what is forbidden is told by the rights"
+    assert wrong == {"rights of watch in runners", "rights of worker in runners"}
+    assert not {"pods in runners", "ARC in runners"} & found.keys(), "what is forbidden is told by the rights"
 
 
 @pytest.mark.parametrize(
@@ -223,6 +217,7 @@ async def test_a_cluster_that_does_not_answer_is_one_thing(api, looked, trouble)
         "configuration": FindingStatus.OK,
         "answers": FindingStatus.WRONG,
         "view of runners": FindingStatus.WARNING,
+        "leader": FindingStatus.WARNING,
     }
 
 
@@ -328,20 +323,12 @@ def test_somebody_leads(holder, alive, status, said):
 
 
 def test_each_role_is_asked_for_what_it_needs_where_it_works():
-    needed = needs([ARC, PODS, TOLD, NOWHERE], HOME)
-    assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners"), RbacPlace("watch", HOME)}
-    assert set(needed[RbacPlace("watch", HOME)]) == set(AT_HOME)
-    assert {each.rbac_resource for each in needs([PODS], HOME)[RbacPlace("worker", "runners")]} == {
+    needed = needs([ARC, PODS, TOLD, NOWHERE])
+    assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners")}
+    assert {each.rbac_resource for each in needs([PODS])[RbacPlace("worker", "runners")]} == {
         "pods",
         "serviceaccounts",
     }
-
-
-def test_roles_of_one_namespace_are_told_apart_from_those_at_home():
-    needed = needs([ARC], "runners")
-    assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners")}
-    found = of_rights(needed, {place: [] for place in needed})
-    assert [each.status for each in found] == [FindingStatus.OK, FindingStatus.OK]
 
 
 CONTENTS = {"logs of runners in runners", "journals of nodes"}
@@ -385,7 +372,7 @@ async def test_where_no_pool_has_a_namespace_nothing_is_asked_of_what_it_holds(l
 async def test_rights_that_an_api_server_refuses_until_its_caches_are_filled_are_not_called_missing(
     api, looked, monkeypatch
 ):
-    may(api, "watch", "worker", without={("get", "leases")})
+    may(api, "watch", "worker", without={("get", "pods/log")})
     waited = []
 
     async def filled(seconds):

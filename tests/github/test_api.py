@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 import httpx
 import pytest
+from httpcore._synchronization import current_async_library
 
 from ghapp import errors
 from ghapp.credentials import AppCredentials
@@ -334,3 +336,8 @@ async def test_no_other_host_is_told_the_token(github):
 async def test_a_job_is_over_when_github_says_so_and_since_the_time_that_github_gives(github, answered, end):
     api, _, _ = github(lambda _request: httpx.Response(200, json=answered))
     assert await (await api.installation_client(ACME)).job_end("acme/api", 42) == end
+
+
+async def test_httpcore_finds_sniffio_because_a_failed_import_at_each_step_costs_a_tenth_of_a_millisecond():
+    assert current_async_library() == "asyncio"
+    assert sys.modules["sniffio"].__spec__ is not None

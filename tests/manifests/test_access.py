@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE
+from ghapp.cluster.access import NEAR_RUNNERS
 from tests.manifests.rendered import OVERLAYS, kinds
 
 HOME, RUNNERS = "ghapp", "runners"
@@ -31,9 +31,9 @@ def granted(overlay, role, namespace):
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 @pytest.mark.parametrize("role", ["web", "worker", "clock", "watch"])
-@pytest.mark.parametrize(("namespace", "needed"), [(RUNNERS, NEAR_RUNNERS), (HOME, AT_HOME)], ids=["runners", "home"])
+@pytest.mark.parametrize(("namespace", "needed"), [(RUNNERS, NEAR_RUNNERS), (HOME, ())], ids=["runners", "home"])
 def test_a_role_is_granted_what_it_needs_and_nothing_else(overlay, role, namespace, needed):
-    asked = {(each.verb, each.group, each.rbac_resource, each.name) for each in needed if each.role == role}
+    asked = {(each.verb, each.group, each.rbac_resource, "") for each in needed if each.role == role}
     assert granted(overlay, role, namespace) == asked
 
 
@@ -44,11 +44,6 @@ def test_nothing_is_granted_by_wildcard_or_to_the_whole_cluster(overlay):
         for rule in role["rules"]:
             assert rule.keys() - {"resourceNames"} == {"apiGroups", "resources", "verbs"}
             assert not any("*" in word for words in rule.values() for word in words)
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_watch_may_touch_its_own_lease_alone(overlay):
-    assert {name for verb, *_, name in granted(overlay, "watch", HOME) if verb != "create"} == {WATCH_LEASE}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -64,4 +59,4 @@ def test_every_binding_binds_a_role_to_an_account_that_is_there(overlay):
 
 @pytest.mark.parametrize("right", ["status", "finalizers", "secrets", "exec", "escalate", "impersonate", "bind"])
 def test_nobody_may(right):
-    assert not any(right in part for access in [*NEAR_RUNNERS, *AT_HOME] for part in access[:5])
+    assert not any(right in part for access in NEAR_RUNNERS for part in access[:5])

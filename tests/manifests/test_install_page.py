@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS
+from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.credentials import CreatedApp, keep
 from ghapp.github.manifest import app_yml
 from ghapp.settings import Settings
@@ -88,7 +88,7 @@ def test_the_app_is_created_while_nothing_is_acted_on(tmp_path):
     subprocess.run(["bash", "-euc", "mkdir app\n" + line], cwd=tmp_path, check=True)
     settings = Settings.read({"GHAPP_CONFIG": str(tmp_path / "app" / "ghapp.toml"), "GHAPP_STATE_DIR": str(tmp_path)})
     assert settings.policy.remediation.mode == "dry-run"
-    assert settings.namespaces == (), "no watch is started, and no lease made, wherever kubectl happens to lead"
+    assert settings.namespaces == (), "no watch is started, wherever kubectl happens to lead"
     assert "GHAPP_CONFIG=app/ghapp.toml" in typed("GHAPP_CONFIG=")
 
 
@@ -150,7 +150,6 @@ def test_the_table_of_rights_is_what_the_code_asks_for():
         if verb.strip()
     }
     assert told == {(each.role, each.verb, each.rbac_resource) for each in NEAR_RUNNERS}
-    assert {(each.role, each.verb) for each in AT_HOME} == {("watch", verb) for verb in ("create", "get", "update")}
 
 
 def test_the_ports_that_are_said_to_be_open_are():

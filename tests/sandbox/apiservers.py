@@ -16,7 +16,6 @@ NOON = 1_800_000_000.0
 PODS = "/api/v1/namespaces/runners/pods"
 ALL_PODS = "/api/v1/pods"
 ACCOUNTS = "/api/v1/namespaces/runners/serviceaccounts"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/runners/leases"
 RUNNERS = "/apis/actions.github.com/v1alpha1/namespaces/runners/ephemeralrunners"
 SETS = "/apis/actions.github.com/v1alpha1/namespaces/runners/ephemeralrunnersets"
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -127,13 +126,4 @@ def pod(name: str = "made", **spec: Any) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": name},
         "spec": {"containers": [{"name": "runner", "image": "runner:1"}], **spec},
-    }
-
-
-def lease(name: str = "leader", holder: str = "one", **meta: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": name, **meta},
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
     }

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from ghapp.sandbox.cluster import ClusterCall, RbacRule
-from tests.sandbox.apiservers import ALL_PODS, LEASES, PODS, RUNNERS, Api, lease, pod, status
+from tests.sandbox.apiservers import ACCOUNTS, ALL_PODS, PODS, RUNNERS, Api, pod, status
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 READ = ("get", "list", "watch")
@@ -24,15 +24,15 @@ subjects: [{kind: ServiceAccount, name: watch, namespace: ghapp}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: leases}
+metadata: {name: accounts}
 rules:
-  - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, update], resourceNames: [ghapp-watch]}
+  - {apiGroups: [""], resources: [serviceaccounts], verbs: [get, delete], resourceNames: [one]}
   - {nonResourceURLs: [/metrics/*], verbs: [get]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: leases, namespace: ghapp}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: leases}
+metadata: {name: accounts, namespace: ghapp}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: accounts}
 subjects: [{kind: ServiceAccount, name: watch}, {kind: User, name: eve}]
 ---
 apiVersion: v1
@@ -214,15 +214,16 @@ class TestRules:
             assert watch.get(PODS).status_code == 200
             assert watch.get(ALL_PODS).status_code == 403
             assert watch.get("/api/v1/namespaces/ghapp/pods").status_code == 403
-            leases = LEASES.replace("runners", "ghapp")
-            assert watch.get(f"{leases}/ghapp-watch").status_code == 404
-            assert watch.get(f"{leases}/another").status_code == 403
-            assert watch.post(leases, json=lease("ghapp-watch")).status_code == 403
+            accounts = ACCOUNTS.replace("runners", "ghapp")
+            assert watch.get(f"{accounts}/one").status_code == 404
+            assert watch.get(f"{accounts}/another").status_code == 403
+            one = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "one"}}
+            assert watch.post(accounts, json=one).status_code == 403
             assert watch.get("/metrics/slis").status_code == 403, "a RoleBinding gives no paths"
 
     def test_a_binding_of_a_role_that_is_not_there_is_refused(self, api):
         documents = [one for one in yaml.safe_load_all(MANIFESTS) if one and one["kind"] != "ClusterRole"]
-        with pytest.raises(ValueError, match="RoleBinding \"leases/ghapp\" binds the ClusterRole 'leases'"):
+        with pytest.raises(ValueError, match="RoleBinding \"accounts/ghapp\" binds the ClusterRole 'accounts'"):
             api.control.load_roles(documents)
 
     def test_a_cluster_role_binding_is_for_everywhere(self, api):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sandbox.apiservers import ACCOUNTS, LEASES, NOON, PODS, RUNNERS, SETS, Api, names, status
+from tests.sandbox.apiservers import ACCOUNTS, NOON, PODS, RUNNERS, SETS, Api, names, status
 
 GONE = "ephemeralrunner.actions.github.com/finalizer"
 REGISTRATION = "ephemeralrunner.actions.github.com/runner-registration-finalizer"
@@ -70,8 +70,6 @@ class TestAnswers:
             "status": "Success",
             "details": details | {"uid": made["metadata"]["uid"]},
         }
-        api.control.create("leases", {"metadata": {"name": "l", "namespace": "runners"}})
-        assert api.delete(f"{LEASES}/l").json()["kind"] == "Status"
 
     def test_a_pod_or_a_service_account_that_is_gone_is_told_by_itself(self, api):
         api.control.pod("runners", "a", node="", service_account="mine")

@@ -6,9 +6,8 @@ import httpx2
 import pytest
 from lightkube import ALL_NS, ApiError, AsyncClient, KubeConfig
 from lightkube.generic_resource import create_namespaced_resource
-from lightkube.models.coordination_v1 import LeaseSpec
+from lightkube.models.core_v1 import Container, PodSpec
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.coordination_v1 import Lease
 from lightkube.resources.core_v1 import Pod, ServiceAccount
 from lightkube.types import PatchType
 
@@ -85,8 +84,9 @@ async def test_it_patches_gets_creates_replaces_and_deletes(server, client):
     await client.delete(ServiceAccount, "sa")
     assert server.control.names("serviceaccounts", "runners") == ["default"]
 
-    made = await client.create(Lease(metadata=ObjectMeta(name="leader"), spec=LeaseSpec(holderIdentity="one")))
-    made.spec.holderIdentity = "two"
+    container = Container(name="runner", image="runner:1")
+    made = await client.create(Pod(metadata=ObjectMeta(name="b"), spec=PodSpec(containers=[container])))
+    made.metadata.labels = {"tier": "one"}
     await client.replace(made)
     with pytest.raises(ApiError) as stale:
         await client.replace(made)

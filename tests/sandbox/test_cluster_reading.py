@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from tests.sandbox.apiservers import ACCOUNTS, ALL_PODS, LEASES, PODS, RUNNERS, Api, names, status
+from tests.sandbox.apiservers import ACCOUNTS, ALL_PODS, PODS, RUNNERS, Api, names, status
 
 
 @pytest.fixture
@@ -132,7 +132,6 @@ def test_fields_select(api, selector, found):
     [
         (PODS, "spec.foo=1", "field label not supported: spec.foo"),
         (RUNNERS, "status.phase=Running", "field label not supported: status.phase"),
-        (LEASES, "spec.holderIdentity=x", "field label not supported: spec.holderIdentity"),
         (PODS, "metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
     ],
 )
@@ -294,7 +293,7 @@ def test_a_verb_that_the_place_does_not_know_is_405(api, method, path):
         "/api/v1/namespaces/runners/configmaps",
         f"{PODS}/a/nothing",
         f"{ACCOUNTS}/a/log",
-        f"{LEASES}/a/status",
+        f"{ACCOUNTS}/a/status",
         "/apis/example.com/v1",
         "/nothing",
     ],
@@ -333,7 +332,7 @@ def test_health_and_version_need_no_token(api):
 def test_discovery_lists_what_there_is(api):
     assert api.get("/api").json()["versions"] == ["v1"]
     groups = [group["name"] for group in api.get("/apis").json()["groups"]]
-    assert groups == ["actions.github.com", "authorization.k8s.io", "coordination.k8s.io"]
+    assert groups == ["actions.github.com", "authorization.k8s.io"]
     core = {resource["name"]: resource for resource in api.get("/api/v1").json()["resources"]}
     assert core.keys() == {"namespaces", "namespaces/status", "pods", "pods/log", "pods/status", "serviceaccounts"}
     assert core["pods"]["namespaced"]

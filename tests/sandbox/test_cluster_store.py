@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.sandbox.cluster import store as stores
-from ghapp.sandbox.cluster.kinds import LEASES, PODS
+from ghapp.sandbox.cluster.kinds import PODS, SERVICE_ACCOUNTS
 from ghapp.sandbox.cluster.objects import Key
 from ghapp.sandbox.cluster.store import Store, VersionForgotten
 
@@ -51,7 +51,7 @@ def test_each_version_that_is_kept_can_be_seen_again_and_changes_lead_from_it_to
 def test_versions_are_counted_over_all_kinds():
     store = Store()
     first = put(store, "a")
-    assert put(store, "a", kind=LEASES).version == first.version + 1
+    assert put(store, "a", kind=SERVICE_ACCOUNTS).version == first.version + 1
     assert store.remove(PODS, Key("n", "a")).version == first.version + 2
 
 
@@ -77,7 +77,7 @@ def test_only_so_many_changes_are_kept(monkeypatch):
 def test_who_no_longer_listens_hears_nothing():
     store, heard = Store(), []
     leave = store.listen(PODS, heard.append)
-    put(store, "a", kind=LEASES)
+    put(store, "a", kind=SERVICE_ACCOUNTS)
     put(store, "a")
     leave()
     leave()

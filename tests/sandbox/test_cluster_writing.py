@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.sandbox.cluster.patch import JSON, MERGE, applied
-from tests.sandbox.apiservers import ACCOUNTS, JSON_PATCH, LEASES, PODS, RUNNERS, SETS, Api, lease, pod, status
+from tests.sandbox.apiservers import ACCOUNTS, JSON_PATCH, PODS, RUNNERS, SETS, Api, pod, status
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ class TestPost:
         assert "status" not in made
         assert made["metadata"]["generation"] == 1
 
-    def test_a_lease_counts_no_generations(self, api):
-        assert "generation" not in api.post(LEASES, json=lease()).json()["metadata"]
+    def test_a_service_account_counts_no_generations(self, api):
+        assert "generation" not in api.post(ACCOUNTS, json=account()).json()["metadata"]
 
     @pytest.mark.parametrize(
         ("body", "code", "reason", "said"),
@@ -123,30 +123,30 @@ class TestPost:
 
 class TestPut:
     def test_an_update_from_the_version_that_is_there_is_taken(self, api):
-        read = api.post(LEASES, json=lease()).json()
-        read["spec"]["holderIdentity"] = "two"
-        answer = api.put(f"{LEASES}/leader", json=read)
+        read = api.post(RUNNERS, json=runner()).json()
+        read["spec"]["runnerScaleSetId"] = 2
+        answer = api.put(f"{RUNNERS}/made", json=read)
         assert answer.status_code == 200
-        assert answer.json()["spec"]["holderIdentity"] == "two"
+        assert answer.json()["spec"]["runnerScaleSetId"] == 2
         assert int(answer.json()["metadata"]["resourceVersion"]) > int(read["metadata"]["resourceVersion"])
 
     def test_an_update_from_an_older_version_is_a_conflict(self, api):
-        read = api.post(LEASES, json=lease()).json()
-        for holder in ("two", "three"):
-            read["spec"]["holderIdentity"] = holder
-            answer = api.put(f"{LEASES}/leader", json=read)
+        read = api.post(RUNNERS, json=runner()).json()
+        for scale_set in (2, 3):
+            read["spec"]["runnerScaleSetId"] = scale_set
+            answer = api.put(f"{RUNNERS}/made", json=read)
         said = (
-            'Operation cannot be fulfilled on leases.coordination.k8s.io "leader": the object has been modified;'
+            'Operation cannot be fulfilled on ephemeralrunners.actions.github.com "made": the object has been modified;'
             " please apply your changes to the latest version and try again"
         )
         assert status(answer) == (409, "Conflict", said)
-        assert answer.json()["details"] == {"name": "leader", "group": "coordination.k8s.io", "kind": "leases"}
-        assert api.get(f"{LEASES}/leader").json()["spec"]["holderIdentity"] == "two"
+        details = {"name": "made", "group": "actions.github.com", "kind": "ephemeralrunners"}
+        assert answer.json()["details"] == details
+        assert api.get(f"{RUNNERS}/made").json()["spec"]["runnerScaleSetId"] == 2
 
-    @pytest.mark.parametrize(("path", "body"), [(LEASES, lease("made")), (RUNNERS, runner())])
-    def test_an_update_must_say_from_which_version_it_is(self, api, path, body):
-        api.post(path, json=body)
-        code, reason, message = status(api.put(f"{path}/made", json=body))
+    def test_an_update_must_say_from_which_version_it_is(self, api):
+        api.post(RUNNERS, json=runner())
+        code, reason, message = status(api.put(f"{RUNNERS}/made", json=runner()))
         assert (code, reason) == (422, "Invalid")
         assert message.endswith("metadata.resourceVersion: Invalid value: 0x0: must be specified for an update")
 
@@ -155,23 +155,22 @@ class TestPut:
         api.post(path, json=body)
         assert api.put(f"{path}/made", json=body).status_code == 200
 
-    def test_a_put_makes_a_lease_and_nothing_else(self, api):
-        assert api.put(f"{LEASES}/leader", json=lease()).status_code == 201
+    def test_a_put_makes_nothing(self, api):
         assert status(api.put(f"{PODS}/made", json=pod())) == (404, "NotFound", 'pods "made" not found')
         assert status(api.put(f"{RUNNERS}/made", json=runner()))[:2] == (404, "NotFound")
 
     def test_a_uid_is_a_precondition(self, api):
-        read = api.post(LEASES, json=lease()).json()
+        read = api.post(RUNNERS, json=runner()).json()
         read["metadata"]["uid"] = "another"
-        code, reason, message = status(api.put(f"{LEASES}/leader", json=read))
+        code, reason, message = status(api.put(f"{RUNNERS}/made", json=read))
         assert (code, reason) == (409, "Conflict")
         assert "UID in precondition: another, UID in object meta: " in message
 
     def test_the_names_in_path_and_object_are_the_same(self, api):
-        api.post(LEASES, json=lease())
-        said = "the name of the object (other) does not match the name on the URL (leader)"
-        assert status(api.put(f"{LEASES}/leader", json=lease("other"))) == (400, "BadRequest", said)
-        assert "undeterminable" in status(api.put(f"{LEASES}/leader", json=lease("")))[2]
+        api.post(RUNNERS, json=runner())
+        said = "the name of the object (other) does not match the name on the URL (made)"
+        assert status(api.put(f"{RUNNERS}/made", json=runner("other"))) == (400, "BadRequest", said)
+        assert "undeterminable" in status(api.put(f"{RUNNERS}/made", json=runner("")))[2]
 
     def test_what_changes_nothing_makes_no_version_and_no_event(self, api):
         read = api.control.pod("runners", "a")

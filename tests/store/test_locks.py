@@ -132,3 +132,43 @@ async def test_a_renewal_that_gives_up_as_the_block_ends_cancels_nothing(redis):
     await asyncio.sleep(0)
     assert asyncio.current_task().cancelling() == 0
     assert await redis.keys() == []
+
+
+async def test_the_holder_of_a_lock_can_be_read(redis):
+    locks = Locks(redis)
+    assert await locks.holder("role", "watch") == ""
+    async with locks.hold("role", "watch", holder="watch-0") as lock, locks.hold("role", "watch", holder="b") as other:
+        assert (lock.is_valid, other, await locks.holder("role", "watch")) == (True, None, "watch-0")
+    assert await locks.holder("role", "watch") == ""
+
+
+async def test_a_lock_is_given_up_in_time_though_each_renewal_takes_long_to_fail(redis):
+    locks = Locks(redis, lease_seconds=1.0)
+    loop, tried = asyncio.get_running_loop(), []
+
+    async def hang(**_):
+        tried.append(loop.time())
+        await asyncio.sleep(0.19)  # just less than what one attempt may take
+        raise ConnectionError("Redis is away")
+
+    left = []
+
+    async def hold():
+        async with locks.hold("remediate", 1) as lock:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                left.append((lock.is_valid, await redis.exists(keys.lock("remediate", "1"))))
+
+    locks._renew = hang
+    with pytest.raises(LockLostError):
+        await asyncio.wait_for(hold(), 5)
+    assert left == [(False, 1)], "no other process can have it yet"
+    assert len(tried) >= 2
+
+
+async def test_a_holder_that_was_frozen_sees_that_its_lock_is_no_longer_valid(redis):
+    async with Locks(redis, lease_seconds=10.0).hold("remediate", 1) as lock:
+        assert lock.is_valid
+        lock.renewed(asyncio.get_running_loop().time() - 8.0)  # the last renewal was that long ago
+        assert not lock.is_valid

@@ -24,12 +24,7 @@ WAITS = {
     "clock": {"jobs.scheduler": {"NEGLECTED_SECONDS": 1.0}},
     "watch": {
         "ghapp.cluster.transport": {"HEAD_SECONDS": 2.0, "CALL_SECONDS": CALL_SECONDS},
-        "ghapp.cluster.lease": {
-            "LEASE_SECONDS": 6,
-            "RENEW_WITHIN_SECONDS": 4.0,
-            "TURN_SECONDS": 0.8,
-            "ANSWER_SECONDS": 2.0,
-        },
+        "jobs.pods.watch": {"LOCK_SECONDS": LOCK_SECONDS, "RETRY_SECONDS": 0.5},
     },
 }
 """By role and module, in the order in which they are changed: whoever imports a name later gets what is here."""

@@ -16,13 +16,13 @@ from unittest import mock
 import httpx
 from redis import Redis
 
-from ghapp.cluster.access import WATCH_LEASE
 from ghapp.queue.jobs import QUEUES
 from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect
+from ghapp.store.locks import ROLE
 from jobs.context import open_context
 from jobs.remediation.remediate import remediate_runner
 from tests.stories.processes import NORMAL_TIMINGS, Role, wait_for
@@ -205,10 +205,9 @@ class Site:
             self.control.container_ends(NAMESPACE, name, **{"exit_code": 137, "reason": "OOMKilled", **how})
 
     def leader(self):
-        """Who holds the lease; empty for nobody."""
-        lease = self.control.object("leases", HOME, WATCH_LEASE)
-        return (lease["spec"].get("holderIdentity") or "") if lease else ""
+        """The watch that holds the lock; empty if no watch does."""
+        return (self.queue_redis.get(keys.lock(ROLE, "watch")) or b"").decode()
 
     def leads(self, role):
-        """Whether a watch holds the lease: its process id is in its identity."""
+        """Whether a watch holds the lock: its process id is in its identity."""
         return f"-{role.process.pid}-" in self.leader()

@@ -8,8 +8,7 @@ from functools import partial
 
 import pytest
 
-from ghapp.cluster.access import AT_HOME, NEAR_RUNNERS, WATCH_LEASE
-from ghapp.cluster.lease import LEASE_SECONDS
+from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECONDS
 from ghapp.health.runner.deletion_progress import LEAST_PAUSE_SECONDS
@@ -18,6 +17,7 @@ from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.sandbox.cluster import FINALIZER, users_of
 from ghapp.store.leaks import Leaks
+from jobs.pods.watch import LOCK_SECONDS
 from tests.manifests.rendered import objects
 from tests.manifests.test_access import granted
 from tests.stories.cluster_story import ARC, JOBS, PODS, site
@@ -89,7 +89,7 @@ def test_a_leader_that_is_killed_in_the_midst_of_fifty_deaths_loses_none_and_non
         asks_for_a_log.end()
         for name in names[38:]:
             app.control.vanish(NAMESPACE, name)  # while nobody looks, and two of them had ended
-        app.until(lambda: app.leads(second), LEASE_SECONDS + 5)
+        app.until(lambda: app.leads(second), LOCK_SECONDS + 5)
         app.until(lambda: app.recorded() == 50)
         app.until(lambda: len(app.events("runner.died")) >= 50)
         app.until(lambda: not app.waits("post-mortem") and not app.waits("notify"))
@@ -335,17 +335,10 @@ def test_every_right_that_the_manifests_grant_is_used_and_no_other(fleet):
             for namespace in (NAMESPACE, HOME)
             for verb, group, resource, _ in granted("dev", role, namespace)
         }
-        needed = {
-            (each.verb, each.group, each.rbac_resource, namespace)
-            for namespace, accesses in ((NAMESPACE, NEAR_RUNNERS), (HOME, AT_HOME))
-            for each in accesses
-            if each.role == role
-        }
+        needed = {(each.verb, each.group, each.rbac_resource, NAMESPACE) for each in NEAR_RUNNERS if each.role == role}
         spared = {each for each in rights if (role, each[0], each[2]) in UNUSED}
         assert used == rights - spared
         assert used == needed - spared
-    named = {each.name for each in calls if each.resource == "leases" and each.verb != "create"}
-    assert named == {WATCH_LEASE}, "the only one that the manifests name"
 
 
 REVIEWS = {("create", "authorization.k8s.io", "selfsubjectaccessreviews", "")}
@@ -359,7 +352,7 @@ def right_of(call):
 
 @pytest.mark.xdist_group("cluster-ends")
 @pytest.mark.parametrize("weather", ["fair", "a-hanging-cluster", "no-redis"])
-def test_asked_to_end_the_watch_does_within_ten_seconds_and_gives_the_lease_back(tmp_path, weather):
+def test_asked_to_end_the_watch_does_within_ten_seconds_and_releases_the_lock(tmp_path, weather):
     with site(tmp_path, "watch", patience=FAST_TIMINGS, jobs=1) as app:
         (watch,) = app.began
         app.stand(JOBS)
@@ -375,9 +368,8 @@ def test_asked_to_end_the_watch_does_within_ten_seconds_and_gives_the_lease_back
             app.until(lambda: app.lines("watch waits for Redis"))
         watch.process.terminate()
         assert watch.process.wait(10) == 0, watch.log
-        if weather != "a-hanging-cluster":  # there nobody could be told; the lease runs out
+        if weather != "no-redis":  # there the lock expires
             assert app.leader() == ""
-            assert app.control.object("leases", HOME, WATCH_LEASE)["spec"]["leaseDurationSeconds"] < LEASE_SECONDS
 
 
 @pytest.mark.xdist_group("cluster-ends")

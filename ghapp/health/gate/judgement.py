@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
-from typing import Any
 
 from ghapp.health.gate import active_shard, next_steps, shard_checks
 from ghapp.health.gate.active_shard import ACTIVE_SECONDS, ActiveShardAnswer, Deploy, Role, ShardRole, SourceStatement
@@ -82,17 +81,6 @@ class Gate:
     def passed(self) -> bool:
         """True if the shard may take over."""
         return all(check.passed for check in self.checks if check.decides)
-
-    def document(self) -> dict[str, Any]:
-        """Returns the document of the contract."""
-        return {
-            "pool": self.pool,
-            "shard": self.shard,
-            "passed": self.passed,
-            "role": self.role.value,
-            "checks": [{"name": each.name, "passed": each.passed, "said": each.said} for each in self.checks],
-            "next": [{"step": each.step, "why": each.why} for each in self.next],
-        }
 
 
 def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSources, now: float) -> Gate:

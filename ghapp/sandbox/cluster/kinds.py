@@ -34,7 +34,6 @@ class ObjectKind:
         subresources: others that are served.
         fields: what a field selector may ask for.
         unconditional_update: a PUT may come without a resourceVersion.
-        create_on_update: a PUT may create.
         returns_deleted: a DELETE answers the object itself, and no `Status`.
         graceful: a DELETE leaves it until its node is done with it.
         counts_generations: `metadata.generation` is kept.
@@ -50,7 +49,6 @@ class ObjectKind:
     subresources: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: OBJECT_FIELDS)
     unconditional_update: bool = False
-    create_on_update: bool = False
     returns_deleted: bool = False
     graceful: bool = False
     counts_generations: bool = False
@@ -97,7 +95,6 @@ NAMESPACES = ObjectKind(
     fields=MappingProxyType({"metadata.name": ("metadata", "name"), "status.phase": ("status", "phase")}),
     unconditional_update=True,
 )
-LEASES = ObjectKind("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True)
 EPHEMERAL_RUNNERS = ObjectKind(
     "actions.github.com",
     "v1alpha1",
@@ -117,7 +114,7 @@ EPHEMERAL_RUNNER_SETS = ObjectKind(
     counts_generations=True,
 )
 
-KINDS = (PODS, SERVICE_ACCOUNTS, NAMESPACES, LEASES, EPHEMERAL_RUNNERS, EPHEMERAL_RUNNER_SETS)
+KINDS = (PODS, SERVICE_ACCOUNTS, NAMESPACES, EPHEMERAL_RUNNERS, EPHEMERAL_RUNNER_SETS)
 """All that are stored."""
 
 

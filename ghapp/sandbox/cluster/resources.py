@@ -106,8 +106,7 @@ def _answer(cluster: SimulatedCluster, kind: ObjectKind, asked: ParsedRequest, s
         outcome = deletion.delete(store, _stored(cluster, kind, key), wanted, now)
         return _deleted(kind, outcome)
     if asked.verb == "update":
-        written = writes.replace(store, where, _decoded(said))
-        return ResourceResponse(written.stored.encoded, 201 if written.created else 200)
+        return ResourceResponse(writes.replace(store, where, _decoded(said)).stored.encoded)
     if said.media_type not in patch.ACCEPTED:
         raise unsupported_media(patch.ACCEPTED)
     return ResourceResponse(writes.patch(store, where, _json(said.body), said.media_type).stored.encoded)

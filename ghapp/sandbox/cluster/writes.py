@@ -34,7 +34,6 @@ class Written(NamedTuple):
     """What an update made of an object; `removed` when that ended it."""
 
     stored: Stored
-    created: bool = False
     removed: bool = False
 
 
@@ -79,9 +78,6 @@ def replace(store: Store, where: Write, body: Any) -> Written:
     _check_name(where, value)
     before = store.get(where.kind, where.key)
     if before is None:
-        if where.kind.create_on_update and not where.subresource:
-            value["metadata"].pop("resourceVersion", None)
-            return Written(create(store, where, value), created=True)
         raise not_found(where.kind, where.key.name)
     uid = value["metadata"].get("uid")
     if uid and uid != before.value["metadata"]["uid"]:

@@ -23,6 +23,7 @@ from ghapp.health.gate.known_shards import unknown_shard
 from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
+from ghapp.report.documents import gate_document
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import redis_errors
 from ghapp.store.deaths import Deaths
@@ -112,7 +113,7 @@ class GateEndpoints:
         if not gate_request.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
             return problem(404, why.replace("--expect-new", "expect_new=true"))
         gate = judge_gate(gate_request, known, sources, now)
-        return Response(msgspec.json.encode(gate.document()), media_type="application/json")
+        return Response(msgspec.json.encode(gate_document(gate)), media_type="application/json")
 
     async def _record_deploy(self, request: Request) -> Response:
         """Records a deploy's report about its shard."""

@@ -20,6 +20,7 @@ from ghapp.health.runner.observations import replaced, retired_by_controller
 from ghapp.health.runner.verdict import State
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
 from ghapp.store.connect import redis_errors
 from ghapp.web.api.demand import demand_document
@@ -65,6 +66,21 @@ class Batch(msgspec.Struct, forbid_unknown_fields=True):
         list[Annotated[int, msgspec.Meta(ge=1, lt=10**MOST_DIGITS)]], msgspec.Meta(max_length=MOST_AT_ONCE)
     ] = []
     names: Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=MOST_AT_ONCE)] = []
+
+
+class BatchResult(msgspec.Struct, frozen=True):
+    """The documents of one batch request, in the order asked, ids first."""
+
+    runners: list[HealthDocument]
+
+
+class RunnersPage(msgspec.Struct, frozen=True):
+    """A page of the fleet, by id. `total` counts all matches, `healed` those whose replacement was accepted."""
+
+    runners: list[HealthDocument]
+    total: Annotated[int, msgspec.Meta(ge=0)]
+    healed: Annotated[int, msgspec.Meta(ge=0)]
+    next_cursor: str | None
 
 
 class HealthEndpoints:
@@ -120,7 +136,7 @@ class HealthEndpoints:
         batch = parse_json(Batch, await read_body(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
         if len(batch.ids) + len(batch.names) > MOST_AT_ONCE:
             return problem(400, f"a request may name at most {MOST_AT_ONCE} runners")
-        return _json({"runners": await self._reader.many(org, batch.ids, batch.names, now)})
+        return _json(BatchResult(await self._reader.many(org, batch.ids, batch.names, now)))
 
     async def _fleet(self, request: Request) -> Response:
         org, now, query = request.path_params["org"], self._clock(), request.query_params
@@ -209,8 +225,9 @@ class HealthEndpoints:
 def _page(page: FleetPage, known: str | None) -> Response:
     """Returns the page, or 304 if only ages changed; therefore the ETag is weak."""
     following = None if page.following is None else str(page.following)
-    body = {"runners": page.documents, "total": page.total, "healed": page.healed, "next_cursor": following}
-    ageless = {**body, "runners": [{**document, "age_seconds": None} for document in page.documents]}
+    body = RunnersPage(page.documents, page.total, page.healed, following)
+    documents: list[HealthDocument] = [{**document, "age_seconds": None} for document in page.documents]
+    ageless = msgspec.structs.replace(body, runners=documents)
     tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
     if known is not None and (tag in known or known.strip() == "*"):  # the header may list several tags
         return Response(status_code=304, headers={"ETag": f"W/{tag}"})

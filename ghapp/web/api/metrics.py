@@ -1,11 +1,25 @@
-"""Renders metrics in Prometheus' text format. Pure."""
+"""Metrics for Prometheus: their help texts, and the collector that `prometheus_client` renders. Pure.
+
+The values are shared by all processes and are read from Redis for each scrape. Each scrape therefore has a registry of
+its own; `prometheus_client`'s default registry, with metrics of this process alone, is not exposed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
-TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample as StoredSample
+
+from ghapp.log import logger
+
+log = logger(__name__)
 
 HELP = {
     "ghapp_inbox_lag": "Deliveries that are stored but not yet processed.",
@@ -43,6 +57,10 @@ HELP = {
 """Help texts of all series of this version. Counters of a newer version that runs beside it may be missing."""
 
 
+MOST_PARSED = 20_000
+"""Series whose parsed names and labels are kept between scrapes."""
+
+
 class Sample(NamedTuple):
     """A gauge; its name must be in `HELP`."""
 
@@ -51,25 +69,55 @@ class Sample(NamedTuple):
     value: float
 
 
-def exposition(gauges: Iterable[Sample], counters: Mapping[str, float]) -> bytes:
-    """Returns all series, grouped by metric.
+class ScrapedValues(Collector):
+    """The values of one scrape as metric families."""
+
+    def __init__(self, gauges: Iterable[Sample], counters: Mapping[str, float]) -> None:
+        """Creates a collector.
+
+        Args:
+            gauges: in any order.
+            counters: values by `name{label="value"}`, as `store.metric_counters` stores them.
+        """
+        self._gauges, self._counters = gauges, counters
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields one family for each metric: gauges, then counters by name."""
+        families: dict[str, Metric] = {}
+        for name, labels, value in self._gauges:
+            if name not in families:
+                families[name] = GaugeMetricFamily(name, HELP[name])
+            families[name].add_sample(name, dict(labels), value)
+        for series, value in sorted(self._counters.items()):
+            if (stored := _parsed(series)) is None:
+                log.warning("unreadable counter skipped", series=series)
+                continue
+            if stored.name not in families:
+                families[stored.name] = CounterMetricFamily(stored.name, HELP.get(stored.name, ""))
+            families[stored.name].add_sample(stored.name, stored.labels, value)
+        yield from families.values()
+
+
+def exposition(accept: str, gauges: Iterable[Sample], counters: Mapping[str, float]) -> tuple[bytes, str]:
+    """Returns all series, and their media type.
 
     Args:
+        accept: the request's `Accept` header: OpenMetrics if it asks for that, else Prometheus' text format.
         gauges: in any order.
         counters: values by `name{label="value"}`, as `store.metric_counters` stores them.
     """
-    lines: dict[str, list[str]] = {}
-    for name, labels, value in gauges:
-        heading = [f"# HELP {name} {HELP[name]}", f"# TYPE {name} gauge"]
-        pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        lines.setdefault(name, heading).append(f"{name}{{{pairs}}} {value!r}" if pairs else f"{name} {value!r}")
-    for series, value in sorted(counters.items()):
-        name = series.partition("{")[0]
-        heading = [f"# HELP {name} {HELP[name]}"] if name in HELP else []
-        heading.append(f"# TYPE {name} counter")
-        lines.setdefault(name, heading).append(f"{series} {value!r}")
-    return "".join(f"{line}\n" for rows in lines.values() for line in rows).encode()
+    registry = CollectorRegistry()
+    registry.register(ScrapedValues(gauges, counters))
+    encode, media_type = choose_encoder(accept)
+    return encode(registry), media_type
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+@lru_cache(MOST_PARSED)
+def _parsed(series: str) -> StoredSample | None:
+    """Returns the name and the labels of a stored series; None if it is not one, for example a damaged field."""
+    try:
+        (family,) = text_string_to_metric_families(f"{series} 0\n")
+        (sample,) = family.samples
+    except (ValueError, IndexError):  # the parser raises both
+        return None
+    return sample

@@ -40,6 +40,13 @@ class ResumeBody(msgspec.Struct, forbid_unknown_fields=True):
     pool: PoolName | None = None
 
 
+class ResumeResult(msgspec.Struct, frozen=True):
+    """The pools whose pause was cleared, and the pools whose fuse is now proving."""
+
+    ended: list[str]
+    proving: list[str]
+
+
 class RemediationEndpoints:
     """The endpoints."""
 
@@ -107,7 +114,7 @@ class RemediationEndpoints:
             )
             await self._enqueue(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
         self._reader.forget(org)
-        result = {"ended": sorted(done.ended), "proving": sorted(done.proving)}
+        result = ResumeResult(sorted(done.ended), sorted(done.proving))
         return Response(msgspec.json.encode(result), media_type="application/json")
 
     async def _unknown_pool(self, org_state: OrgState, pool: str | None) -> Response | None:

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.runner.verdict import Reason, State
 from ghapp.web.openapi.paths import paths
-from ghapp.web.openapi.schemas import SCHEMAS, Schema
-from ghapp.web.pages.docs import CONTENT_SECURITY_POLICY, page
+from ghapp.web.openapi.schemas import Schema, components
+from ghapp.web.pages import layout
+from ghapp.web.pages.docs import page
 
 
 def routes() -> list[Route]:
@@ -35,14 +35,10 @@ def description() -> Schema:
         },
         "paths": paths(),
         "components": {
-            "schemas": SCHEMAS | {"State": _enum(State), "Reason": _enum(Reason)},
+            "schemas": components(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
-
-
-def _enum(values: type[State | Reason]) -> Schema:
-    return {"type": "string", "enum": [each.value for each in values]}
 
 
 @cache
@@ -50,9 +46,14 @@ def _encoded() -> bytes:
     return msgspec.json.encode(description())
 
 
+@cache
+def _page() -> str:
+    return page(description())
+
+
 async def _json(_: Request) -> Response:
     return Response(_encoded(), media_type="application/json")
 
 
 async def _docs(_: Request) -> Response:
-    return Response(page(description()), media_type="text/html", headers=CONTENT_SECURITY_POLICY)
+    return Response(_page(), media_type="text/html", headers=layout.headers())

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ghapp.web.openapi.schemas import NONEMPTY, POD, RUNNER_ID, Schema, ref
+from ghapp.web.api.claims import LONGEST_NAME, POD_NAME
+from ghapp.web.api.health import MOST_DIGITS
+from ghapp.web.openapi.schemas import Schema, ref
+from ghapp.web.problems import Problem
+
+TEXT: Schema = {"type": "string"}
+NONEMPTY: Schema = {"type": "string", "minLength": 1}
+RUNNER_ID: Schema = {"type": "integer", "minimum": 1, "maximum": 10**MOST_DIGITS - 1}
+POD: Schema = {"type": "string", "pattern": f"^{POD_NAME.pattern}$", "maxLength": LONGEST_NAME}
 
 PATH = {"runner_id": RUNNER_ID, "pod": POD}
 """Schemas of path parameters that do not accept any text."""
@@ -14,7 +22,7 @@ def call(
     answers: Schema,
     in_path: list[str] | None = None,
     parameters: list[Schema] | None = None,
-    body: Schema | None = None,
+    body: type | None = None,
 ) -> Schema:
     """Returns an operation on an org; with a scope it needs a token."""
     named: list[Schema] = [
@@ -26,7 +34,7 @@ def call(
         described |= {"security": [{"bearer": []}], "description": f"Scope `{scope}`."}
         described["responses"] = answers | problems(400, 401, 403, 429, 503)
     if body is not None:
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(body)}}}
     return described
 
 
@@ -35,9 +43,9 @@ def unguarded(summary: str, answers: Schema) -> Schema:
     return {"summary": summary, "responses": answers}
 
 
-def answer(description: str, schema: Schema, status: int = 200) -> Schema:
-    """Returns a JSON answer."""
-    return {str(status): {"description": description, "content": {"application/json": {"schema": schema}}}}
+def answer(description: str, document: type, status: int = 200) -> Schema:
+    """Returns an answer with a JSON document."""
+    return {str(status): {"description": description, "content": {"application/json": {"schema": ref(document)}}}}
 
 
 def empty(status: int, description: str) -> Schema:
@@ -60,7 +68,7 @@ PROBLEMS = {
 
 def problems(*statuses: int, because: str = "") -> Schema:
     """Returns problem documents by status; `because` replaces the usual description."""
-    content = {"application/problem+json": {"schema": ref("Problem")}}
+    content = {"application/problem+json": {"schema": ref(Problem)}}
     return {str(status): {"description": because or PROBLEMS[status], "content": content} for status in statuses}
 
 
@@ -71,4 +79,4 @@ def query(name: str, schema: Schema, *, required: bool = False) -> Schema:
 
 def header(name: str, *, required: bool = False) -> Schema:
     """Returns a header parameter."""
-    return {"name": name, "in": "header", "required": required, "schema": {"type": "string"}}
+    return {"name": name, "in": "header", "required": required, "schema": TEXT}

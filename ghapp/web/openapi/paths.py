@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from ghapp.web.openapi.operations import answer, call, empty, header, problems, query, unguarded
-from ghapp.web.openapi.schemas import (
-    CLAIM,
-    COUNT,
-    DEPLOY,
-    NONEMPTY,
-    POOL,
-    RUNNER_ID,
-    TEXT,
-    Schema,
-    array_of,
-    nullable,
-    object_of,
-    ref,
-    takes,
-)
+from ghapp.health.runner.verdict import State
+from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument
+from ghapp.web.api.claims import ClaimBody
+from ghapp.web.api.demand import DemandDocument
+from ghapp.web.api.gate import DeployBody
+from ghapp.web.api.health import Batch, BatchResult, RunnersPage
+from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
+from ghapp.web.api.status import LiveDocument, ReadyDocument
+from ghapp.web.openapi.operations import NONEMPTY, TEXT, answer, call, empty, header, problems, query, unguarded
+from ghapp.web.openapi.schemas import Schema, ref
 
 RUNNERS = "/v1/orgs/{org}/runners"
 ID, NAME = "runner_id", "name"
@@ -30,13 +24,10 @@ def paths() -> Schema:
 
 def _runners() -> Schema:
     """Health of runners, the fleet, and reports of controllers about runners."""
-    health, one = ref("Health"), answer("The health document.", ref("Health"))
-    page_of = object_of(runners=array_of(health), total=COUNT, healed=COUNT, next_cursor=nullable({"type": "string"}))
-    at_once = {"maxItems": 1000}
-    batch = takes(ids=array_of(RUNNER_ID) | at_once, names=array_of(NONEMPTY) | at_once)
+    one = answer("The health document.", HealthDocument)
     filters = [
-        query("state", ref("State")),
-        query("pool", {"type": "string"}),
+        query("state", ref(State)),
+        query("pool", TEXT),
         query("healed", {"type": "boolean"}),
         query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
         query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
@@ -56,8 +47,8 @@ def _runners() -> Schema:
             "post": call(
                 "Up to 1,000 runners, in the order asked, ids first.",
                 "read",
-                answer("The documents.", object_of(runners=array_of(health))) | problems(413),
-                body=batch,
+                answer("The documents.", BatchResult) | problems(413),
+                body=Batch,
             ),
         },
         RUNNERS: {
@@ -65,7 +56,7 @@ def _runners() -> Schema:
                 "The fleet, by id, in pages. `total` counts the matches, `healed` those invalidated whose "
                 "replacement was accepted; `healed=false` leaves these out.",
                 "read",
-                answer("A page.", page_of) | unchanged,
+                answer("A page.", RunnersPage) | unchanged,
                 [],
                 filters,
             )
@@ -98,7 +89,7 @@ def _orgs() -> Schema:
             "get": call(
                 "Jobs by pool, and jobs that no runner can take.",
                 "read",
-                answer("The demand.", ref("Demand")) | problems(404),
+                answer("The demand.", DemandDocument) | problems(404),
             )
         },
         "/v1/orgs/{org}/claims/{pod}": {
@@ -108,7 +99,7 @@ def _orgs() -> Schema:
                 "claim",
                 empty(204, "The pod is claimed; a new claim replaces an earlier one.") | problems(404, 413, 507),
                 ["pod"],
-                body=CLAIM,
+                body=ClaimBody,
             ),
             "delete": call(
                 "Release a claim.",
@@ -121,7 +112,7 @@ def _orgs() -> Schema:
             "get": call(
                 "The latest death of a runner of that name, in the last 30 days.",
                 "read",
-                answer("The post-mortem.", ref("Death"))
+                answer("The post-mortem.", DeathDocument)
                 | problems(404, because="No such death was recorded, or the App is not installed there."),
                 ["runner_name"],
             )
@@ -139,19 +130,15 @@ def _remediation() -> Schema:
                 empty(204, "Remediation is paused there.")
                 | problems(404, 413)
                 | problems(409, because="Already paused, by whom and why is in `detail`; that pause stays in effect."),
-                body=takes("why", pool=nullable(POOL), why={"type": "string", "minLength": 1, "maxLength": 500}),
+                body=PauseBody,
             )
         },
         "/v1/orgs/{org}/resume": {
             "post": call(
                 "Clear pauses and restart stopped fuses, which then prove that replacements work.",
                 "admin",
-                answer(
-                    "The pauses cleared, and the pools now proving.",
-                    object_of(ended=array_of(TEXT), proving=array_of(TEXT)),
-                )
-                | problems(404, 413),
-                body=takes(pool=nullable(POOL)),
+                answer("The pauses cleared, and the pools now proving.", ResumeResult) | problems(404, 413),
+                body=ResumeBody,
             )
         },
     }
@@ -164,7 +151,7 @@ def _shards() -> Schema:
             "get": call(
                 "Whether this shard may take over, judged once; `ghapp gate` can also wait.",
                 "read",
-                answer("Whether it passes, and the next steps.", ref("Gate")) | problems(404),
+                answer("Whether it passes, and the next steps.", GateDocument) | problems(404),
                 ["pool", "shard"],
                 [
                     query("min_online", {"type": "integer", "minimum": 1, "maximum": 9_999_999}),
@@ -183,7 +170,7 @@ def _shards() -> Schema:
                 "claim",
                 empty(204, "Recorded; a new report replaces an earlier one.") | problems(404, 413),
                 ["pool", "shard"],
-                body=DEPLOY,
+                body=DeployBody,
             )
         },
     }
@@ -193,17 +180,18 @@ def _service() -> Schema:
     """Endpoints that need no token."""
     return {
         "/webhook": {"post": _webhook()},
-        "/livez": {"get": unguarded("Whether the process is alive.", answer("It is.", {"type": "object"}))},
+        "/livez": {"get": unguarded("Whether the process is alive.", answer("It is.", LiveDocument))},
         "/readyz": {
             "get": unguarded(
                 "Whether its dependencies answer.",
-                answer("They do.", ref("Ready")) | answer("They do not.", ref("Ready"), 503),
+                answer("They do.", ReadyDocument) | answer("They do not.", ReadyDocument, 503),
             )
         },
         "/metrics": {
             "get": unguarded(
-                "Metrics for Prometheus.",
-                {"200": {"description": "Metrics.", "content": {"text/plain": {}}}} | problems(503),
+                "Metrics for Prometheus, as text or, where `Accept` asks for it, in OpenMetrics' format.",
+                {"200": {"description": "Metrics.", "content": {"text/plain": {}, "application/openmetrics-text": {}}}}
+                | problems(503),
             )
         },
     }

@@ -1,159 +1,77 @@
-"""The documents of the API as JSON Schema."""
+"""JSON Schemas of the API's documents and request bodies, generated from the types that are encoded and decoded."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, get_args, get_type_hints, is_typeddict
 
-from ghapp.health.deaths.cause import Cause
+import msgspec
+
+from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument, Timestamp
+from ghapp.web.api.claims import ClaimBody
+from ghapp.web.api.demand import DemandDocument
+from ghapp.web.api.gate import DeployBody
+from ghapp.web.api.health import Batch, BatchResult, RunnersPage
+from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
+from ghapp.web.api.status import LiveDocument, ReadyDocument
+from ghapp.web.problems import Problem
 
 Schema = dict[str, Any]
 
-
-def ref(name: str) -> Schema:
-    """Returns a reference to one of `SCHEMAS`."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def array_of(items: Schema) -> Schema:
-    """Returns an array."""
-    return {"type": "array", "items": items}
-
-
-def object_of(**properties: Schema) -> Schema:
-    """Returns an object with these properties."""
-    return {"type": "object", "properties": properties}
-
-
-def nullable(schema: Schema) -> Schema:
-    """Returns the schema, or null."""
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def takes(*required: str, **properties: Schema) -> Schema:
-    """Returns a request body with these properties only, of which `required` are mandatory."""
-    return object_of(**properties) | {"required": list(required), "additionalProperties": False}
-
-
-def _complete(schema: Schema) -> Schema:
-    """Makes all properties mandatory, and forbids others."""
-    return schema | {"required": list(schema["properties"]), "additionalProperties": False}
-
-
-TEXT: Schema = {"type": "string"}
-NONEMPTY: Schema = {"type": "string", "minLength": 1}
-MOST_ID = 10**18 - 1
-RUNNER_ID: Schema = {"type": "integer", "minimum": 1, "maximum": MOST_ID}
-POOL: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
-POD: Schema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", "maxLength": 253}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-FLAG: Schema = {"type": "boolean"}
-TIME: Schema = {"type": "string", "format": "date-time"}
-
-EVIDENCE = _complete(
-    object_of(at=TIME, source={"type": "string", "enum": ["list", "get", "delivery", "pod", "claim"]}, said=TEXT)
+DOCUMENTS = (
+    HealthDocument,
+    BatchResult,
+    RunnersPage,
+    DemandDocument,
+    DeathDocument,
+    GateDocument,
+    ResumeResult,
+    LiveDocument,
+    ReadyDocument,
+    Problem,
 )
-POOL_DEMAND = _complete(
-    object_of(pool=TEXT, queued=COUNT, running=COUNT, online=COUNT, idle=COUNT, assigned=nullable(COUNT))
-)
-UNSERVED = _complete(
-    object_of(
-        job_id={"type": "integer"},
-        repository=TEXT,
-        labels=array_of(TEXT),
-        queued_at=TIME,
-        reason={"type": "string", "enum": ["NoRunnerWithLabels", "RunnersOffline"]},
-    )
-)
+"""What the API sends."""
 
-CLAIM: Schema = takes(
-    "ttl_seconds",
-    ttl_seconds={"type": "number", "minimum": 1, "maximum": 86_400},
-    runner_name=nullable({"type": "string", "maxLength": 253, "pattern": "^[^\\x00-\\x1f\\x7f]+$"}),
-    job_id=nullable({"type": "integer", "minimum": 1, "maximum": MOST_ID}),
-)
-DEAD_JOB = _complete(
-    object_of(
-        id={"type": "integer"}, repository=TEXT, name=TEXT, head_sha=TEXT, conclusion=nullable(TEXT), html_url=TEXT
-    )
-)
+BODIES = (Batch, ClaimBody, PauseBody, ResumeBody, DeployBody)
+"""What the API accepts. These types forbid unknown fields."""
 
-CHECK = _complete(object_of(name=TEXT, passed=FLAG, said=TEXT))
-STEP = _complete(object_of(step=TEXT, why=TEXT))
-DEPLOY: Schema = takes(
-    "role",
-    role={"type": "string", "enum": ["active", "inactive"]},
-    deployed_at=nullable(TIME),
-    ref=nullable({"type": "string", "maxLength": 200}),
-)
+_PLACE = "#/components/schemas/"
 
-INSTALLATION = _complete(
-    object_of(
-        org=TEXT,
-        lacks=array_of(TEXT),
-        calls_left=COUNT,
-        next_sweep_at=nullable(TIME),
-        prevented_by=nullable(TEXT),
-        failing_since=nullable(TIME),
-        failure=nullable(TEXT),
-    )
-)
 
-SCHEMAS: Schema = {
-    "Health": _complete(
-        object_of(
-            org=TEXT,
-            runner_id=nullable({"type": "integer"}),
-            name=nullable(TEXT),
-            pool=nullable(TEXT),
-            shard=nullable(TEXT),
-            state=ref("State"),
-            reason=ref("Reason"),
-            since=nullable(TIME),
-            replace=FLAG,
-            healed=FLAG,
-            observed_at=nullable(TIME),
-            age_seconds=nullable({"type": "number", "minimum": 0}),
-            stale=FLAG,
-            fuse={"type": "string", "enum": ["closed", "proving", "stopped"]},
-            paused=FLAG,
-            evidence=array_of(EVIDENCE),
-        )
-    ),
-    "Demand": _complete(
-        object_of(org=TEXT, observed_at=nullable(TIME), pools=array_of(POOL_DEMAND), unserved=array_of(UNSERVED))
-    ),
-    "Death": _complete(
-        object_of(
-            runner_name=TEXT,
-            pod=TEXT,
-            node=TEXT,
-            at=TIME,
-            exit_code=nullable({"type": "integer"}),
-            signal=nullable({"type": "integer"}),
-            reason=TEXT,
-            cause={"type": "string", "enum": [each.value for each in Cause]},
-            advice=TEXT,
-            job=nullable(DEAD_JOB),
-            runner_log=array_of(TEXT),
-            host_log=array_of(TEXT),
-        )
-    ),
-    "Gate": _complete(
-        object_of(
-            pool=TEXT,
-            shard=TEXT,
-            passed=FLAG,
-            role={"type": "string", "enum": ["active", "inactive", "unknown"]},
-            checks=array_of(CHECK),
-            next=array_of(STEP),
-        )
-    ),
-    "Ready": _complete(
-        object_of(
-            ready=FLAG,
-            redis={"type": "string", "enum": ["ok", "away"]},
-            installations=array_of(INSTALLATION),
-        )
-    ),
-    "Problem": _complete(object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)),
-}
+def ref(shape: type) -> Schema:
+    """Returns a reference to the schema of a type in `DOCUMENTS` or `BODIES`, or of an enumeration in one of them."""
+    return {"$ref": _PLACE + shape.__name__}
+
+
+@cache
+def components() -> Schema:
+    """Returns the schemas by name, those of nested types included."""
+    _, found = msgspec.json.schema_components((*DOCUMENTS, *BODIES), ref_template=_PLACE + "{name}")
+    shapes = {each.__name__: each for shape in (*DOCUMENTS, *BODIES) for each in _with_nested(shape)}
+    return {name: _completed(shapes[name], found[name]) if name in shapes else found[name] for name in sorted(found)}
+
+
+def _with_nested(shape: type) -> list[type]:
+    """Returns a type, and the types with fields that its fields refer to."""
+    found = [shape]
+    for hint in get_type_hints(shape).values():
+        for inner in (hint, *get_args(hint)):
+            if is_typeddict(inner) or (isinstance(inner, type) and issubclass(inner, msgspec.Struct)):
+                found += _with_nested(inner)
+    return found
+
+
+def _completed(shape: type, schema: Schema) -> Schema:
+    """Adds what msgspec does not know: fields in the order of the type, `date-time`, and that there are no others."""
+    properties = {}
+    for name, hint in get_type_hints(shape, include_extras=True).items():
+        properties[name] = schema["properties"][name]
+        if hint == Timestamp or Timestamp in get_args(hint):
+            properties[name] = _dated(properties[name])
+    return schema | {"properties": properties, "additionalProperties": False}
+
+
+def _dated(schema: Schema) -> Schema:
+    if "anyOf" in schema:
+        return schema | {"anyOf": [_dated(each) for each in schema["anyOf"]]}
+    return schema | {"format": "date-time"} if schema["type"] == "string" else schema

@@ -7,6 +7,7 @@ It decides which App this machine obeys. It is therefore open only to a browser 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import secrets
 from functools import cached_property
@@ -26,7 +27,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.local_access import can_deliver, is_from_this_machine
-from ghapp.web.pages import layout, setup_pages
+from ghapp.web.pages import layout
 
 log = logger(__name__)
 
@@ -63,7 +64,7 @@ class SetupEndpoints:
 
     async def _show(self, request: Request) -> Response:
         if self._credentials is not None:
-            return self._page(setup_pages.done(self._credentials.install_url))
+            return self._exists(self._credentials)
         key = request.query_params.get("key")
         if key is not None and self._is_key(key):
             # The key moves to a cookie, so that it does not stay in the browser's history.
@@ -71,19 +72,19 @@ class SetupEndpoints:
             _set_cookie(request, response, KEY_COOKIE, key)
             return response
         if not self._may(request):
-            return self._page(setup_pages.key_needed(wrong=key is not None), 403)
-        return self._page(setup_pages.begin(self._manifest(request), self._settings.web_url))
+            return self._page("key_needed", 403, wrong=key is not None)
+        return self._form(request)
 
     async def _begin(self, request: Request) -> Response:
         """Redirects the browser to GitHub with 307, so that it posts the manifest of this form again there."""
         if self._credentials is not None:
-            return self._page(setup_pages.done(self._credentials.install_url), 409)
+            return self._exists(self._credentials, 409)
         if not self._may(request) or request.headers.get("sec-fetch-site") == "cross-site":
-            return self._page(setup_pages.key_needed(wrong=False), 403)
+            return self._page("key_needed", 403, wrong=False)
         form = parse_qs((await request.body()).decode(errors="replace"))
         organization = form.get("organization", [""])[0].strip()
         if organization and not ORGANIZATION.fullmatch(organization):
-            return self._page(setup_pages.begin(self._manifest(request), self._settings.web_url, organization), 422)
+            return self._form(request, 422, rejected=organization)
         owner = f"/organizations/{quote(organization)}" if organization else ""
         state = self._new_state()
         target = f"{self._settings.web_url}{owner}/settings/apps/new?{urlencode({'state': state})}"
@@ -98,7 +99,7 @@ class SetupEndpoints:
                 return RedirectResponse("../setup", 303, layout.headers())
             state, code = request.query_params.get("state", ""), request.query_params.get("code", "")
             if not self._is_begun(state, request.cookies.get(STATE_COOKIE, "")) or not code:
-                return self._page(setup_pages.failed("This set-up was not started here", NOT_STARTED), 400)
+                return self._failed(400, "This set-up was not started here", NOT_STARTED)
             return await self._exchange(state, code)
 
     async def _exchange(self, state: str, code: str) -> Response:
@@ -106,19 +107,17 @@ class SetupEndpoints:
             app = await convert(self._settings.api_url, code)
         except CodeRefusedError:
             self._begun.pop(state, None)
-            return self._page(setup_pages.failed("GitHub rejected the code", CODE_REJECTED), 400)
+            return self._failed(400, "GitHub rejected the code", CODE_REJECTED)
         except GitHubError as error:
             # The code may still be valid, so the state is kept. The error's text contains the code: it is not shown.
             log.warning("App creation failed", why=type(error).__name__)
-            return self._page(setup_pages.failed("GitHub gave no answer", NO_ANSWER, again=True), 502)
+            return self._failed(502, "GitHub gave no answer", NO_ANSWER, again=True)
         self._begun.pop(state, None)
         try:
             await asyncio.to_thread(keep, self._settings.state_dir, app)
         except (OSError, ConfigurationError) as error:
             log.warning("App credentials not stored", why=str(error))
-            return self._page(
-                setup_pages.failed("The App's credentials could not be stored", f"{error}. {NOT_STORED}"), 500
-            )
+            return self._failed(500, "The App's credentials could not be stored", f"{error}. {NOT_STORED}")
         self._credentials = app.credentials
         log.info("App created", app=app.id)
         return RedirectResponse("../setup", 303, layout.headers())
@@ -129,7 +128,7 @@ class SetupEndpoints:
             return RedirectResponse("../setup", 303, layout.headers())
         if self._may(request):
             await self._enqueue(JobName.INSTALLATIONS, key="installations", retry=False)
-        return self._page(setup_pages.installed(request.query_params.get("setup_action", "")))
+        return self._page("requested" if request.query_params.get("setup_action") == "request" else "installed")
 
     def _may(self, request: Request) -> bool:
         return is_from_this_machine(request) or self._is_key(request.cookies.get(KEY_COOKIE, ""))
@@ -162,8 +161,31 @@ class SetupEndpoints:
     def _app(self) -> dict[str, Any]:
         return app_yml()
 
-    def _page(self, html: str, status: int = 200) -> Response:
-        github = urlsplit(self._settings.web_url)
+    def _form(self, request: Request, status: int = 200, rejected: str = "") -> Response:
+        """Returns the form that creates the App; `rejected` is the invalid organization that was entered."""
+        found = self._manifest(request)
+        return self._page(
+            "begin",
+            status,
+            manifest=json.dumps(found),
+            permissions=found["default_permissions"],
+            host=self._settings.web_url.partition("://")[2],
+            delivers=found["hook_attributes"]["active"],
+            rejected=rejected,
+        )
+
+    def _exists(self, credentials: AppCredentials, status: int = 200) -> Response:
+        """Returns the page of an App that exists, with a link to install it if /setup created it."""
+        if credentials.install_url is None:
+            return self._page("configured", status)
+        return self._page("created", status, install_url=credentials.install_url)
+
+    def _failed(self, status: int, title: str, detail: str, *, again: bool = False) -> Response:
+        return self._page("failed", status, title=title, detail=detail, again=again)
+
+    def _page(self, name: str, status: int = 200, **values: Any) -> Response:
+        """Returns one of the templates in `setup/`."""
+        github, html = urlsplit(self._settings.web_url), layout.render(f"setup/{name}.html", **values)
         return HTMLResponse(html, status, layout.headers("'self'", f"{github.scheme}://{github.netloc}"))
 
 

@@ -8,6 +8,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
 from ghapp.health.gate.shard_status import LOOP_SECONDS
+from ghapp.report.documents import gate_document
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
 from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps
 
@@ -15,7 +16,7 @@ from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deplo
 def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
     answer = gate([*pink(3), *at_work()], GateRequest("Pink", min_online=3))
     assert answer.passed
-    assert answer.document() == {
+    assert gate_document(answer) == {
         "pool": "linux",
         "shard": "Pink",
         "passed": True,

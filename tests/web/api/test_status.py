@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from ghapp.health.cluster_summary import ClusterSummary
@@ -15,6 +16,7 @@ from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.observations import granted, replaced
 from ghapp.settings import PoolSettings
+from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.fuses import Fuses, Pause
@@ -177,3 +179,55 @@ async def test_a_counter_of_a_newer_version_beside_us_is_shown_without_its_help(
     answer = await http.get("/metrics")
     assert answer.status_code == 200
     assert 'ghapp_of_the_next_version_total{kind="a"} 1.0' in answer.text
+
+
+FORMATS = {
+    "nothing asked for": (None, "text/plain; version=0.0.4; charset=utf-8"),
+    "the text format": ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "text/plain; version=0.0.4; charset=utf-8"),
+    "OpenMetrics": ("application/openmetrics-text;version=1.0.0,*/*;q=0.1", "application/openmetrics-text; version=1."),
+}
+
+
+@pytest.mark.parametrize(("accept", "media_type"), FORMATS.values(), ids=FORMATS)
+async def test_the_format_is_negotiated_and_has_the_same_values(http, redis, accept, media_type):
+    await MetricCounters(redis).add("ghapp_sweeps_total", 3, org="acme", outcome="complete")
+    answer = await http.get("/metrics", headers={} if accept is None else {"accept": accept})
+    assert answer.headers["content-type"].startswith(media_type)
+    is_open = media_type.startswith("application/")
+    parse = parse_open_metrics if is_open else text_string_to_metric_families
+    samples = {
+        (each.name, *sorted(each.labels.items())): each.value
+        for family in parse(answer.text)
+        for each in family.samples
+    }
+    assert samples[("ghapp_sweeps_total", ("org", "acme"), ("outcome", "complete"))] == 3
+    assert samples[("ghapp_last_sweep_runners", ("org", "acme"))] == 2
+    assert answer.text.endswith("# EOF\n") is is_open
+
+
+async def test_no_metrics_of_this_process_alone_are_exposed(http):
+    families, _ = await metrics(http)
+    assert families.keys() <= HELP.keys()
+
+
+DAMAGED = [
+    "",
+    "{",
+    'ghapp_sweeps_total{org="acme',
+    "two words",
+    "# HELP ghapp_sweeps_total",
+    "a\nb",
+    "ghapp_é_total",
+    'x{a="1",a="2"}',
+    '{","\r\r,\t=#',
+]
+
+
+@pytest.mark.parametrize("series", DAMAGED)
+async def test_a_damaged_series_is_skipped_and_the_others_are_shown(http, redis, series):
+    await MetricCounters(redis).add("ghapp_redeliveries_total", 2)
+    _, before = await metrics(http)
+    await redis.hset(keys.COUNTERS, series, 1)
+    _, values = await metrics(http)
+    assert values == before
+    assert values[("ghapp_redeliveries_total",)] == 2

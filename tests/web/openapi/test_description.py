@@ -3,18 +3,70 @@
 from __future__ import annotations
 
 import re
+from typing import get_type_hints
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import validate
 
+from ghapp.health.runner.verdict import Reason, State
 from ghapp.web.openapi.description import description
+from ghapp.web.openapi.schemas import DOCUMENTS
 
 
 def test_it_is_a_valid_description():
     validate(description())
+
+
+SCHEMAS = description()["components"]["schemas"]
+
+
+@pytest.mark.parametrize("name", [name for name, schema in SCHEMAS.items() if schema.get("type") == "object"])
+def test_a_document_has_no_fields_but_those_described(name):
+    assert SCHEMAS[name]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("shape", DOCUMENTS)
+def test_every_field_that_is_sent_is_always_sent(shape):
+    schema = SCHEMAS[shape.__name__]
+    defaults = (
+        {field.name for field in msgspec.structs.fields(shape) if not field.required}
+        if issubclass(shape, msgspec.Struct)
+        else set()
+    )
+    assert set(schema["required"]) | defaults == schema["properties"].keys()
+    assert list(schema["properties"]) == list(get_type_hints(shape)), "in the order of the type"
+
+
+DATED = {
+    ("HealthDocument", "since"),
+    ("HealthDocument", "observed_at"),
+    ("EvidenceDocument", "at"),
+    ("DeathDocument", "at"),
+    ("DemandDocument", "observed_at"),
+    ("UnservedDocument", "queued_at"),
+    ("InstallationDocument", "next_sweep_at"),
+    ("InstallationDocument", "failing_since"),
+    ("DeployBody", "deployed_at"),
+}
+
+
+def test_times_are_described_as_times():
+    dated = {
+        (name, field)
+        for name, schema in SCHEMAS.items()
+        for field, kind in schema.get("properties", {}).items()
+        if any(each.get("format") == "date-time" for each in kind.get("anyOf", [kind]))
+    }
+    assert dated == DATED
+
+
+def test_states_and_reasons_are_enumerated():
+    assert SCHEMAS["State"]["enum"] == sorted(State)
+    assert SCHEMAS["Reason"]["enum"] == sorted(Reason)
 
 
 async def test_every_route_is_described_and_everything_described_is_there(http):

@@ -1,0 +1,125 @@
+"""Of several watches one records; it stops when it loses its lock, or Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.local.local_redis import EmbeddedRedis
+from ghapp.store import keys
+from ghapp.store.connect import connect
+from ghapp.store.locks import ROLE, Locks
+from jobs.pods import watch
+from jobs.pods.watch import lead
+
+LOCK = keys.lock(ROLE, "watch")
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(watch, "LOCK_SECONDS", 1.0)
+    monkeypatch.setattr(watch, "RETRY_SECONDS", 0.05)
+
+
+class Watch:
+    """A watch of which one sees whether it records."""
+
+    def __init__(self, redis, name, fails=False):
+        self.redis, self.name, self.fails, self.records, self.terms, self.valid = (
+            redis,
+            name,
+            fails,
+            False,
+            0,
+            lambda: True,
+        )
+
+    async def run(self):
+        await lead(self.redis, self.name, lambda lock: [self.view(lock)])
+
+    async def view(self, lock):
+        self.records, self.valid = True, lambda: lock.is_valid
+        self.terms += 1
+        try:
+            if self.fails:
+                raise ZeroDivisionError
+            await asyncio.Event().wait()
+        finally:
+            self.records = False
+
+
+async def until(holds):
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - Redis tells nobody
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def start():
+    tasks = []
+
+    def begin(found):
+        tasks.append(asyncio.create_task(found.run()))
+        return tasks[-1]
+
+    yield begin
+    await cancel_tasks(tasks)
+
+
+async def test_one_of_two_records_and_the_other_follows_when_it_ends(redis, start):
+    first, second = Watch(redis, "first"), Watch(redis, "second")
+    task = start(first)
+    await until(lambda: first.records)
+    start(second)
+    await asyncio.sleep(1.5)  # longer than the lock lasts without renewal
+    assert (first.records, second.records, await Locks(redis).holder(ROLE, "watch")) == (True, False, "first")
+    task.cancel()
+    await until(lambda: second.records)
+    assert (first.records, await Locks(redis).holder(ROLE, "watch")) == (False, "second")
+
+
+async def test_whoever_loses_the_lock_stops_recording_before_it_asks_again(redis, start):
+    first = Watch(redis, "first")
+    start(first)
+    await until(lambda: first.records)
+    await redis.set(LOCK, "second", px=2000)
+    await until(lambda: not first.records)
+    assert await redis.get(LOCK) == b"second"
+    await until(lambda: first.records)
+    assert first.terms == 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGTERM], ids=["hangs", "is stopped"])
+async def test_a_watch_whose_redis_does_not_answer_stops_recording_and_begins_again_when_it_does(tmp_path, start, how):
+    server = EmbeddedRedis(tmp_path / "redis", durable=True)
+    server.wait()
+    redis = connect(server.url)
+    try:
+        first = Watch(redis, "first")
+        start(first)
+        await until(lambda: first.records)
+        os.kill(server._process.pid, how)
+        valid = first.valid
+        await until(lambda: not first.records)
+        assert not valid()
+        if how is signal.SIGSTOP:
+            os.kill(server._process.pid, signal.SIGCONT)
+        else:
+            server._process.wait()
+            server.restart_if_exited()
+            await asyncio.to_thread(server.wait)
+        await until(lambda: first.records)
+        assert first.terms == 2
+    finally:
+        await redis.aclose()
+        server.end()
+
+
+async def test_an_unexpected_error_of_a_view_ends_the_watch_and_releases_the_lock(redis, start):
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(start(Watch(redis, "first", fails=True)), 20)
+    assert await redis.exists(LOCK) == 0

@@ -1,0 +1,127 @@
+"""The watchdog stops what `ghapp up` started, when its pipe is closed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ghapp.local import watchdog
+from ghapp.local.watchdog import FIRST, LAST, Watchdog, stop
+
+SLEEPS = "import time; print(flush=True); time.sleep(600)"
+IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
+WAITS_FOR = """
+import os, signal, sys, time
+
+def asked(*_):
+    # Writes which of the others still live when this process is asked to end.
+    alive = [pid for pid in map(int, sys.argv[2:]) if os.path.exists(f"/proc/{pid}") and "Z" not in open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0]]
+    open(sys.argv[1], "w").write(repr(alive))
+    sys.exit()
+
+signal.signal(signal.SIGTERM, asked)
+print(flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def start():
+    begun = []
+
+    def run(program, *arguments):
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
+        begun[-1].stdout.readline()
+        return begun[-1]
+
+    yield run
+    for each in begun:
+        each.kill()
+        each.wait()
+        each.stdout.close()
+
+
+def test_processes_that_run_at_the_end_are_stopped_and_those_that_others_need_come_last(start, tmp_path):
+    dog, heard = Watchdog(), tmp_path / "alive"
+    role = start(SLEEPS)
+    needed = start(WAITS_FOR, heard, role.pid)
+    dog.add(needed, LAST)
+    dog.add(role, FIRST)
+    dog._watchdog.stdin.close()  # what the kernel does when `up` is killed
+    assert (role.wait(10), needed.wait(10)) == (-signal.SIGTERM, 0)
+    assert heard.read_text() == "[]", "the role had ended by then"
+    dog._watchdog.wait(10)
+
+
+def test_a_process_that_was_ended_is_not_stopped_again(start):
+    dog = Watchdog()
+    ended, runs = start(SLEEPS), start(SLEEPS)
+    dog.add(ended)
+    dog.add(runs)
+    ended.kill()
+    ended.wait()
+    dog.sync()
+    assert dog._sent == {runs.pid: FIRST}
+    runs.kill()
+    runs.wait()
+    dog.end()
+    assert dog._sent == {}
+    assert dog._watchdog.returncode == 0
+
+
+def test_a_watchdog_that_was_killed_is_started_again_and_knows_the_processes(start):
+    dog = Watchdog()
+    runs = start(SLEEPS)
+    dog.add(runs)
+    dog._watchdog.kill()
+    dog._watchdog.wait()
+    dog.sync()
+    dog._watchdog.stdin.close()
+    assert runs.wait(10) == -signal.SIGTERM
+    dog._watchdog.wait(10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_outlives_signals_that_everything_gets(start, number):
+    dog = Watchdog()
+    runs = start(SLEEPS)
+    dog.add(runs)
+    first = subprocess.Popen(
+        [sys.executable, "-m", "ghapp.local.watchdog"], stdin=subprocess.PIPE, start_new_session=True
+    )
+    first.stdin.write(json.dumps([[runs.pid, FIRST]]).encode() + b"\nnot a list")
+    first.stdin.flush()
+    ignored = 1 << (number - 1)
+    while not int(_status(first.pid, "SigIgn"), 16) & ignored:
+        assert first.poll() is None
+    os.kill(first.pid, number)
+    assert runs.poll() is None
+    first.stdin.close()
+    assert (runs.wait(10), first.wait(10)) == (-signal.SIGTERM, 0)
+    dog.end()
+
+
+def _status(pid, name):
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
+
+
+def test_whoever_does_not_exit_is_killed_with_what_it_has_started(start, monkeypatch):
+    monkeypatch.setattr(watchdog, "STOP_SECONDS", 0.2)
+    stubborn = start(IGNORES)
+    stop([stubborn.pid])
+    assert stubborn.wait(10) == -signal.SIGKILL
+
+
+def test_a_process_that_is_not_there_any_more_is_no_error(start):
+    ended = start(SLEEPS)
+    ended.kill()
+    ended.wait()
+    stop([ended.pid])
