@@ -95,6 +95,11 @@ def over(installation: int) -> str:
     return f"ghapp:{installation}:over"
 
 
+def ended(installation: int) -> str:
+    """Sorted set: id of an ended job → when it ended. Of one hour, at most 5,000; no GitHub-hosted jobs."""
+    return f"ghapp:{installation}:ended"
+
+
 def fuses(installation: int) -> str:
     """hash: pool → Fuse."""
     return f"ghapp:{installation}:fuses"

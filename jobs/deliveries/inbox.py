@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
-from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
-from ghapp.health.job import Job
+from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
+from ghapp.health.job import HOSTED_GROUP, Job
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.log import logger
@@ -150,6 +150,16 @@ def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
         runner_id=told.runner_id,
         runner_name=told.runner_name,
         started_at=_started_at(told, now),
+        run_id=told.run_id,
+        attempt=told.run_attempt or 1,
+        workflow=told.workflow_name or "",
+        name=told.name or "",
+        head_sha=told.head_sha or "",
+        html_url=told.html_url or "",
+        conclusion=(told.conclusion or "") if told.status == "completed" else "",
+        ended_at=_epoch(told.completed_at, now) if told.status == "completed" else None,
+        runner_group=told.runner_group_name or "",
+        private=delivery.repository.private if delivery.repository is not None else None,
     )
 
 
