@@ -235,6 +235,11 @@ def gates(installation: int) -> str:
     return f"ghapp:{installation}:gates"
 
 
+def runner_groups(installation: int) -> str:
+    """string: RunnerGroups of the org; expires after two hours."""
+    return f"ghapp:{installation}:runner-groups"
+
+
 def leaks(installation: int) -> str:
     """string: Tick, the reaper's memory of each labelled pod. Grows with them; expires a day after the last tick."""
     return f"ghapp:{installation}:leaks"

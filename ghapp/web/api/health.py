@@ -200,10 +200,10 @@ class HealthEndpoints:
             return refusal
         if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        runners, jobs = await self._reader.runners(org_state), await self._reader.jobs(org_state)
         named, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         assigned = assigned_by_pool(named, await self._reader.objects(org_state, now), rules)
-        return _json(demand_document(named, org_state.view.survey, runners.values(), jobs, rules, now, assigned))
+        queue = await self._reader.job_queue(org_state, now)
+        return _json(demand_document(queue, org_state.view.survey, assigned))
 
 
 def _page(page: FleetPage, known: str | None) -> Response:

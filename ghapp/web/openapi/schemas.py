@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.queue.reason import QueueReason
 
 Schema = dict[str, Any]
 
@@ -49,6 +50,8 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 
+QUEUE_REASON: Schema = {"type": "string", "enum": [each.value for each in QueueReason]}
+
 EVIDENCE = _complete(
     object_of(at=TIME, source={"type": "string", "enum": ["list", "get", "delivery", "pod", "claim"]}, said=TEXT)
 )
@@ -61,7 +64,7 @@ UNSERVED = _complete(
         repository=TEXT,
         labels=array_of(TEXT),
         queued_at=TIME,
-        reason={"type": "string", "enum": ["NoRunnerWithLabels", "RunnersOffline"]},
+        reason=QUEUE_REASON,
     )
 )
 
