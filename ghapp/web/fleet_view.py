@@ -272,6 +272,15 @@ class FleetReader:
         self._queues[installation] = (data, queue)
         return queue
 
+    async def job(self, org_state: OrgState, job_id: int) -> Job | None:
+        """Returns a job that is queued, running, or over for less than an hour.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+        """
+        async with redis_errors():
+            return await self._demand.one(org_state.installation.id, job_id)
+
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""
         rules = self._settings.pools_of(org_state.installation.org)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ghapp.web.openapi.schemas import NONEMPTY, POD, RUNNER_ID, Schema, ref
 
-PATH = {"runner_id": RUNNER_ID, "pod": POD}
+PATH = {"runner_id": RUNNER_ID, "job_id": RUNNER_ID, "pod": POD}
 """Schemas of path parameters that do not accept any text."""
 
 

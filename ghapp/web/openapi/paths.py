@@ -7,6 +7,7 @@ from ghapp.web.openapi.schemas import (
     CLAIM,
     COUNT,
     DEPLOY,
+    JOB_STATE,
     NONEMPTY,
     POOL,
     RUNNER_ID,
@@ -25,7 +26,7 @@ ID, NAME = "runner_id", "name"
 
 def paths() -> Schema:
     """Returns all paths, in reading order."""
-    return _runners() | _orgs() | _remediation() | _shards() | _service()
+    return _runners() | _jobs() | _orgs() | _remediation() | _shards() | _service()
 
 
 def _runners() -> Schema:
@@ -83,6 +84,39 @@ def _runners() -> Schema:
         },
         f"{RUNNERS}/{{{NAME}}}/alive": {
             "get": call("For a livenessProbe. Fails open.", None, probe, [NAME]),
+        },
+    }
+
+
+def _jobs() -> Schema:
+    """Workflow jobs."""
+    page_of = object_of(jobs=array_of(ref("Job")), total=COUNT, next_cursor=nullable({"type": "string"}))
+    filters = [
+        query("state", JOB_STATE),
+        query("pool", {"type": "string"}),
+        query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
+        query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
+        header("If-None-Match"),
+    ]
+    return {
+        "/v1/orgs/{org}/jobs": {
+            "get": call(
+                "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000). "
+                "`why` is the reason why a queued job waits; null in its first minute while a runner is idle.",
+                "read",
+                answer("A page.", page_of) | problems(404) | {"304": {"description": "Nothing has changed."}},
+                [],
+                filters,
+            )
+        },
+        "/v1/orgs/{org}/jobs/{job_id}": {
+            "get": call(
+                "One job: queued, running, or over for less than an hour.",
+                "read",
+                answer("The job.", ref("Job"))
+                | problems(404, because="No delivery reported the job, or the App is not installed there."),
+                ["job_id"],
+            )
         },
     }
 

@@ -82,6 +82,17 @@ DEAD_JOB = _complete(
 
 CHECK = _complete(object_of(name=TEXT, passed=FLAG, said=TEXT))
 STEP = _complete(object_of(step=TEXT, why=TEXT))
+JOB_STATE: Schema = {"type": "string", "enum": ["queued", "running", "over"]}
+WHY = _complete(
+    object_of(
+        reason=QUEUE_REASON,
+        said=TEXT,
+        since=TIME,
+        ahead=nullable(COUNT),
+        typical_wait_seconds=nullable({"type": "number", "minimum": 0}),
+        next=array_of(STEP),
+    )
+)
 DEPLOY: Schema = takes(
     "role",
     role={"type": "string", "enum": ["active", "inactive"]},
@@ -124,6 +135,27 @@ SCHEMAS: Schema = {
     ),
     "Demand": _complete(
         object_of(org=TEXT, observed_at=nullable(TIME), pools=array_of(POOL_DEMAND), unserved=array_of(UNSERVED))
+    ),
+    "Job": _complete(
+        object_of(
+            job_id={"type": "integer"},
+            run_id=nullable({"type": "integer"}),
+            attempt={"type": "integer"},
+            repository=TEXT,
+            workflow=TEXT,
+            name=TEXT,
+            head_sha=TEXT,
+            html_url=TEXT,
+            labels=array_of(TEXT),
+            pool=TEXT,
+            state=JOB_STATE,
+            queued_at=TIME,
+            started_at=nullable(TIME),
+            ended_at=nullable(TIME),
+            conclusion=nullable(TEXT),
+            runner=nullable(TEXT),
+            why=nullable(WHY),
+        )
     ),
     "Death": _complete(
         object_of(
