@@ -240,6 +240,21 @@ def runner_groups(installation: int) -> str:
     return f"ghapp:{installation}:runner-groups"
 
 
+def queue_checks(installation: int) -> str:
+    """hash: repository@commit → QueueCheck. At most 2,000; expires three days after the last change."""
+    return f"ghapp:{installation}:queue-checks"
+
+
+def queue_posts(installation: int, hour: int) -> str:
+    """string: number of posts of "Runner queue" in that hour; expires after an hour."""
+    return f"ghapp:{installation}:queue-posts:{hour}"
+
+
+def quiet(installation: int, repository: str) -> str:
+    """string: 1 if the repository has the topic `ghapp-quiet`, else 0; expires after an hour."""
+    return f"ghapp:{installation}:quiet:{repository.lower()}"
+
+
 def leaks(installation: int) -> str:
     """string: Tick, the reaper's memory of each labelled pod. Grows with them; expires a day after the last tick."""
     return f"ghapp:{installation}:leaks"
