@@ -49,10 +49,11 @@ class PoolDemand:
 
 @dataclass(frozen=True, slots=True)
 class UnservedJob:
-    """A queued job that no online runner can take, and why."""
+    """A queued job that no online runner can take, why, and the pool that it waits for."""
 
     job: Job
     reason: QueueReason
+    pool: str
 
 
 def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tuple[list[PoolDemand], list[UnservedJob]]:
@@ -69,8 +70,8 @@ def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tupl
             running[queue.pool(job)] += 1
         else:
             queued.setdefault(queue.pool(job), []).append(job.queued_at)
-    unserved = [UnservedJob(job, reason) for job, reason in queue.unserved()]
-    without_runner = Counter(queue.pool(each.job) for each in unserved)
+    unserved = [UnservedJob(job, reason, queue.pool(job)) for job, reason in queue.unserved()]
+    without_runner = Counter(each.pool for each in unserved)
     online, idle = (Counter[str](), Counter[str]())
     for each in queue.capacities:
         online[each.pool] += each.online

@@ -35,6 +35,17 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], total: int) -> Renderable
     return Group(*parts)
 
 
+def queue_table(pools: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Returns a row per pool: its jobs, its idle runners, and jobs that no online runner can take."""
+    rows = new_table("org", "pool", "queued", "running", "oldest queued at", "idle", "unserved")
+    for each in pools:
+        oldest = "" if each["oldest_queued_at"] is None else f"{each['oldest_queued_at'][:19]}Z"
+        unserved = Text(str(each["unserved"]), "red" if each["unserved"] else "")
+        counts = (str(each["queued"]), str(each["running"]), oldest, str(each["idle"]))
+        rows.add_row(each["org"], Text(printable(each["pool"])), *counts, unserved)
+    return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)))
+
+
 def job_explanations(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Returns for each job its state, why it waits, and the next steps."""
     return Group(*(part for each in documents for part in _explanation(each)))

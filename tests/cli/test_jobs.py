@@ -62,6 +62,22 @@ async def test_a_person_sees_the_reason_and_how_many_are_not_shown(known):
     assert "2 jobs\n 1 more; --limit shows them" in shown
 
 
+async def test_runners_are_listed_with_the_queue_of_each_pool(known):
+    await three_jobs(known)
+    pools = {each["pool"]: each for each in (await known.told("runners"))["pools"]}
+    linux, typo = pools["linux-4vcpu"], pools["linux-4vpcu"]
+    assert (linux["queued"], linux["running"], linux["idle"], linux["unserved"]) == (1, 1, 0, 0)
+    assert (typo["queued"], typo["running"], typo["idle"], typo["unserved"]) == (1, 0, 0, 1)
+    assert linux["oldest_queued_at"] == (await known.told("why", "acme", "2"))["jobs"][0]["queued_at"]
+    shown = (await known.ask("runners")).stdout
+    assert shown.count("linux-4vpcu") == 1
+    assert "oldest queued at" in shown
+
+
+async def test_without_a_queued_job_no_queue_is_shown(known):
+    assert "oldest queued at" not in (await known.ask("runners")).stdout
+
+
 async def test_why_a_job_waits_and_what_to_do(known):
     await three_jobs(known)
     shown = (await known.ask("why", "acme", "1")).stdout
