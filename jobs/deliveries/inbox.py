@@ -21,6 +21,7 @@ from ghapp.store.inbox import Entry
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import installation_changed
+from jobs.deliveries.job_times import count_job_times
 
 log = logger(__name__)
 
@@ -89,8 +90,9 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry]) -> None:
             jobs[installation.id].append(_job(delivery, delivery.workflow_job, context.clock()))
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, told in by_installation.items():
-        await context.runners.revise(installation_id, _folds(told, context.clock()))
+        runners = await context.runners.revise(installation_id, _folds(told, context.clock()))
         await context.demand.record(installation_id, jobs[installation_id])
+        await count_job_times(context, installation_id, jobs[installation_id], runners)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
 

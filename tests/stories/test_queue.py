@@ -272,3 +272,23 @@ async def test_without_the_permission_a_check_is_put_off_and_posted_when_it_is_g
         assert await reported(app) == []
         await later(app, 1)
         assert await reported(app) == [CheckRunOutcome.CREATED]
+
+
+async def test_waits_and_durations_are_counted_once_by_pool(story):
+    async with story(runners=1, ephemeral=False) as app:
+        await later(app, 0)
+        app.sandbox.control.busy("acme", count=1)
+        (job,) = await queued(app)
+        await later(app, 100)
+        app.sandbox.control.busy("acme", count=1, busy=False)
+        await later(app, 0)
+        app.sandbox.control.step(seconds=10)
+        app.sandbox.control.finish("acme", job_id=job)
+        await app.receive_all()
+        counted = await app.context.counters.all()
+        labels = f'org="acme",pool="{POOL}"'
+        assert counted[f"ghapp_job_queue_seconds_count{{{labels}}}"] == 1
+        assert counted[f'ghapp_job_queue_seconds_bucket{{le="60",{labels}}}'] == 0
+        assert counted[f'ghapp_job_queue_seconds_bucket{{le="120",{labels}}}'] == 1
+        assert counted[f"ghapp_job_run_seconds_count{{{labels}}}"] == 1
+        assert counted[f'ghapp_job_run_seconds_bucket{{le="30",{labels}}}'] == 1

@@ -38,9 +38,27 @@ HELP = {
     "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
     "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
     "ghapp_deaths_total": "Recorded deaths of runners, by cause.",
+    "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels.",
+    "ghapp_jobs_oldest_queued_seconds": "Age of the oldest queued job, 0 without one.",
+    "ghapp_jobs_unserved": "Queued jobs that no online runner can take, by reason.",
+    "ghapp_runners_idle": "Online runners without a job.",
+    "ghapp_job_queue_seconds": "Wait of jobs that a self-hosted runner took, by configured pool; all others are pool "
+    "other.",
+    "ghapp_job_run_seconds": "Duration of jobs on self-hosted runners, by configured pool; all others are pool other.",
     "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
 }
 """Help texts of all series of this version. Counters of a newer version that runs beside it may be missing."""
+
+
+HISTOGRAMS = ("ghapp_job_queue_seconds", "ghapp_job_run_seconds")
+"""Stored as counters, one for each bucket, the sum and the count; see `store.metric_counters`."""
+
+
+def family_of(series: str) -> str:
+    """Returns the metric of a stored series: its name, for a histogram without the suffix."""
+    name = series.partition("{")[0]
+    base = name.rpartition("_")[0]
+    return base if base in HISTOGRAMS else name
 
 
 class Sample(NamedTuple):
@@ -64,9 +82,9 @@ def exposition(gauges: Iterable[Sample], counters: Mapping[str, float]) -> bytes
         pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
         lines.setdefault(name, heading).append(f"{name}{{{pairs}}} {value!r}" if pairs else f"{name} {value!r}")
     for series, value in sorted(counters.items()):
-        name = series.partition("{")[0]
+        name = family_of(series)
         heading = [f"# HELP {name} {HELP[name]}"] if name in HELP else []
-        heading.append(f"# TYPE {name} counter")
+        heading.append(f"# TYPE {name} {'histogram' if name in HISTOGRAMS else 'counter'}")
         lines.setdefault(name, heading).append(f"{series} {value!r}")
     return "".join(f"{line}\n" for rows in lines.values() for line in rows).encode()
 
