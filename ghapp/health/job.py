@@ -44,6 +44,8 @@ class Job(NamedTuple):
     """Name of the group of the runner that took the job; empty while none did, or if GitHub does not report it."""
     private: bool | None = None
     """Whether the repository is private; None if the delivery does not report it."""
+    waiting: bool = False
+    """True while the job waits for an approval at GitHub, and for no runner yet; its status is then `queued`."""
 
 
 def was_hosted(job: Job) -> bool:

@@ -41,7 +41,13 @@ for i = 1, #ARGV, 4 do
             newest = math.max(newest or 0, tonumber(ended))
         end
     elseif redis.call('EXISTS', over) == 0 then
-        if status == 'running' or redis.call('HEXISTS', KEYS[1], id) == 0 then
+        local stored = redis.call('HGET', KEYS[1], id)
+        local approved = false
+        if stored and status == 'queued' then
+            local readable, known = pcall(cmsgpack.unpack, stored)
+            approved = readable and type(known) == 'table' and known[2] == 'queued'
+        end
+        if status == 'running' or not stored or approved then
             redis.call('HSET', KEYS[1], id, row)
         end
     end
@@ -74,7 +80,8 @@ class Demand:
         args: list[str | bytes] = []
         for job in jobs:
             listed = job.ended_at is not None and not was_hosted(job)
-            args += [str(job.id), job.status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
+            status = "waiting" if job.waiting else job.status
+            args += [str(job.id), status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
         if args:
             named = [keys.jobs(installation), keys.over(installation), keys.ended(installation)]
             await self._tell(keys=named, args=args)

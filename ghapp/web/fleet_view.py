@@ -99,7 +99,9 @@ class FleetReader:
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._ended: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._runner_groups, self._groups = RunnerGroupStore(redis), Cache[int, RunnerGroups](MOST_ORGS, MOST_ORGS)
-        self._queues: TTLCache[int, tuple[tuple[object, ...], JobQueue]] = TTLCache(MOST_FILTERS, FRESH_SECONDS)
+        self._queues: TTLCache[tuple[int, bool], tuple[tuple[object, ...], JobQueue]] = TTLCache(
+            MOST_FILTERS, FRESH_SECONDS
+        )
         self._views: Cache[str, NamespaceView] = Cache(MOST_ORGS, MOST_ORGS)
         self._served: LRUCache[tuple[int, int], ServedDocument] = LRUCache(MOST_SERVED)
         self._chosen: TTLCache[tuple[int, str | None, str | None, bool | None], FleetSelection] = TTLCache(
@@ -257,19 +259,22 @@ class FleetReader:
         installation = org_state.installation.id
         return await self._fleets.read(installation, lambda: self._runners.all(installation)) or {}
 
-    async def job_queue(self, org_state: OrgState, now: float) -> JobQueue:
-        """Returns the jobs of an org, those that ended within the last hour included; at most a second old."""
+    async def job_queue(self, org_state: OrgState, now: float, *, with_ended: bool = True) -> JobQueue:
+        """Returns the jobs of an org; at most a second old.
+
+        With those that ended within the last hour, which only typical waits and lists of jobs need.
+        """
         installation, runners = org_state.installation.id, await self.runners(org_state)
         jobs = await self._jobs.read(installation, lambda: self._demand.all(installation))
-        ended = await self._ended.read(installation, lambda: self._demand.over(installation))
+        ended = await self._ended.read(installation, lambda: self._demand.over(installation)) if with_ended else None
         groups = await self._groups.read(installation, lambda: self._runner_groups.of(installation))
         data = (org_state, runners, jobs, ended, groups)
-        known = self._queues.get(installation)
+        known = self._queues.get((installation, with_ended))
         is_current = known is not None and all(map(operator.is_, known[0], data))
         if known is not None and is_current and 0 <= now - known[1].now < FRESH_SECONDS:
             return known[1]
         queue = org_state.view.job_queue(runners.values(), jobs or [], now, ended=ended or [], groups=groups)
-        self._queues[installation] = (data, queue)
+        self._queues[installation, with_ended] = (data, queue)
         return queue
 
     async def job(self, org_state: OrgState, job_id: int) -> Job | None:

@@ -162,6 +162,7 @@ def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
         ended_at=_epoch(told.completed_at, now) if told.status == "completed" else None,
         runner_group=told.runner_group_name or "",
         private=delivery.repository.private if delivery.repository is not None else None,
+        waiting=told.status == "waiting",
     )
 
 

@@ -87,6 +87,10 @@ def test_a_job_for_a_pool_without_runners_counts_for_the_pool_its_labels_name():
     assert [(row.pool, row.queued) for row in rows] == [("arm", 1), ("big", 1)]
 
 
+def test_a_job_that_waits_for_an_approval_is_no_demand():
+    assert demand([job(waiting=True)], [worker()], [], NOW) == ([PoolDemand("linux-4vcpu", 0, 0, 0, 0)], [])
+
+
 def test_a_running_job_is_never_unserved():
     assert demand([job(status="running")], [], [], NOW)[1] == []
 

@@ -87,3 +87,31 @@ async def test_a_hosted_job_and_one_without_an_end_are_not_listed(redis, unliste
     await Demand(redis).record(7, [unlisted])
     assert await Demand(redis).over(7) == []
     assert await Demand(redis).one(7, 1) == unlisted
+
+
+WAITING = Job(42, "queued", ("linux",), "acme/api", NOW, waiting=True)
+
+
+@pytest.mark.parametrize(
+    ("delivered", "known"),
+    [
+        ([WAITING], WAITING),
+        ([WAITING, job("queued")], job("queued")),
+        ([job("queued"), WAITING], job("queued")),
+        ([WAITING, job("running")], job("running")),
+        ([job("running"), job("queued"), WAITING], job("running")),
+        ([job("over"), WAITING], None),
+    ],
+    ids=["waits", "approved", "approved, the wait late", "approved and taken", "both late", "over"],
+)
+async def test_a_job_that_waits_for_an_approval_is_queued_when_it_was_approved(redis, delivered, known):
+    demand = Demand(redis)
+    for each in delivered:
+        await demand.record(7, [each])
+    assert await demand.all(7) == ([] if known is None else [known])
+
+
+async def test_an_unreadable_row_is_left_to_its_reader(redis):
+    await redis.hset(keys.jobs(7), "42", b"\xc1")
+    await Demand(redis).record(7, [job("queued")])
+    assert await redis.hget(keys.jobs(7), "42") == b"\xc1"

@@ -91,9 +91,8 @@ class JobQueue:
 
     @property
     def queued(self) -> list[Job]:
-        """Queued jobs, oldest first, without those that must have ended."""
-        found = [job for job in self.inputs.jobs if job.status == "queued" and not is_over(job, self.now)]
-        return sorted(found, key=_age)
+        """Jobs that wait for a runner, oldest first, without those that must have ended or wait for an approval."""
+        return sorted((job for job in self.inputs.jobs if self._waits(job)), key=_age)
 
     def placement(self, job: Job) -> Placement:
         """Returns where a job can run."""
@@ -112,7 +111,7 @@ class JobQueue:
 
     def reason(self, job: Job) -> QueueReason | None:
         """Returns why a queued job waits; None for other jobs, or if that is not known."""
-        if job.status != "queued" or is_over(job, self.now):
+        if not self._waits(job):
             return None
         if not self.inputs.fresh:
             return QueueReason.HOSTED_BY_GITHUB if self.is_hosted(job) else None
@@ -150,6 +149,9 @@ class JobQueue:
     def fuse_of(self, pool: str) -> Fuse:
         """Returns the fuse in force: the pool's own, or the installation's."""
         return fuse_of(self.inputs.fuses, pool)
+
+    def _waits(self, job: Job) -> bool:
+        return job.status == "queued" and not job.waiting and not is_over(job, self.now)
 
     def _brakes(self, pool: str) -> Brakes:
         return Brakes(self.pause_of(pool) is not None, self.fuse_of(pool).position is Position.STOPPED)

@@ -22,6 +22,9 @@ MOST_JOBS = 200
 REFRESH_SECONDS = 300.0
 """Least time between updates that only change numbers, such as the jobs ahead."""
 
+COMPLETED_SECONDS = 3600.0
+"""How long a completed check is kept. If another job of its commit waits later, its check run is found on GitHub."""
+
 FORGOTTEN_SECONDS = 2 * 86_400.0
 """A check that could not be completed for so long after its last post is given up."""
 
@@ -167,7 +170,7 @@ def with_outcomes(check: QueueCheck, known: Iterable[Job | None], ids: Sequence[
 def _left(followed: FollowedJob, job: Job | None, now: float) -> FollowedJob:
     if job is not None and job.started_at is not None:
         return followed._replace(left_at=job.started_at, started=True)
-    if job is not None and job.status == "queued" and not is_over(job, now):
+    if job is not None and job.status == "queued" and not is_over(job, now):  # a late delivery, or an approval
         return followed
     ended_at = None if job is None else job.ended_at
     return followed._replace(left_at=now if ended_at is None else ended_at)
@@ -186,6 +189,8 @@ def is_to_be_posted(check: QueueCheck, digest: str, reasons_digest: str, now: fl
 
 
 def is_forgotten(check: QueueCheck, now: float) -> bool:
-    """True if a check could not be completed for two days."""
+    """True if a check was completed an hour ago, or could not be completed for two days."""
+    if check.over:
+        return now - check.posted_at > COMPLETED_SECONDS
     oldest = max((each.left_at or each.queued_at for each in check.jobs), default=0.0)
     return now - max(check.posted_at, oldest) > FORGOTTEN_SECONDS

@@ -202,7 +202,7 @@ class HealthEndpoints:
             return not_installed(org)
         named, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         assigned = assigned_by_pool(named, await self._reader.objects(org_state, now), rules)
-        queue = await self._reader.job_queue(org_state, now)
+        queue = await self._reader.job_queue(org_state, now, with_ended=False)
         return _json(demand_document(queue, org_state.view.survey, assigned))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from ghapp.health.job import HOSTED_IMAGES
 from ghapp.health.queue.queue_check import (
+    COMPLETED_SECONDS,
     FORGOTTEN_SECONDS,
     MOST_JOBS,
     REFRESH_SECONDS,
@@ -153,3 +154,9 @@ def test_a_check_is_forgotten_two_days_after_its_last_post_and_its_jobs(beyond):
         posted_at=NOW - FORGOTTEN_SECONDS - 1, jobs=(FollowedJob(1, 0.0, left_at=NOW - FORGOTTEN_SECONDS - late),)
     )
     assert is_forgotten(old, NOW) is beyond
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_a_completed_check_is_forgotten_after_an_hour(beyond):
+    late = MICROSECOND if beyond else 0.0
+    assert is_forgotten(check(over=True, posted_at=NOW - COMPLETED_SECONDS - late), NOW) is beyond

@@ -129,7 +129,9 @@ def test_a_runner_group_excludes_repositories_by_visibility_or_by_name(group, pr
     assert (judged.reason(waiting) is R.GROUP_EXCLUDES_REPOSITORY) is is_excluded
 
 
-@pytest.mark.parametrize("changes", [{"status": "running"}, {"queued_at": NOW - QUEUED_TOO_LONG_SECONDS - 1}])
+@pytest.mark.parametrize(
+    "changes", [{"status": "running"}, {"waiting": True}, {"queued_at": NOW - QUEUED_TOO_LONG_SECONDS - 1}]
+)
 def test_a_job_that_is_not_queued_has_no_reason(changes):
     assert queue([job(**changes)], []).reason(job(**changes)) is None
 

@@ -74,3 +74,8 @@ def test_a_hosted_job_is_over_once_it_is_taken(status, ended_at):
 def test_what_github_omits_is_unknown():
     job = recorded(**dict.fromkeys(("run_id", "run_attempt", "workflow_name", "name", "head_sha", "html_url")))
     assert (job.run_id, job.attempt, job.workflow, job.name, job.head_sha, job.html_url) == (None, 1, "", "", "", "")
+
+
+def test_a_job_that_waits_for_an_approval_is_queued_and_waiting():
+    job = recorded(status="waiting")
+    assert (job.status, job.waiting, job.started_at) == ("queued", True, None)
