@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from ghapp.health.queue.explanation import explain
@@ -13,6 +20,8 @@ from jobs.checks import publisher
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.checks.queue_report import report_queue_of
 from jobs.runners.sweep import sweep_installation
+from tests.manifests.rendered import ROOT
+from tests.stories import killed_queue_report
 from tests.stories.conftest import POOL
 
 
@@ -217,23 +226,21 @@ async def test_a_policy_opts_out(story):
         assert await reported(app) == []
 
 
-async def test_a_crash_between_the_creation_and_its_record_leaves_one_check_run(story, monkeypatch):
+async def test_a_kill_between_the_creation_and_its_record_leaves_one_check_run(story):
     async with story() as app:
         await later(app, 0)
         await queued(app, ["gpu"])
         await later(app, 300)
-
-        async def crash(self, sha, report):
-            await create(self, sha, report)
-            raise KeyboardInterrupt
-
-        create = publisher.Checks.create
-        with monkeypatch.context() as patch:
-            patch.setattr(publisher.Checks, "create", crash)
-            with pytest.raises(KeyboardInterrupt):
-                await report_queue_of(app.context, app.installation)
+        words = [sys.executable, killed_queue_report.__file__, str(app.installation), str(app.clock() - time.time())]
+        path = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+        killed = await asyncio.to_thread(subprocess.run, words, env={**path, **app.environ}, capture_output=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
         assert len(check_runs(app)) == 1
-        assert await reported(app) == [CheckRunOutcome.UPDATED]
+        for _ in range(50):
+            if outcomes := await reported(app):
+                break
+            await asyncio.sleep(0.1)  # until the lock of the killed process has expired
+        assert outcomes == [CheckRunOutcome.UPDATED]
         assert len(check_runs(app)) == 1
 
 
