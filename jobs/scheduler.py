@@ -229,7 +229,9 @@ async def has_queue(redis: Redis, installation: Installation, now: float) -> boo
     if await QueueChecks(redis).any(installation.id):
         return True
     jobs = await Demand(redis).all(installation.id)
-    return any(job.status == "queued" and now - job.queued_at >= NOT_ASSIGNED_SECONDS for job in jobs)
+    return any(
+        job.status == "queued" and not job.waiting and now - job.queued_at >= NOT_ASSIGNED_SECONDS for job in jobs
+    )
 
 
 async def is_waited_for(settings: Settings, redis: Redis, installation: Installation, now: float) -> bool:
