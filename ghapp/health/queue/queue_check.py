@@ -19,6 +19,9 @@ from ghapp.health.queue.reason import STUCK, QueueReason
 MOST_JOBS = 200
 """Jobs of one commit that its check run follows, the oldest."""
 
+SETTLE_SECONDS = 60.0
+"""Least time between updates while a job waits: a reason may change back and forth with every list of runners."""
+
 REFRESH_SECONDS = 300.0
 """Least time between updates that only change numbers, such as the jobs ahead."""
 
@@ -182,10 +185,17 @@ def is_done(check: QueueCheck) -> bool:
 
 
 def is_to_be_posted(check: QueueCheck, digest: str, reasons_digest: str, now: float) -> bool:
-    """True if GitHub shows something else: other jobs or reasons at once, other numbers every five minutes."""
-    if check.reasons_digest != reasons_digest:
+    """True if GitHub shows something else that is due.
+
+    The completion is due at once, other jobs or reasons once a minute, other numbers every five minutes.
+    """
+    if check.digest == digest:
+        return False
+    age = now - check.posted_at
+    is_settling, is_recent = 0 <= age < SETTLE_SECONDS, 0 <= age < REFRESH_SECONDS
+    if is_done(check) and not check.over:
         return True
-    return check.digest != digest and not 0 <= now - check.posted_at < REFRESH_SECONDS
+    return not is_settling if check.reasons_digest != reasons_digest else not is_recent
 
 
 def is_forgotten(check: QueueCheck, now: float) -> bool:

@@ -10,6 +10,7 @@ from ghapp.health.queue.queue_check import (
     FORGOTTEN_SECONDS,
     MOST_JOBS,
     REFRESH_SECONDS,
+    SETTLE_SECONDS,
     FollowedJob,
     QueueCheck,
     QueueLimits,
@@ -133,18 +134,25 @@ def test_only_jobs_that_are_not_queued_and_not_settled_are_looked_up():
 
 
 @pytest.mark.parametrize(
-    ("digest", "summary", "age", "posted"),
+    ("digest", "reasons", "age", "posted"),
     [
         ("digest", "summary", REFRESH_SECONDS, False),
         ("other", "summary", REFRESH_SECONDS, True),
         ("other", "summary", REFRESH_SECONDS - MICROSECOND, False),
-        ("other", "other", 0.0, True),
-        ("other", "summary", -MICROSECOND, True),
+        ("other", "other", SETTLE_SECONDS, True),
+        ("other", "other", SETTLE_SECONDS - MICROSECOND, False),
+        ("other", "other", -MICROSECOND, True),
     ],
-    ids=["unchanged", "numbers after five minutes", "numbers earlier", "reasons at once", "a clock that went back"],
+    ids=["unchanged", "numbers", "numbers too early", "reasons", "reasons too early", "a clock that went back"],
 )
-def test_reasons_are_posted_at_once_and_numbers_every_five_minutes(digest, summary, age, posted):
-    assert is_to_be_posted(check(posted_at=NOW - age), digest, summary, NOW) is posted
+def test_reasons_are_posted_once_a_minute_and_numbers_every_five_minutes(digest, reasons, age, posted):
+    assert is_to_be_posted(check(posted_at=NOW - age), digest, reasons, NOW) is posted
+
+
+@pytest.mark.parametrize(("over", "posted"), [(False, True), (True, False)])
+def test_the_completion_is_posted_at_once(over, posted):
+    done = check(posted_at=NOW - 1, jobs=(FOLLOWED._replace(left_at=NOW),), over=over)
+    assert is_to_be_posted(done, "other", "other", NOW) is posted
 
 
 @pytest.mark.parametrize("beyond", [False, True])
