@@ -50,13 +50,21 @@ class AvailableRunner(NamedTuple):
 
 def available_runners(evidence: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[AvailableRunner]:
     """Returns the runners that can take a job, now or when they or their successors are online."""
-    return [_available(each, rules) for each in evidence if each.registered and not _has_left(each)]
+    pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}  # ten thousand runners have a few kinds of labels
+    found = []
+    for each in evidence:
+        if each.registered and not _has_left(each):
+            labels = (each.labels, each.custom_labels)
+            if (pool := pools.get(labels)) is None:
+                pool = pools[labels] = pool_of(*labels, rules)
+            found.append(_available(each, pool))
+    return found
 
 
-def _available(evidence: Evidence, rules: Sequence[PoolRule]) -> AvailableRunner:
+def _available(evidence: Evidence, pool: str) -> AvailableRunner:
     lost = is_absent(evidence)
     return AvailableRunner(
-        pool=pool_of(evidence.labels, evidence.custom_labels, rules),
+        pool=pool,
         labels=evidence.labels,
         online=evidence.online and not lost,
         busy=not lost and (evidence.busy or evidence.running_job is not None),
