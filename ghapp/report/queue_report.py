@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from ghapp.health.job import Job
 from ghapp.health.queue.explanation import QueueExplanation, duration, explain
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
@@ -49,8 +50,8 @@ _TITLES = {
 
 def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
     """Renders the check run of one commit; without a conclusion while any of its jobs waits."""
-    explained = {job.id: explain(queue, job) for job in queue.queued}
     waiting = [each for each in check.jobs if each.left_at is None]
+    explained = {job.id: explain(queue, job) for job in _queued(check, queue)}
     if not waiting:
         return _completed(check)
     found = [reason for each in waiting if (reason := explained.get(each.id)) is not None]
@@ -76,12 +77,17 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
 
 def _is_private(check: QueueCheck, queue: JobQueue) -> bool:
     """True if only members can read the repository. The steps name pauses, with their reason, and runner groups."""
-    return any(job.private for job in queue.queued if (job.repository, job.head_sha) == (check.repository, check.sha))
+    return any(job.private for job in _queued(check, queue))
+
+
+def _queued(check: QueueCheck, queue: JobQueue) -> list[Job]:
+    """Returns the followed jobs that are still queued."""
+    return [job for each in check.jobs if (job := queue.queued_by_id.get(each.id)) is not None]
 
 
 def reasons_digest(check: QueueCheck, queue: JobQueue) -> str:
     """A hash of the waiting jobs and their reasons: it changes only when something happens, numbers do not count."""
-    reasons = {job.id: queue.reason(job) for job in queue.queued}
+    reasons = {job.id: queue.reason(job) for job in _queued(check, queue)}
     content = json.dumps([(each.id, reasons.get(each.id)) for each in check.jobs if each.left_at is None])
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 from typing import Protocol
 
@@ -89,10 +90,15 @@ class JobQueue:
         self._waiting: dict[str, list[tuple[float, int]]] | None = None
         self._typical: dict[str, float] | None = None
 
-    @property
+    @cached_property
     def queued(self) -> list[Job]:
         """Jobs that wait for a runner, oldest first, without those that must have ended or wait for an approval."""
         return sorted((job for job in self.inputs.jobs if self._waits(job)), key=_age)
+
+    @cached_property
+    def queued_by_id(self) -> Mapping[int, Job]:
+        """The same, by id."""
+        return {job.id: job for job in self.queued}
 
     def placement(self, job: Job) -> Placement:
         """Returns where a job can run."""

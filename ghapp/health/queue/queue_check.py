@@ -151,8 +151,7 @@ def _following(check: QueueCheck, jobs: Sequence[Job]) -> QueueCheck:
 
 def unknown_jobs(check: QueueCheck, queue: JobQueue) -> list[int]:
     """Returns the ids of followed jobs that are not among the queued ones, and whose end of waiting is not known."""
-    queued = {job.id for job in queue.queued}
-    return [each.id for each in check.jobs if each.left_at is None and each.id not in queued]
+    return [each.id for each in check.jobs if each.left_at is None and each.id not in queue.queued_by_id]
 
 
 def with_outcomes(check: QueueCheck, known: Iterable[Job | None], ids: Sequence[int], now: float) -> QueueCheck:
