@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from ghapp.errors import ConfigurationError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
 from ghapp.health.installation import Installation
+from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.log import logger
 from ghapp.queue import jobs, lost_jobs
 from ghapp.queue.jobs import JobName
@@ -26,10 +27,12 @@ from ghapp.queue.transitions import Enqueued
 from ghapp.report.check_run_state import repository_of
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
+from ghapp.store.demand import Demand
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
+from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from ghapp.store.shards import Shards
 from jobs.events.deliver_event import EventDelivery
@@ -54,6 +57,9 @@ REPORT_SECONDS = 10.0
 
 GATE_SECONDS = 10.0
 """How often it is looked whether a deployed commit waits for the gate's answer."""
+
+QUEUE_SECONDS = 15.0
+"""How often each org is checked for jobs that wait for a minute or more."""
 
 ACTIVE_SECONDS = 30.0
 """How often blue/green pools are asked which shard is active; the gate takes an answer for five minutes."""
@@ -115,6 +121,7 @@ class Scheduler:
             (NEGLECTED_SECONDS, self._requeue_lost),
             (REPORT_SECONDS, self._report),
             (ACTIVE_SECONDS, self._ask_shards),
+            (QUEUE_SECONDS, self._explain_queue),
             *([(GATE_SECONDS, self._gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
             (REDELIVERY_BATCH_SECONDS, self._redeliver_rest),
@@ -183,6 +190,12 @@ class Scheduler:
             if not each.suspended and await is_waited_for(self._settings, self._redis, each, time.time()):
                 jobs.enqueue_gates(self._desk, each.id)
 
+    async def _explain_queue(self) -> None:
+        """Only where a job has waited for a minute, or a check run of the queue is known."""
+        for each in await self._installations.all():
+            if not each.suspended and await has_queue(self._redis, each, time.time()):
+                jobs.enqueue(self._desk, JobName.QUEUE, each.id, key=f"queue-{each.id}", retry=False)
+
     async def _reap(self) -> None:
         """Only where an org's pools say where their pods are, and its reaper is not switched off."""
         for each in await self._installations.all():
@@ -209,6 +222,16 @@ async def reporting(settings: Settings, installations: Installations) -> list[in
         for each in await installations.all()
         if not each.suspended and repository_of(settings.of(each.org).report.repository, each.org) is not None
     ]
+
+
+async def has_queue(redis: Redis, installation: Installation, now: float) -> bool:
+    """True if a job has waited for `NOT_ASSIGNED_SECONDS`, or a check run may have to be completed."""
+    if await QueueChecks(redis).any(installation.id):
+        return True
+    jobs = await Demand(redis).all(installation.id)
+    return any(
+        job.status == "queued" and not job.waiting and now - job.queued_at >= NOT_ASSIGNED_SECONDS for job in jobs
+    )
 
 
 async def is_waited_for(settings: Settings, redis: Redis, installation: Installation, now: float) -> bool:

@@ -22,6 +22,7 @@ from ghapp.store.metric_counters import count
 from ghapp.tls import trusted
 from jobs.checks.gate_report import report_gates
 from jobs.checks.health_report import report
+from jobs.checks.queue_report import report_queue
 from jobs.context import configure
 from jobs.deaths.post_mortem import post_mortem
 from jobs.deliveries.inbox import drain
@@ -51,6 +52,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.REPORT: report,
     JobName.ACTIVE: refresh_active_shards,
     JobName.GATE: report_gates,
+    JobName.QUEUE: report_queue,
     JobName.POST_MORTEM: post_mortem,
     JobName.REDELIVER: redeliver,
 }

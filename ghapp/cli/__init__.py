@@ -11,7 +11,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ghapp import log
-from ghapp.cli import deliveries, doctor, fleet, gate, remediation, roles, tokens
+from ghapp.cli import deliveries, doctor, fleet, gate, jobs, remediation, roles, tokens
 from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
@@ -93,6 +93,8 @@ for command in (
     fleet.sweep,
     fleet.runners,
     fleet.explain,
+    jobs.jobs,
+    jobs.why,
     gate.gate,
     doctor.doctor,
     remediation.pause,

@@ -64,7 +64,7 @@ def _advance(pages: Callable[..., None], done: int, of: int) -> None:
 @click.option("--all", "everyone", is_flag=True, help="Also runners retired or healed within the last 24 hours.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool) -> None:
-    """List the runners as last known, then phantoms: pods and objects that count as runners but are not.
+    """List the runners as last known, the pools' queues, and phantoms: pods and objects that count as runners.
 
     Retired and healed runners are counted but not listed, unless --all or --state selects them.
 
@@ -90,14 +90,18 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
             "healed": sum(each["healed"] for each in known.runners),
             "retired": sum(each["state"] == State.RETIRED for each in known.runners),
             "held": known.held,
+            "pools": known.pools,
             "phantoms": known.phantoms,
             "unseen": [{"namespace": namespace, "seen_at": seen_at} for namespace, seen_at in unseen],
         }
         click.echo(json.dumps(document, indent=2))
         return
+    from ghapp.terminal.job_tables import queue_table
     from ghapp.terminal.tables import held_lines, phantoms_table, runners_table, unseen_line
 
     show(runners_table(documents, [] if state is not None or everyone else left))
+    if any(each["queued"] for each in known.pools):
+        show(queue_table(known.pools))
     if known.held:
         show(held_lines(known.held))
     if known.phantoms:

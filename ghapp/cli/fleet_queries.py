@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ghapp.health.cluster_summary import StaleNamespace
     from ghapp.health.deaths.death import Death
     from ghapp.health.installation import Installation
+    from ghapp.health.queue.job_queue import JobQueue
     from ghapp.health.runner.evidence import Evidence
     from ghapp.report.documents import HealthDocument
     from ghapp.report.org_view import OrgView
@@ -22,12 +23,16 @@ CLOCK_SKEW_SECONDS = 60.0
 
 
 class FleetDocuments(NamedTuple):
-    """Documents of runners and phantoms, namespaces without a current snapshot, and pauses and fuses that block."""
+    """Documents of runners and phantoms, namespaces without a current snapshot, pauses and fuses that block, and jobs.
+
+    `pools` has the jobs and idle runners of each pool.
+    """
 
     runners: list[HealthDocument]
     phantoms: list[dict[str, Any]]
     unseen: list[StaleNamespace]
     held: list[dict[str, Any]]
+    pools: list[dict[str, Any]]
 
 
 def held_back(view: OrgView) -> list[dict[str, Any]]:
@@ -57,15 +62,18 @@ async def fleet_documents(settings: Settings, org: str | None) -> FleetDocuments
         UnknownOrgError: the App is not installed there.
     """
     from ghapp.health.cluster_summary import stale_namespaces
+    from ghapp.store.demand import Demand
     from ghapp.store.installations import Installations
     from ghapp.store.org_views import load_org_view
     from ghapp.store.pods import Pods
+    from ghapp.store.runner_groups import RunnerGroupStore
     from ghapp.store.runners import Runners
 
     runners: list[HealthDocument] = []
     phantoms: list[dict[str, Any]] = []
     now = time.time()
     held: list[dict[str, Any]] = []
+    pools: list[dict[str, Any]] = []
     async with opened(settings) as redis:
         installations = await chosen(Installations(redis, settings.named), org)
         for installation in installations:
@@ -73,13 +81,35 @@ async def fleet_documents(settings: Settings, org: str | None) -> FleetDocuments
             held += held_back(view)
             known = (await Runners(redis).all(installation.id)).values()
             runners += [view.document(each, now) for each in known]
+            jobs = await Demand(redis).all(installation.id)
+            groups = await RunnerGroupStore(redis).of(installation.id)
+            pools += _pools(view.job_queue(known, jobs, now, groups=groups))
             phantoms += await _phantoms(redis, installation)
         names = sorted(
             {rule.namespace for each in installations for rule in settings.pools_of(each.org) if rule.namespace}
         )
         stale = stale_namespaces({name: await Pods(redis).seen_at(name) for name in names}, now)
     runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
-    return FleetDocuments(runners, phantoms, stale, held)
+    return FleetDocuments(runners, phantoms, stale, held, pools)
+
+
+def _pools(queue: JobQueue) -> list[dict[str, Any]]:
+    """Returns the jobs and idle runners of each pool."""
+    from ghapp.health.demand import demand
+    from ghapp.report.documents import timestamp
+
+    return [
+        {
+            "org": queue.inputs.org,
+            "pool": each.pool,
+            "queued": each.queued,
+            "running": each.running,
+            "oldest_queued_at": None if each.oldest_queued_at is None else timestamp(each.oldest_queued_at),
+            "idle": each.idle,
+            "unserved": each.unserved,
+        }
+        for each in demand(queue)[0]
+    ]
 
 
 async def runner_document(settings: Settings, org: str, name_or_id: str) -> dict[str, Any]:

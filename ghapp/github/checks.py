@@ -26,6 +26,7 @@ RUNS_LOOKED_AT = 10
 class _Repository(msgspec.Struct):
     default_branch: str
     private: bool = False
+    topics: list[str] = []
 
 
 class _Named(msgspec.Struct):
@@ -94,6 +95,11 @@ class Checks:
         """True if only members can read what is posted there; False also if the installation cannot see it."""
         answer = await self.client.send("GET", self._path)
         return answer.status not in REFUSED and read(_repository, answer.body).private
+
+    async def topics(self) -> list[str] | None:
+        """Returns the repository's topics; None if it does not exist, or the installation cannot see it."""
+        answer = await self.client.send("GET", self._path)
+        return None if answer.status in REFUSED else read(_repository, answer.body).topics
 
     async def head(self, branch: str, now: float) -> Head | None:
         """Returns the branch's head by its newest workflow run; None if there is no run."""

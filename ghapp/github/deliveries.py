@@ -17,8 +17,6 @@ from ghapp.errors import MalformedDeliveryError
 
 FORM = "application/x-www-form-urlencoded"
 SIGNATURE_PREFIX = "sha256="
-HOSTED_GROUP = "GitHub Actions"
-"""The runner group of GitHub-hosted runners, which this App ignores."""
 
 
 class Account(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +40,7 @@ class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
 
     full_name: str
     default_branch: str = ""
+    private: bool | None = None
 
 
 class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,6 +56,12 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     created_at: datetime | None = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
+    run_id: int | None = None
+    run_attempt: int | None = None
+    workflow_name: str | None = None
+    name: str | None = None
+    head_sha: str | None = None
+    html_url: str | None = None
 
 
 class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):

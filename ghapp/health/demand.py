@@ -2,7 +2,7 @@
 
 GitHub sends deliveries for jobs on GitHub-hosted runners, too. Once such a job has started, its runner group shows
 that. A queued job is ignored if its labels request a GitHub-hosted image, not `self-hosted`, and no known runner could
-take it.
+take it. A job that waits for an approval is not demand yet.
 """
 
 from __future__ import annotations
@@ -10,37 +10,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
-from ghapp.health.job import Job, asks_for_hosted, is_over
+from ghapp.health.job import Job, is_over
 from ghapp.health.pods.phantom_kinds import is_assigned
 from ghapp.health.pods.pod import EphemeralRunner
-from ghapp.health.pool_matching import PoolRule, ScaledRule, pool_of
+from ghapp.health.pool_matching import ScaledRule, pool_of
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.reason import QueueReason
 
 NONE_ASSIGNED: Mapping[str, int] = MappingProxyType({})
 
 
-class UnservedReason(StrEnum):
-    """Why no online runner can take a queued job."""
-
-    NO_RUNNER_WITH_LABELS = "NoRunnerWithLabels"
-    RUNNERS_OFFLINE = "RunnersOffline"
-
-
-class AvailableRunner(NamedTuple):
-    """A runner that may take jobs."""
-
-    pool: str
-    labels: tuple[str, ...]
-    online: bool
-    busy: bool
-
-
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """A pool's jobs and runners. `assigned` is ARC's own count; None without a cluster."""
+    """A pool's jobs and runners.
+
+    Attributes:
+        pool: its name.
+        queued: number of queued jobs.
+        running: number of running jobs.
+        online: number of online runners.
+        idle: of these, the ones without a job.
+        assigned: ARC's own count of assigned jobs; None without a cluster.
+        unserved: queued jobs that no online runner can take.
+        oldest_queued_at: when the oldest queued job was queued (epoch seconds); None if none is queued.
+    """
 
     pool: str
     queued: int
@@ -48,52 +43,54 @@ class PoolDemand:
     online: int
     idle: int
     assigned: int | None = None
+    unserved: int = 0
+    oldest_queued_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnservedJob:
-    """A queued job that no online runner can take, and why."""
+    """A queued job that no online runner can take, why, and the pool that it waits for."""
 
     job: Job
-    reason: UnservedReason
+    reason: QueueReason
+    pool: str
 
 
-def demand(
-    jobs: Iterable[Job],
-    runners: Sequence[AvailableRunner],
-    rules: Sequence[PoolRule],
-    now: float,
-    assigned: Mapping[str, int] = NONE_ASSIGNED,
-) -> tuple[list[PoolDemand], list[UnservedJob]]:
+def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tuple[list[PoolDemand], list[UnservedJob]]:
     """Counts jobs and runners by pool. Pools are sorted by name, unserved jobs by age.
 
     `assigned` is from `assigned_by_pool`: a pool known only from the cluster is counted, too.
     """
-    pools = {runner.pool for runner in runners} | assigned.keys()
-    pool_labels = _labels_by_pool(runners)
-    queued: Counter[str] = Counter()
     running: Counter[str] = Counter()
-    unserved: list[UnservedJob] = []
-    for job in jobs:
-        if is_over(job, now):
+    queued: dict[str, list[float]] = {}
+    for job in queue.inputs.jobs:
+        if is_over(job, queue.now) or queue.is_hosted(job) or job.waiting:
             continue
-        pool, reason = _served_by(job, pool_labels, rules)
-        if reason is UnservedReason.NO_RUNNER_WITH_LABELS and asks_for_hosted(job):
-            continue
-        pools.add(pool)
         if job.status == "running":
-            running[pool] += 1
-            continue
-        queued[pool] += 1
-        if reason is not None:
-            unserved.append(UnservedJob(job, reason))
-    online = Counter(runner.pool for runner in runners if runner.online)
-    idle = Counter(runner.pool for runner in runners if runner.online and not runner.busy)
+            running[queue.pool(job)] += 1
+        else:
+            queued.setdefault(queue.pool(job), []).append(job.queued_at)
+    unserved = [UnservedJob(job, reason, queue.pool(job)) for job, reason in queue.unserved()]
+    without_runner = Counter(each.pool for each in unserved)
+    online, idle = (Counter[str](), Counter[str]())
+    for each in queue.capacities:
+        online[each.pool] += each.online
+        idle[each.pool] += each.idle
+    pools = {each.pool for each in queue.capacities} | assigned.keys() | running.keys() | queued.keys()
     rows = [
-        PoolDemand(pool, queued[pool], running[pool], online[pool], idle[pool], assigned.get(pool))
+        PoolDemand(
+            pool=pool,
+            queued=len(queued.get(pool, ())),
+            running=running[pool],
+            online=online[pool],
+            idle=idle[pool],
+            assigned=assigned.get(pool),
+            unserved=without_runner[pool],
+            oldest_queued_at=min(queued.get(pool, ()), default=None),
+        )
         for pool in sorted(pools)
     ]
-    return rows, sorted(unserved, key=lambda row: (row.job.queued_at, row.job.id))
+    return rows, unserved
 
 
 def assigned_by_pool(
@@ -129,28 +126,3 @@ def _pool_of_object(found: EphemeralRunner, sharing: Sequence[ScaledRule]) -> st
         return sharing[0].name
     pool = pool_of([found.scale_set], [found.scale_set], sharing)
     return pool if any(rule.name == pool for rule in sharing) else None
-
-
-def _labels_by_pool(runners: Iterable[AvailableRunner]) -> dict[tuple[str, frozenset[str]], bool]:
-    """Returns each distinct (pool, lower-cased labels), and whether any of its runners is online."""
-    spelled: dict[tuple[str, tuple[str, ...]], bool] = {}
-    for runner in runners:
-        key = (runner.pool, runner.labels)
-        spelled[key] = spelled.get(key, False) or runner.online
-    found: dict[tuple[str, frozenset[str]], bool] = {}
-    for (pool, labels), online in spelled.items():
-        folded = (pool, frozenset(label.lower() for label in labels))
-        found[folded] = found.get(folded, False) or online
-    return found
-
-
-def _served_by(
-    job: Job, pools: dict[tuple[str, frozenset[str]], bool], rules: Sequence[PoolRule]
-) -> tuple[str, UnservedReason | None]:
-    wanted = {label.lower() for label in job.labels}
-    able = [(online, pool) for (pool, labels), online in pools.items() if wanted <= labels]
-    if not able:
-        custom = [label for label in job.labels if label.lower() != "self-hosted"]
-        return pool_of(job.labels, custom, rules), UnservedReason.NO_RUNNER_WITH_LABELS
-    online, pool = max(able, key=lambda row: row[0])
-    return pool, None if online else UnservedReason.RUNNERS_OFFLINE

@@ -12,6 +12,9 @@ QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
 RUNNING_TOO_LONG_SECONDS = LONGEST_JOB_SECONDS
 
 
+HOSTED_GROUP = "GitHub Actions"
+"""The runner group of GitHub-hosted runners, which this App ignores."""
+
 HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
 """Prefixes of the labels of GitHub-hosted runners."""
 
@@ -27,6 +30,27 @@ class Job(NamedTuple):
     runner_id: int | None = None
     runner_name: str | None = None
     started_at: float | None = None
+    run_id: int | None = None
+    attempt: int = 1
+    """Number of the run's attempt; above 1 for a re-run."""
+    workflow: str = ""
+    name: str = ""
+    head_sha: str = ""
+    html_url: str = ""
+    conclusion: str = ""
+    """As GitHub names it, once the job has ended; else empty."""
+    ended_at: float | None = None
+    runner_group: str = ""
+    """Name of the group of the runner that took the job; empty while none did, or if GitHub does not report it."""
+    private: bool | None = None
+    """Whether the repository is private; None if the delivery does not report it."""
+    waiting: bool = False
+    """True while the job waits for an approval at GitHub, and for no runner yet; its status is then `queued`."""
+
+
+def was_hosted(job: Job) -> bool:
+    """True if a GitHub-hosted runner took the job."""
+    return job.runner_group == HOSTED_GROUP
 
 
 def is_over(job: Job, now: float) -> bool:

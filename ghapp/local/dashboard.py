@@ -17,8 +17,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.health.demand import demand
 from ghapp.health.installation import Installation
 from ghapp.health.pool_matching import pool_of
+from ghapp.health.queue.explanation import duration
+from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State, judge
 from ghapp.local.up import Site
@@ -26,10 +29,12 @@ from ghapp.log import redact
 from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
+from ghapp.store.demand import Demand
 from ghapp.store.events import Events
-from ghapp.store.fuses import WHOLE_ORG, Fuses
+from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.org_views import load_org_view
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.terminal.shrinking_table import ShrinkingTable
@@ -38,6 +43,9 @@ from ghapp.terminal.tables import COLOURS
 INCIDENT_AFTER_SECONDS = 15.0
 INCIDENT_RUNNERS = 12
 INCIDENT_POOL = "linux-4vcpu"
+MISSPELT_LABEL = "linux-4vpcu"
+"""Requested by one job of the sandbox, so that no runner can take it."""
+
 EVENTS_SHOWN = 8
 EVENTS_READ = 200
 STAYS_SECONDS = 20.0
@@ -75,7 +83,7 @@ async def frames(site: Site) -> AsyncIterator[Group]:
     """Yields a frame each half second, forever, and supervises the processes."""
     settings, sandbox = site.settings, site.sandbox
     redis = connect(settings.redis_url or "")
-    began, lost = time.time(), 0
+    began, lost, waiting = time.time(), 0, list[int]()
     panels: list[Panel] = []
     while True:
         site.supervise()
@@ -86,10 +94,12 @@ async def frames(site: Site) -> AsyncIterator[Group]:
             await asyncio.sleep(0.5)
             continue
         seen = any(runners for runners, _ in fleets)
+        if sandbox is not None and seen and not waiting:
+            waiting = await asyncio.to_thread(sandbox.queue, "acme", MISSPELT_LABEL)
         if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
             lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
         panels = [panel for _, panel in fleets] or [_not_installed(settings)]
-        yield Group(*panels, _footer(lost, settings))
+        yield Group(*panels, _footer(lost, settings, waiting))
         await asyncio.sleep(0.5)
 
 
@@ -136,14 +146,16 @@ def _not_installed(settings: Settings) -> Panel:
 async def _fleet(settings: Settings, redis: Any, installation: Installation) -> tuple[int, Panel]:
     now, org = time.time(), installation.org
     limits, rules = settings.of(org).evidence, settings.pools_of(org)
-    survey = await Runners(redis).survey(installation.id)
+    view = await load_org_view(redis, installation, settings)
+    survey, fuses, pauses = view.survey, view.fuses, view.pauses
     pools: dict[str, Counter[str]] = {}
-    for evidence in (await Runners(redis).all(installation.id)).values():
+    runners = (await Runners(redis).all(installation.id)).values()
+    for evidence in runners:
         pool = pool_of(evidence.labels, evidence.custom_labels, rules)
         verdict = judge(evidence, survey, now, limits)
         state = HEALED if is_healed(evidence, verdict) else verdict.state.value
         pools.setdefault(pool, Counter())[state] += 1
-    fuses, pauses = await Fuses(redis).all(installation.id), await Fuses(redis).pauses(installation.id)
+    jobs = jobs_line(view.job_queue(runners, await Demand(redis).all(installation.id), now))
     table = Table(box=None, header_style="bold")
     table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
     for state in COLUMNS:
@@ -161,8 +173,21 @@ async def _fleet(settings: Settings, redis: Any, installation: Installation) -> 
         )
     events = await _events(redis, installation.id)
     empty = [state for state in DROPPED_FIRST if not any(counts[state] for counts in pools.values())]
-    body = Group(ShrinkingTable(table, empty), Text(), cost, Text(), *events)
+    body = Group(ShrinkingTable(table, empty), Text(), jobs, cost, Text(), *events)
     return survey.total, Panel(body, title=f"{org}: {survey.total} runners registered")
+
+
+def jobs_line(queue: JobQueue) -> Text:
+    """Returns the numbers of jobs, and the oldest job that no online runner can take."""
+    pools, unserved = demand(queue)
+    ages = [queue.now - each.oldest_queued_at for each in pools if each.oldest_queued_at is not None]
+    oldest = f", the oldest for {duration(max(ages))}" if ages else ""
+    counts = f"jobs {sum(each.running for each in pools)} running, {sum(each.queued for each in pools)} queued{oldest}"
+    line = Text(counts, "dim")
+    if unserved:
+        first, more = unserved[0], f" and {len(unserved) - 1} more" if len(unserved) > 1 else ""
+        line.append(f"; no online runner can take job {first.job.id} ({first.reason}){more}", "yellow")
+    return line
 
 
 async def _cost(redis: Any, org: str) -> str:
@@ -214,6 +239,7 @@ async def _hints(site: Site) -> Text:
         "API    ": f"{address}/docs",
         "checks ": f"{site.settings.web_url}/acme/.github/runs",
         "fleet  ": f"{environment} ghapp runners --state invalidated",
+        "queue  ": f"{environment} ghapp jobs --unserved",
         "gate   ": f"{environment} ghapp gate acme rollout pink",
     }
     intro = "A simulated GitHub with 300 runners is running. Try in another terminal, or in a browser:"
@@ -221,6 +247,7 @@ async def _hints(site: Site) -> Text:
     return Text("\n").join([Text(intro, "bold"), *hints, Text()])
 
 
-def _footer(lost: int, settings: Settings) -> Text:
+def _footer(lost: int, settings: Settings, waiting: Sequence[int] = ()) -> Text:
     incident = f"Incident: {lost} registrations were deleted in {INCIDENT_POOL}.\n" if lost else ""
+    incident += f"A job with a misspelt label waits: ghapp why acme {waiting[0]}\n" if waiting else ""
     return Text.assemble((incident, "bold"), (f"Ctrl-C stops everything. Log: {settings.state_dir}/ghapp.log", "dim"))

@@ -49,6 +49,8 @@ cooldown_seconds = 20
 mode = "act"
 [report]
 repository = "acme/.github"
+[queue]
+explain_after_seconds = 10
 {pools}
 shard_label = "shard"
 active_url = "{active_url}"
@@ -74,6 +76,16 @@ class Sandbox:
     def __init__(self, description: Mapping[str, Any]) -> None:
         """`description` is the line that the process printed when it was ready."""
         self.description = description
+
+    def queue(self, org: str, label: str) -> list[int]:
+        """Queues a job that requests this label; returns its id."""
+        import httpx
+
+        answer = httpx.post(
+            f"{self.description['url']}/_sandbox/orgs/{org}/queue", json={"labels": [label]}, timeout=5.0
+        )
+        answer.raise_for_status()
+        return list(answer.json())
 
     def lose(self, org: str, pool: str, count: int) -> list[int]:
         """Deletes registrations; returns their ids."""

@@ -46,6 +46,7 @@ class JobName(StrEnum):
     REPORT = "jobs.report.report"
     ACTIVE = "jobs.active.ask_shards"
     GATE = "jobs.gate.report_gates"
+    QUEUE = "jobs.queue_report.report_queue"
     POST_MORTEM = "jobs.postmortem.post_mortem"
     REDELIVER = "jobs.redeliver.redeliver"
 
@@ -62,6 +63,7 @@ QUEUE_OF = {
     JobName.REPORT: "report",
     JobName.ACTIVE: "report",
     JobName.GATE: "report",
+    JobName.QUEUE: "report",
     JobName.POST_MORTEM: "report",
     JobName.REDELIVER: "report",
 }

@@ -67,6 +67,7 @@ class Report:
     Attributes:
         conclusion: None while the check run is in progress; GitHub shows buttons only once there is a conclusion.
         as_of: the beginning of `summary` with the time of rendering; the digest leaves it out.
+        volatile: the end of `summary` with numbers that change all the time; the digest leaves it out, too.
     """
 
     title: str
@@ -75,11 +76,12 @@ class Report:
     conclusion: Conclusion | None
     actions: tuple[CheckRunAction, ...]
     as_of: str = ""
+    volatile: str = ""
 
     @property
     def digest(self) -> str:
-        """A hash of everything except `as_of`."""
-        summary = self.summary.removeprefix(self.as_of)
+        """A hash of everything except `as_of` and `volatile`."""
+        summary = self.summary.removeprefix(self.as_of).removesuffix(self.volatile)
         content = json.dumps([self.title, summary, self.text, self.conclusion, self.actions])
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 

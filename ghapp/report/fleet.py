@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ghapp.health.cluster_summary import DeathSummary, StaleNamespace
+from ghapp.health.demand import PoolDemand, UnservedJob
 from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.degraded_sources import DegradedSource
@@ -70,6 +71,8 @@ class FleetView:
         leaks: what the reaper did and what it kept.
         login: the org's login at GitHub if that differs from `org`; else empty.
         attempt: what prevents sweeps, and when the next attempt is due.
+        demand: jobs and runners by pool.
+        unserved: jobs that no online runner can take and that have waited for long enough to be reported.
     """
 
     org: str
@@ -89,6 +92,8 @@ class FleetView:
     leaks: ReaperStatus = field(default_factory=ReaperStatus)
     login: str = ""
     attempt: NextAttempt = field(default_factory=NextAttempt)
+    demand: Sequence[PoolDemand] = ()
+    unserved: Sequence[UnservedJob] = ()
 
     @property
     def whole_fuse(self) -> Fuse:

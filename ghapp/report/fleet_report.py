@@ -11,6 +11,7 @@ from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, resume_of
 from ghapp.report.cluster_section import cluster_text
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.pools_section import as_of, summary_of
+from ghapp.report.queue_section import queue_table, unserved_text
 from ghapp.report.runners_section import LISTED_STATES, healed_text, runners_text
 
 
@@ -20,14 +21,15 @@ def report_on(fleet: FleetView, now: float) -> Report:
     title = _title(fleet, pools)
     is_stopped = Position.STOPPED in _positions(fleet, pools)
     stoppable = is_stopped or fleet.org_pause is not None or any(pool.pause is not None for pool in pools)
-    begin = as_of(fleet, now, title)
+    begin, jobs = as_of(fleet, now, title), queue_table(fleet, now)
     return Report(
         title=title,
-        summary=summary_of(fleet, pools, now, begin),
+        summary=summary_of(fleet, pools, now, begin, LONGEST - len(jobs)) + jobs,
         text=_text(fleet, pools),
         conclusion=_conclusion(fleet, pools, now),
         actions=(SWEEP, resume_of(_stopped_at(fleet, pools))) if stoppable else (SWEEP,),
         as_of=begin,
+        volatile=jobs,
     )
 
 
@@ -68,10 +70,11 @@ def _title(fleet: FleetView, pools: Sequence[PoolView]) -> str:
     fuses = [f"fuse {each}" for each in (Position.STOPPED, Position.PROVING) if each in positions]
     is_paused = fleet.org_pause is not None or any(pool.pause is not None for pool in pools)
     paused = ["paused"] if is_paused else []
+    unserved = [f"{len(fleet.unserved)} unserved job{'s' if len(fleet.unserved) > 1 else ''}"] if fleet.unserved else []
     phantoms = [f"{len(fleet.phantoms)} phantom{'s' if len(fleet.phantoms) > 1 else ''}"] if fleet.phantoms else []
-    return ", ".join((first, *counts[1:], *phantoms, *fuses, *paused))
+    return ", ".join((first, *counts[1:], *phantoms, *unserved, *fuses, *paused))
 
 
 def _text(fleet: FleetView, pools: Sequence[PoolView]) -> str:
-    after = "".join(f"\n\n{part}" for part in (healed_text(pools), cluster_text(fleet)) if part)
+    after = "".join(f"\n\n{part}" for part in (unserved_text(fleet), healed_text(pools), cluster_text(fleet)) if part)
     return runners_text(fleet, pools, LONGEST - len(after)) + after

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import PodClaim, claim_on
 from ghapp.health.pool_matching import pool_of
+from ghapp.health.queue.capacity import available_runners
+from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
+from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, Verdict, judge
 from ghapp.health.shards import ShardRule
@@ -27,6 +32,7 @@ class OrgView:
         fuses: by pool; `*` is the installation's.
         pauses: by pool; `*` is the whole org's.
         claimed: pod claims by runner and pod name. Some may have expired since they were read: `claim_on` checks.
+        mode: of `[remediation]`.
     """
 
     org: str
@@ -36,6 +42,7 @@ class OrgView:
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
     pauses: Mapping[str, PauseView] = field(default_factory=dict)
     claimed: Mapping[str, PodClaim] = field(default_factory=dict)
+    mode: Mode = "act"
 
     def pool(self, evidence: Evidence) -> str:
         """The pool of a runner."""
@@ -44,6 +51,31 @@ class OrgView:
     def verdict(self, evidence: Evidence, now: float) -> Verdict:
         """The state of a runner at `now`."""
         return judge(evidence, self.survey, now, self.limits)
+
+    def job_queue(
+        self,
+        runners: Iterable[Evidence],
+        jobs: Sequence[Job],
+        now: float,
+        *,
+        ended: Sequence[Job] = (),
+        groups: RunnerGroups | None = None,
+    ) -> JobQueue:
+        """The org's jobs at `now`, and why each queued one waits. `ended`: jobs that ended within the last hour."""
+        swept_at = self.survey.swept_at
+        inputs = QueueInputs(
+            org=self.org,
+            jobs=jobs,
+            runners=available_runners(runners, self.rules),
+            rules=self.rules,
+            ended=ended,
+            fuses=self.fuses,
+            pauses=self.pauses,
+            groups=groups,
+            mode=self.mode,
+            fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
+        )
+        return JobQueue(inputs, now)
 
     def document(self, evidence: Evidence, now: float) -> HealthDocument:
         """The health document of a runner at `now`."""

@@ -33,8 +33,8 @@ def as_of(fleet: FleetView, now: float, title: str) -> str:
     return f"**As of {time_of(now)}** ({source}): {title}.{due} {unchanged}\n\n"
 
 
-def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: str = "") -> str:
-    """Renders a row for each pool, below `before` and what prevents sweeps."""
+def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: str = "", room: int = LONGEST) -> str:
+    """Renders a row for each pool, below `before` and what prevents sweeps, in at most `room` characters."""
     names = [*(state.capitalize() for state in COUNTED), HEALED]
     head = heading("Pool", "Runners", *names, "Fuse", "Paused", numbers=("Runners", *names))
     rows = (
@@ -49,7 +49,7 @@ def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: 
         for pool in pools
     )
     legend = LEGEND if any(pool.healed for pool in pools) else ""
-    return cut(before + _what_prevents_sweeps(fleet, now) + legend + head, rows, len(pools), LONGEST, "pools")
+    return cut(before + _what_prevents_sweeps(fleet, now) + legend + head, rows, len(pools), room, "pools")
 
 
 def _what_prevents_sweeps(fleet: FleetView, now: float) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ghapp.health.leaks.guards import LeakLimits
 from ghapp.health.pacing import BudgetLimits
+from ghapp.health.queue.queue_check import QueueLimits
 from ghapp.health.remediation.fuse import FuseLimits
 from ghapp.health.remediation.plan import RemediationLimits
 from ghapp.health.runner.verdict import Limits
@@ -90,3 +91,4 @@ class Policy:
     deliveries: DeliverySettings = field(default_factory=DeliverySettings)
     report: ReportSettings = field(default_factory=ReportSettings)
     leaks: LeakLimits = field(default_factory=LeakLimits)
+    queue: QueueLimits = field(default_factory=QueueLimits)

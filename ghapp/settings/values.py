@@ -74,6 +74,10 @@ def string(value: Any, key: str, where: str) -> str:
     return text
 
 
+def _flag(value: Any, _key: str, where: str) -> bool:
+    return bool(require(isinstance(value, bool), value, where, "true or false"))
+
+
 def _groups(value: Any, where: str) -> dict[str, int]:
     right = "a table of shards and the ids of their runner groups, such as { pink = 12, purple = 13 }"
     rows = require(isinstance(value, dict), value, where, right)
@@ -83,7 +87,7 @@ def _groups(value: Any, where: str) -> dict[str, int]:
     return dict(rows)
 
 
-_SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: string}
+_SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: string, bool: _flag}
 
 
 def require(is_valid: Any, value: Any, where: str, right: str) -> Any:

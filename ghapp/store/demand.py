@@ -8,7 +8,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import Job
+from ghapp.health.job import Job, was_hosted
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, PlainReader, RecordReader
@@ -19,6 +19,9 @@ OVER_SECONDS = 3600
 """How long an ended job is kept: a late delivery of its start must not revive it, and the post-mortem of its runner
 needs its repository."""
 
+MOST_OVER = 5_000
+"""Maximum of ended jobs per installation that `over` returns, the latest. Older ones are still known by their id."""
+
 MOST_TAKEN = 20_000
 """Maximum of jobs taken within the last hour that are kept per installation, the latest."""
 
@@ -26,17 +29,33 @@ _NO_RECORD = b"1"
 """The value of ended jobs before their records were stored."""
 
 _TELL = """
-for i = 1, #ARGV, 3 do
-    local id, status, row = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+local newest
+for i = 1, #ARGV, 4 do
+    local id, status, row, ended = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
     local over = KEYS[2] .. ':' .. id
     if status == 'over' then
         redis.call('HDEL', KEYS[1], id)
         redis.call('SET', over, row, 'EX', 3600)
+        if ended ~= '' then
+            redis.call('ZADD', KEYS[3], ended, id)
+            newest = math.max(newest or 0, tonumber(ended))
+        end
     elseif redis.call('EXISTS', over) == 0 then
-        if status == 'running' or redis.call('HEXISTS', KEYS[1], id) == 0 then
+        local stored = redis.call('HGET', KEYS[1], id)
+        local approved = false
+        if stored and status == 'queued' then
+            local readable, known = pcall(cmsgpack.unpack, stored)
+            approved = readable and type(known) == 'table' and known[2] == 'queued'
+        end
+        if status == 'running' or not stored or approved then
             redis.call('HSET', KEYS[1], id, row)
         end
     end
+end
+if newest then
+    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.17g', newest - 3600))
+    redis.call('ZREMRANGEBYRANK', KEYS[3], 0, -MOST - 1)
+    redis.call('EXPIRE', KEYS[3], 3600)
 end
 """
 
@@ -52,15 +71,20 @@ class Demand:
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _jobs)
         self._read_taken = PlainReader(redis, "taken-job", _taken)
-        self._tell: Any = redis.register_script(_TELL.replace("3600", str(OVER_SECONDS)))
+        self._tell: Any = redis.register_script(
+            _TELL.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
+        )
 
     async def record(self, installation: int, jobs: Sequence[Job]) -> None:
-        """Records queued and running jobs, and deletes those that are over."""
+        """Records queued and running jobs; those that are over are kept apart, for an hour."""
         args: list[str | bytes] = []
         for job in jobs:
-            args += [str(job.id), job.status, _jobs.encode(job)]
+            listed = job.ended_at is not None and not was_hosted(job)
+            status = "waiting" if job.waiting else job.status
+            args += [str(job.id), status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
         if args:
-            await self._tell(keys=[keys.jobs(installation), keys.over(installation)], args=args)
+            named = [keys.jobs(installation), keys.over(installation), keys.ended(installation)]
+            await self._tell(keys=named, args=args)
         await self._remember_taken(installation, jobs)
 
     async def _remember_taken(self, installation: int, jobs: Iterable[Job]) -> None:
@@ -90,6 +114,17 @@ class Demand:
         key = keys.jobs(installation)
         rows: Any = await self._redis.hgetall(key)
         return [*(await self._read.many(key, rows)).values()]
+
+    async def over(self, installation: int) -> list[Job]:
+        """Returns the jobs that ended within the last hour, the latest `MOST_OVER`, latest first; no hosted ones."""
+        ids: Any = await self._redis.zrevrange(keys.ended(installation), 0, -1)
+        if not ids:
+            return []
+        named = [f"{keys.over(installation)}:{job_id.decode()}" for job_id in ids]
+        rows: Any = await self._redis.mget(named)
+        found = {key: row for key, row in zip(named, rows, strict=True) if row not in (None, _NO_RECORD)}
+        read = [await self._read.one(key, row) for key, row in found.items()]
+        return [job for job in read if job is not None]
 
     async def forget(self, installation: int, jobs: Iterable[Job]) -> None:
         """Deletes jobs whose end was never delivered but must have come; a later delivery would add them again."""

@@ -95,6 +95,11 @@ def over(installation: int) -> str:
     return f"ghapp:{installation}:over"
 
 
+def ended(installation: int) -> str:
+    """Sorted set: id of an ended job → when it ended. Of one hour, at most 5,000; no GitHub-hosted jobs."""
+    return f"ghapp:{installation}:ended"
+
+
 def fuses(installation: int) -> str:
     """hash: pool → Fuse."""
     return f"ghapp:{installation}:fuses"
@@ -228,6 +233,26 @@ def active(installation: int) -> str:
 def gates(installation: int) -> str:
     """hash: pool/shard → GateCheck of a deployed commit. At most 8 per pool; expires a month after the last."""
     return f"ghapp:{installation}:gates"
+
+
+def runner_groups(installation: int) -> str:
+    """string: RunnerGroups of the org; expires after two hours."""
+    return f"ghapp:{installation}:runner-groups"
+
+
+def queue_checks(installation: int) -> str:
+    """hash: repository@commit → QueueCheck. At most 2,000; expires three days after the last change."""
+    return f"ghapp:{installation}:queue-checks"
+
+
+def queue_posts(installation: int, hour: int) -> str:
+    """string: number of posts of "Runner queue" in that hour; expires after an hour."""
+    return f"ghapp:{installation}:queue-posts:{hour}"
+
+
+def quiet(installation: int, repository: str) -> str:
+    """string: 1 if the repository has the topic `ghapp-quiet`, else 0; expires after an hour."""
+    return f"ghapp:{installation}:quiet:{repository.lower()}"
 
 
 def leaks(installation: int) -> str:

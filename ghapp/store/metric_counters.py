@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -28,6 +28,32 @@ class MetricCounters:
             if "not a float" not in str(error):
                 raise
             await self._restart({series: amount})
+
+    async def observe(self, metric: str, values: Iterable[float], buckets: Sequence[float], **labels: str) -> None:
+        """Adds values to a histogram: a counter for each bucket (cumulative), for the sum and for the count.
+
+        Args:
+            metric: its name, without a suffix.
+            values: what was measured.
+            buckets: upper bounds, ascending, without infinity.
+            labels: as of `add`.
+        """
+        measured = list(values)
+        if not measured:
+            return
+        below = {f"{bound:g}": sum(value <= bound for value in measured) for bound in buckets}
+        below["+Inf"] = len(measured)
+        added = {_series(f"{metric}_bucket", {**labels, "le": bound}): float(count) for bound, count in below.items()}
+        added |= {_series(f"{metric}_sum", labels): sum(measured), _series(f"{metric}_count", labels): len(measured)}
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for series, amount in added.items():
+                pipe.hincrbyfloat(keys.COUNTERS, series, amount)
+            results = await pipe.execute(raise_on_error=False)
+        failed = {series: error for series, error in zip(added, results, strict=True) if isinstance(error, Exception)}
+        if other := next((error for error in failed.values() if "not a float" not in str(error)), None):
+            raise other
+        if failed:
+            await self._restart({series: added[series] for series in failed})
 
     async def all(self) -> dict[str, float]:
         """Returns all series by `name{label="value"}`."""

@@ -28,5 +28,6 @@ async def load_org_view(redis: Redis, installation: Installation, settings: Sett
         fuses.pauses(installation.id),
         PodClaims(redis).stored(installation.id),
     )
-    rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
-    return OrgView(installation.org, rules, limits, survey, by_pool, pauses, by_name(claims))
+    rules, policy = settings.pools_of(installation.org), settings.of(installation.org)
+    mode = policy.remediation.mode
+    return OrgView(installation.org, rules, policy.evidence, survey, by_pool, pauses, by_name(claims), mode)

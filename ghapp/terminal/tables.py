@@ -33,7 +33,7 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "r
 
 def sweeps_table(accounts: Iterable[Any]) -> Table:
     """Returns a row per sweep: what it found and what it cost."""
-    table = _table("org", "runners", "suspects", "calls", "billable", "ms", "calls left", "next in", "flaw")
+    table = new_table("org", "runners", "suspects", "calls", "billable", "ms", "calls left", "next in", "flaw")
     for each in accounts:
         seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
         cells = (*seen, each.calls, each.billable, round(each.milliseconds), each.left)
@@ -47,14 +47,14 @@ def runners_table(documents: Sequence[Mapping[str, Any]], left: Sequence[Mapping
     `left` are runners that are counted below the table but not shown.
     """
     is_held = any(map(_held_by, documents))
-    table = _table("org", "pool", "runner", "id", "state", "reason", *(["held by"] if is_held else []), "seen")
+    table = new_table("org", "pool", "runner", "id", "state", "reason", *(["held by"] if is_held else []), "seen")
     for each in documents:
         held = [", ".join(_held_by(each))] if is_held else []
         first = (each["org"], each["pool"], each["name"], str(each["runner_id"]))
         table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each))
     name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in documents)
-    optional = [*_constant("org", documents), *(["pool"] if name_has_pool else []), "id"]
-    count = _count(documents, "runner")
+    optional = [*constant_column("org", documents), *(["pool"] if name_has_pool else []), "id"]
+    count = count_line(documents, "runner")
     healed = sum(each["healed"] for each in documents)
     if healed:
         count.append(f", {healed} of them healed: lost, and their replacement accepted", "dim italic")
@@ -99,7 +99,7 @@ def explanation(document: Mapping[str, Any]) -> RenderableType:
     head.append(f"; pool {document['pool']}, fuse {document['fuse']}")
     head.append(", paused" if document["paused"] else "", "yellow")
     head.append(", replace now" if document["replace"] else "")
-    table = _table("at", "source", "observation")
+    table = new_table("at", "source", "observation")
     for each in document["evidence"]:
         table.add_row(each["at"], each["source"], Text(each["said"]))
     parts: list[RenderableType] = [head]
@@ -120,7 +120,7 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     head = Text(f"\ndied at {death['at']}: ")
     head.append(death["cause"], "red")
     head.append(f" ({ended}{signal}{reason})")
-    table = _table("", "")
+    table = new_table("", "")
     table.show_header = False
     table.add_row("pod", Text(death["pod"]))
     table.add_row("node", Text(death["node"] or "unknown"))
@@ -130,21 +130,21 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     table.add_row("advice", Text(death["advice"]))
     for title, lines in (("runner log", death["runner_log"]), ("host log", death["host_log"])):
         if lines:
-            table.add_row(title, Text("\n".join(map(_plain, lines))))
+            table.add_row(title, Text("\n".join(map(printable, lines))))
     return Group(head, table)
 
 
 def phantoms_table(phantoms: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Returns the phantoms, which are counted as runners but are not, and the advice by reason."""
-    table = _table("org", "phantom", "kind", "reason", "since")
+    table = new_table("org", "phantom", "kind", "reason", "since")
     for each in phantoms:
         place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
         table.add_row(each["org"], Text(place), each["kind"], each["reason"], each["since"])
-    count = Text.assemble(_count(phantoms, "phantom"), (": counted as runners, but not runners", "dim italic"))
+    count = Text.assemble(count_line(phantoms, "phantom"), (": counted as runners, but not runners", "dim italic"))
     advice = {each["reason"]: each["advice"] for each in phantoms}
     return Group(
         Text(),
-        ShrinkingTable(table, [*_constant("org", phantoms), "kind"]),
+        ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
         count,
         *(Text(f" {reason} → {what}") for reason, what in advice.items()),
     )
@@ -164,7 +164,7 @@ def unseen_line(unseen: Sequence[StaleNamespace], now: float) -> Text:
 
 def tokens_table(tokens: Iterable[Any], now: float) -> Table:
     """Returns all tokens, without their secrets."""
-    table = _table("id", "name", "orgs", "scopes", "created", "expires")
+    table = new_table("id", "name", "orgs", "scopes", "created", "expires")
     for each in tokens:
         created, expires = timestamp(each.created_at)[:10], Text("never" if each.expires_at is None else "")
         if each.expires_at is not None:
@@ -177,7 +177,7 @@ def tokens_table(tokens: Iterable[Any], now: float) -> Table:
 
 def findings_table(findings: Iterable[Any]) -> Table:
     """Returns doctor's findings, each problem with its fix below it."""
-    table = _table("", "check", "result")
+    table = new_table("", "check", "result")
     group = None
     for each in findings:
         if each.group != group:
@@ -193,18 +193,19 @@ def findings_table(findings: Iterable[Any]) -> Table:
 
 def letters_table(letters: Iterable[Any]) -> Table:
     """Returns the deliveries that were given up."""
-    table = _table("given up", "delivery", "event", "reason")
+    table = new_table("given up", "delivery", "event", "reason")
     for each in letters:
         table.add_row(timestamp(each.at), each.guid, each.event, Text(each.why))
     return table
 
 
-def _constant(column: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
+def constant_column(column: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the column if it has the same value in each row."""
     return [column] if len({each[column] for each in documents}) == 1 else []
 
 
-def _count(things: Sequence[Any], name: str) -> Text:
+def count_line(things: Sequence[Any], name: str) -> Text:
+    """Returns the number of things, as a line below their table."""
     return Text(f" {len(things)} {name}{'' if len(things) == 1 else 's'}", "dim italic")
 
 
@@ -216,7 +217,7 @@ def _ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def _plain(line: str) -> str:
+def printable(line: str) -> str:
     """Replaces control characters, which a terminal would interpret."""
     return "".join(each if each.isprintable() or each == "\t" else " " for each in line)
 
@@ -227,7 +228,8 @@ def _state(document: Mapping[str, Any]) -> Text:
     return Text(document["state"], COLOURS[document["state"]])
 
 
-def _table(*columns: str) -> Table:
+def new_table(*columns: str) -> Table:
+    """Returns an empty table with these columns."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -30,6 +30,7 @@ from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.events import EventStream
 from ghapp.web.api.gate import GateEndpoints
 from ghapp.web.api.health import Clock, Enqueue, HealthEndpoints
+from ghapp.web.api.jobs import JobEndpoints
 from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
 from ghapp.web.api.webhook import Webhook
@@ -71,6 +72,7 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
         routes=[
             Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
             *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
+            *JobEndpoints(reader, authenticator, clock).routes(),
             *setup.routes(),
             *RemediationEndpoints(settings, redis, reader, authenticator, enqueue_job, clock).routes(),
             *ClaimEndpoints(redis, reader, authenticator, clock).routes(),

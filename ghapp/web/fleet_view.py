@@ -5,6 +5,7 @@ During a Redis outage readers get the last known values, with their age.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,6 +18,8 @@ from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State
 from ghapp.report.documents import HealthDocument, is_healed, never_seen
@@ -28,6 +31,7 @@ from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.installations import Installations
 from ghapp.store.org_views import load_org_view
 from ghapp.store.pods import NamespaceView, Pods
+from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
 from ghapp.web.cache import FRESH_SECONDS, Cache
 
@@ -93,6 +97,11 @@ class FleetReader:
         self._ids: Cache[tuple[int, str], int] = Cache(MOST_FRESH, MOST_KNOWN)
         self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
+        self._ended: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
+        self._runner_groups, self._groups = RunnerGroupStore(redis), Cache[int, RunnerGroups](MOST_ORGS, MOST_ORGS)
+        self._queues: TTLCache[tuple[int, bool], tuple[tuple[object, ...], JobQueue]] = TTLCache(
+            MOST_FILTERS, FRESH_SECONDS
+        )
         self._views: Cache[str, NamespaceView] = Cache(MOST_ORGS, MOST_ORGS)
         self._served: LRUCache[tuple[int, int], ServedDocument] = LRUCache(MOST_SERVED)
         self._chosen: TTLCache[tuple[int, str | None, str | None, bool | None], FleetSelection] = TTLCache(
@@ -250,10 +259,32 @@ class FleetReader:
         installation = org_state.installation.id
         return await self._fleets.read(installation, lambda: self._runners.all(installation)) or {}
 
-    async def jobs(self, org_state: OrgState) -> list[Job]:
-        """Returns all jobs of an org that are not over."""
-        installation = org_state.installation.id
-        return await self._jobs.read(installation, lambda: self._demand.all(installation)) or []
+    async def job_queue(self, org_state: OrgState, now: float, *, with_ended: bool = True) -> JobQueue:
+        """Returns the jobs of an org; at most a second old.
+
+        With those that ended within the last hour, which only typical waits and lists of jobs need.
+        """
+        installation, runners = org_state.installation.id, await self.runners(org_state)
+        jobs = await self._jobs.read(installation, lambda: self._demand.all(installation))
+        ended = await self._ended.read(installation, lambda: self._demand.over(installation)) if with_ended else None
+        groups = await self._groups.read(installation, lambda: self._runner_groups.of(installation))
+        data = (org_state, runners, jobs, ended, groups)
+        known = self._queues.get((installation, with_ended))
+        is_current = known is not None and all(map(operator.is_, known[0], data))
+        if known is not None and is_current and 0 <= now - known[1].now < FRESH_SECONDS:
+            return known[1]
+        queue = org_state.view.job_queue(runners.values(), jobs or [], now, ended=ended or [], groups=groups)
+        self._queues[installation, with_ended] = (data, queue)
+        return queue
+
+    async def job(self, org_state: OrgState, job_id: int) -> Job | None:
+        """Returns a job that is queued, running, or over for less than an hour.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+        """
+        async with redis_errors():
+            return await self._demand.one(org_state.installation.id, job_id)
 
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""

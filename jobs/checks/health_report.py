@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
 from ghapp.health.cluster_summary import ClusterSummary, namespaces_of
+from ghapp.health.demand import PoolDemand, UnservedJob, demand
 from ghapp.health.installation import Installation
+from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.log import logger
 from ghapp.queue import jobs
@@ -15,6 +17,7 @@ from ghapp.report import FleetView, Report, report_on
 from ghapp.report.check_run_state import CheckRunState, CheckRunStep, Head, Posted, PostFailure, next_of, repository_of
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.runner_groups import RunnerGroupStore
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext, configured, open_context
 from jobs.pods.cluster_summary import degraded_sources_of, leaks_of, stale_namespaces_of, summarize_cluster
@@ -84,11 +87,13 @@ async def _fleet(context: JobContext, installation: Installation, side: ClusterS
     policy = context.settings.of(installation.org)
     pauses = await context.fuses.pauses(installation.id)
     survey = await context.runners.survey(installation.id)
+    runners = (await context.runners.all(installation.id)).values()
+    rows, unserved = await _jobs(context, installation, runners, now)
     sweep_at, discovery_at = await context.schedule.next(installation.id), await context.schedule.next_discovery()
     return FleetView(
         org=installation.org,
         web_url=context.settings.web_url,
-        runners=(await context.runners.all(installation.id)).values(),
+        runners=runners,
         survey=survey,
         fuses=await context.fuses.all(installation.id),
         pauses={pool: pause for pool, pause in pauses.items() if pool != WHOLE_ORG},
@@ -103,7 +108,20 @@ async def _fleet(context: JobContext, installation: Installation, side: ClusterS
         leaks=await leaks_of(context, installation, now),
         login=installation.login,
         attempt=next_attempt(installation, survey, sweep_at, discovery_at, now),
+        demand=rows,
+        unserved=unserved,
     )
+
+
+async def _jobs(
+    context: JobContext, installation: Installation, runners: Collection[Evidence], now: float
+) -> tuple[list[PoolDemand], list[UnservedJob]]:
+    """Jobs by pool, and those that no online runner can take and that have waited for `explain_after_seconds`."""
+    jobs = await context.demand.all(installation.id)
+    groups = await RunnerGroupStore(context.redis).of(installation.id)
+    rows, unserved = demand((await context.org_view(installation)).job_queue(runners, jobs, now, groups=groups))
+    patience = context.settings.of(installation.org).queue.explain_after_seconds
+    return rows, [each for each in unserved if now - each.job.queued_at >= patience]
 
 
 async def _post(

@@ -1,4 +1,4 @@
-"""Publishes check runs: "Runner health", "Runner post-mortem" and "Runner gate".
+"""Publishes check runs: "Runner health", "Runner post-mortem", "Runner gate" and "Runner queue".
 
 A crash between the creation of a check run and its record leaves a check run that is not known here. The publisher
 therefore looks for one on the commit before it creates another. Each caller holds a lock, so that one process at a

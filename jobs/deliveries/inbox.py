@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
-from ghapp.github.deliveries import HOSTED_GROUP, KNOWN, Delivery, WorkflowJob, decode
-from ghapp.health.job import Job
+from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
+from ghapp.health.job import HOSTED_GROUP, Job
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.log import logger
@@ -21,6 +21,7 @@ from ghapp.store.inbox import Entry
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import installation_changed
+from jobs.deliveries.job_times import count_job_times
 
 log = logger(__name__)
 
@@ -89,8 +90,9 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry]) -> None:
             jobs[installation.id].append(_job(delivery, delivery.workflow_job, context.clock()))
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, told in by_installation.items():
-        await context.runners.revise(installation_id, _folds(told, context.clock()))
+        runners = await context.runners.revise(installation_id, _folds(told, context.clock()))
         await context.demand.record(installation_id, jobs[installation_id])
+        await count_job_times(context, installation_id, jobs[installation_id], runners)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
 
@@ -151,6 +153,17 @@ def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
         runner_id=told.runner_id,
         runner_name=told.runner_name,
         started_at=_started_at(told, now),
+        run_id=told.run_id,
+        attempt=told.run_attempt or 1,
+        workflow=told.workflow_name or "",
+        name=told.name or "",
+        head_sha=told.head_sha or "",
+        html_url=told.html_url or "",
+        conclusion=(told.conclusion or "") if told.status == "completed" else "",
+        ended_at=_epoch(told.completed_at, now) if told.status == "completed" else None,
+        runner_group=told.runner_group_name or "",
+        private=delivery.repository.private if delivery.repository is not None else None,
+        waiting=told.status == "waiting",
     )
 
 

@@ -2,72 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-
 import pytest
 
 from ghapp.cli.fleet_queries import is_of
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.installation import Installation
+from ghapp.health.deaths.death import Death
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Survey
 from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.deaths import Deaths
 from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.installations import Installations
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
-from ghapp.store.runners import Runners
-from tests.cli.test_cli import ghapp, one_line
+from tests.cli.conftest import ACME
+from tests.cli.test_cli import one_line
 from tests.health.builders import online
 
-ACME = 7
 LOST = PhantomReason.POD_LOST
 GHOST = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "ghost", LOST, ADVICE[LOST], "linux-4vcpu", "linux", "runners")
-WATCHED = '[[pools]]\norg = "acme"\nname = "linux-4vcpu"\nlabels = ["linux-4vcpu"]\nnamespace = "runners"\n'
-
-
-class Known:
-    """What is known of acme, with one runner that is online."""
-
-    def __init__(self, redis, url, path):
-        self.redis, self.now, self._path = redis, time.time(), path
-        self._environ = {"GHAPP_REDIS_URL": url, "GHAPP_STATE_DIR": str(path)}
-
-    def watches(self, config=WATCHED):
-        (self._path / "ghapp.toml").write_text(config)
-        self._environ["GHAPP_CONFIG"] = str(self._path / "ghapp.toml")
-
-    async def knows(self, evidence):
-        await Runners(self.redis).revise(ACME, {evidence.id: lambda _: evidence})
-
-    async def dies(self, name="linux-1", **changes):
-        job = DeadJob(42, "acme/api", "test", "f00", "failure", "https://github.com/acme/api/runs/42")
-        worst = Death(name, name, "node-a", self.now - 5, 137, 9, "OOMKilled", Cause.HOST_OOM, "Raise it.", job=job)
-        lines = ("Running job: [test]", "\x1b[31mred")
-        await Deaths(self.redis).record(ACME, worst._replace(runner_log=lines, **changes))
-
-    async def ask(self, *words):
-        return await asyncio.to_thread(ghapp, *words, **self._environ)
-
-    async def told(self, *words):
-        answer = await self.ask(*words, "--json")
-        assert answer.returncode == 0, answer.stderr
-        return json.loads(answer.stdout)
-
-
-@pytest.fixture
-async def known(redis, redis_url, tmp_path):
-    found = Known(redis, redis_url, tmp_path)
-    await Installations(redis).put(Installation(ACME, "acme", 1))
-    await Runners(redis).save_survey(ACME, Survey(found.now, 1))
-    await found.knows(online(1, first_seen=found.now - 60))
-    return found
 
 
 async def keep(known, *phantoms):

@@ -24,8 +24,10 @@ from ghapp.github.delivery_log import deliver_again, failed_attempts
 from ghapp.github.installation_client import Removal
 from ghapp.github.jobs import Jobs
 from ghapp.github.manifest import convert
+from ghapp.github.runner_groups import read_runner_groups
 from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
+from ghapp.health.queue.runner_groups import RunnerGroup
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
 from tests.support.keys import private_key
@@ -230,6 +232,14 @@ async def test_the_last_page_counts_all_runners_and_has_an_etag_of_its_own(acme)
 @pytest.mark.vcr("runners_named.yaml")
 async def test_runners_of_a_name(acme):
     assert [each.id for each in await acme.runners_named("linux_runner")] == [23]
+
+
+@pytest.mark.vcr("runner_groups.yaml")
+async def test_runner_groups_with_the_repositories_of_those_that_select_some(acme):
+    assert await read_runner_groups(acme, {1, 2}) == (
+        RunnerGroup(1, "Default", "all"),
+        RunnerGroup(2, "octo-runner-group", "selected", repositories=("octocat/hello-world",)),
+    )
 
 
 @pytest.mark.vcr("runner.yaml")

@@ -25,7 +25,7 @@ ENVELOPE = {
     "installation": {"id": 7, "node_id": "I_7"},
 }
 COMMON = {
-    "repository": Repository("acme/.github", "main"),
+    "repository": Repository("acme/.github", "main", private=True),
     "organization": Account("acme", 2),
     "sender": Account("mona", 3),
     "installation": DeliveredInstallation(7),

@@ -4,14 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.demand import AvailableRunner, PoolDemand, UnservedReason, assigned_by_pool, demand
+from ghapp.health.demand import NONE_ASSIGNED, PoolDemand, assigned_by_pool
+from ghapp.health.demand import demand as demand_of
 from ghapp.health.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.health.queue.capacity import AvailableRunner
+from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.health.queue.reason import QueueReason
 from ghapp.settings import PoolSettings
 from tests.health.builders import MICROSECOND, NOW
 from tests.health.test_pool_matching import Rule
 
 LINUX = ("self-hosted", "Linux", "linux-4vcpu")
+
+
+def demand(jobs, workers, rules, now, assigned=NONE_ASSIGNED):
+    return demand_of(JobQueue(QueueInputs("acme", jobs, workers, rules), now), assigned)
 
 
 def job(job_id=1, status="queued", labels=("self-hosted", "linux-4vcpu"), **changes):
@@ -43,16 +51,19 @@ def test_jobs_and_runners_are_counted_by_pool():
     workers = [worker(online=True), worker(online=True, busy=True), worker(), worker("mac", ("self-hosted", "mac"))]
     jobs = [job(1), job(2), job(3, "running"), job(4, "over")]
     rows, unserved = demand(jobs, workers, [], NOW)
-    assert rows == [PoolDemand("linux-4vcpu", 2, 1, 2, 1), PoolDemand("mac", 0, 0, 0, 0)]
+    assert rows == [
+        PoolDemand("linux-4vcpu", 2, 1, 2, 1, oldest_queued_at=NOW),
+        PoolDemand("mac", 0, 0, 0, 0),
+    ]
     assert unserved == []
 
 
 @pytest.mark.parametrize(
     ("workers", "labels", "reason"),
     [
-        ([], ("self-hosted", "linux-4vcpu"), UnservedReason.NO_RUNNER_WITH_LABELS),
-        ([worker(online=True)], ("self-hosted", "gpu"), UnservedReason.NO_RUNNER_WITH_LABELS),
-        ([worker()], ("self-hosted", "linux-4vcpu"), UnservedReason.RUNNERS_OFFLINE),
+        ([], ("self-hosted", "linux-4vcpu"), QueueReason.NO_RUNNER_WITH_LABELS),
+        ([worker(online=True)], ("self-hosted", "gpu"), QueueReason.NO_RUNNER_WITH_LABELS),
+        ([worker()], ("self-hosted", "linux-4vcpu"), QueueReason.RUNNERS_OFFLINE),
         ([worker(), worker(online=True)], ("self-hosted", "linux-4vcpu"), None),
         ([worker(online=True, busy=True)], ("self-hosted", "linux-4vcpu"), None),
         ([worker(online=True)], ("SELF-HOSTED", "LINUX-4vcpu"), None),
@@ -74,6 +85,10 @@ def test_an_online_pool_is_preferred_to_an_offline_one():
 def test_a_job_for_a_pool_without_runners_counts_for_the_pool_its_labels_name():
     rows, _ = demand([job(1, labels=("self-hosted", "gpu")), job(2, labels=("arm",))], [], [Rule("big", ("gpu",))], NOW)
     assert [(row.pool, row.queued) for row in rows] == [("arm", 1), ("big", 1)]
+
+
+def test_a_job_that_waits_for_an_approval_is_no_demand():
+    assert demand([job(waiting=True)], [worker()], [], NOW) == ([PoolDemand("linux-4vcpu", 0, 0, 0, 0)], [])
 
 
 def test_a_running_job_is_never_unserved():
@@ -112,7 +127,8 @@ def test_no_job_and_no_runner_is_lost_in_counting(jobs, workers):
     assert sum(row.online for row in rows) == sum(each.online for each in workers)
     assert all(row.idle <= row.online for row in rows)
     assert [row.pool for row in rows] == sorted({row.pool for row in rows})
-    assert len(unserved) <= sum(row.queued for row in rows)
+    assert len(unserved) == sum(row.unserved for row in rows)
+    assert all(row.unserved <= row.queued for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +150,7 @@ def test_a_queued_job_for_githubs_own_machines_is_none_of_ours(labels, counted):
 def test_a_label_like_githubs_is_ours_when_a_runner_here_bears_it():
     here = worker("ubuntu-ours", ("self-hosted", "ubuntu-ours"), online=True)
     rows, unserved = demand([job(labels=("ubuntu-ours",))], [here], [], NOW)
-    assert rows == [PoolDemand("ubuntu-ours", 1, 0, 1, 1)]
+    assert rows == [PoolDemand("ubuntu-ours", 1, 0, 1, 1, oldest_queued_at=NOW)]
     assert unserved == []
 
 

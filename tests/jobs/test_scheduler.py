@@ -11,14 +11,18 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job as QueuedJob
+from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.local.local_redis import embedded_redis
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
+from ghapp.store.demand import Demand
 from ghapp.store.heartbeats import SILENT_SECONDS, Heartbeats
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
+from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from jobs import scheduler
 from jobs.scheduler import PUT_OFF_SECONDS, REDELIVERY_BATCH_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
@@ -142,6 +146,42 @@ async def test_leaks_are_not_looked_for_where_that_is_switched_off(redis_url, re
     await clock.tick()
     await clock.close()
     assert not was_asked(queue_redis, "reap-7")
+
+
+def queued(waited, **changes):
+    return QueuedJob(1, "queued", ("linux",), "acme/api", NOW - waited)._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "is_explained"),
+    [
+        ([], False),
+        ([queued(60.0)], True),
+        ([queued(59.9)], False),
+        ([queued(9000.0, status="running", started_at=NOW)], False),
+        ([queued(9000.0, waiting=True)], False),
+    ],
+    ids=["none", "a minute", "less", "running", "not approved"],
+)
+async def test_the_queue_is_explained_while_a_job_has_waited_for_a_minute(
+    clock, redis, queue_redis, jobs, is_explained
+):
+    await Installations(redis).put(ACME)
+    await Demand(redis).record(ACME.id, jobs)
+    await clock.tick()
+    assert was_asked(queue_redis, "queue-7") is is_explained
+
+
+async def test_the_queue_is_explained_every_quarter_of_a_minute_while_a_check_is_known(clock, redis, queue_redis, time):
+    for each in (ACME, Installation(8, "globex", 80, suspended=True)):
+        await Installations(redis).put(each)
+        await QueueChecks(redis).keep(each.id, "acme/api@f", QueueCheck("acme/api", "f"))
+    asked = []
+    for seconds in (0, 15 - TICK_SECONDS, TICK_SECONDS):
+        time.pass_(seconds)
+        await clock.tick()
+        asked.append([key for key in ("queue-7", "queue-8") if was_asked(queue_redis, key)])
+    assert asked == [["queue-7"], [], ["queue-7"]]
 
 
 async def test_nothing_is_asked_for_that_nobody_needs(clock, queue_redis):

@@ -9,11 +9,11 @@ import pytest
 
 from ghapp.health.deaths.cause import Cause, OwnReason
 from ghapp.health.deaths.runner_log import RunnerError
-from ghapp.health.demand import UnservedReason
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.leaks.tick import Guard
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
+from ghapp.health.queue.reason import QueueReason
 from ghapp.health.remediation.fuse import FuseReason, Position
 from ghapp.health.remediation.plan import Deferral
 from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE
@@ -29,7 +29,7 @@ SECTIONS = {
     "Deaths": [Cause, OwnReason, RunnerError],
     "Phantoms": [PhantomKind, PhantomReason],
     "Guards of the reaper": [Guard],
-    "Unserved jobs": [UnservedReason],
+    "Queued jobs": [QueueReason],
 }
 
 

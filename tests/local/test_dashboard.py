@@ -8,7 +8,9 @@ import pytest
 from rich.console import Console
 
 from ghapp.health.installation import Installation
-from ghapp.local.dashboard import EVENTS_SHOWN, STAYS_SECONDS, frames, worth_a_line
+from ghapp.health.job import Job
+from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.local.dashboard import EVENTS_SHOWN, STAYS_SECONDS, frames, jobs_line, worth_a_line
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
@@ -87,3 +89,27 @@ def test_it_stays_for_a_while(passed, is_shown):
 def test_of_more_kinds_than_there_are_lines_the_last_are_shown():
     events = [event(each, f"kind-{each}") for each in range(EVENTS_SHOWN + 2)]
     assert subjects(events) == [str(each) for each in range(2, EVENTS_SHOWN + 2)]
+
+
+JOBS = [
+    Job(41, "queued", ("linux-4vpcu",), "acme/api", NOW - 300),
+    Job(42, "queued", ("gpu",), "acme/api", NOW - 200),
+    Job(43, "running", ("linux",), "acme/api", NOW - 100, 1, "a", NOW - 90),
+]
+
+
+WAITING = "jobs 0 running, 1 queued, the oldest for 5 min; no online runner can take job 41 (NoRunnerWithLabels)"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "line"),
+    [
+        ([], "jobs 0 running, 0 queued"),
+        (JOBS[2:], "jobs 1 running, 0 queued"),
+        (JOBS[:1], WAITING),
+        (JOBS, f"{WAITING.replace('0 running, 1', '1 running, 2')} and 1 more"),
+    ],
+    ids=["none", "running", "unserved", "several unserved"],
+)
+def test_jobs_are_one_line(jobs, line):
+    assert jobs_line(JobQueue(QueueInputs("acme", jobs, []), NOW)).plain == line

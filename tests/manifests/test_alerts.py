@@ -25,6 +25,8 @@ ghapp_redeliveries_total 7.0
 ghapp_jobs_failed_total{{work="sweep"}} 3.0
 ghapp_orphans_reaped_total{{org="acme",outcome="failed"}} 2.0
 ghapp_deaths_total{{org="acme",cause="host-oom"}} 5.0
+ghapp_jobs{{org="acme",pool="linux",state="queued"}} 3.0
+ghapp_jobs_oldest_queued_seconds{{org="acme",pool="linux"}} 40.0
 """
 
 
@@ -40,6 +42,8 @@ LAST = "ghapp_last_sweep_timestamp_seconds" + ACME
 SINCE = 'ghapp_sweeps_failing_since_timestamp_seconds{org="acme",reason="Unauthorized"}'
 OFFLINE, HEALTHY = (f'ghapp_runners{{org="acme",pool="linux",state="{state}"}}' for state in ("offline", "healthy"))
 STOPPED, PROVING = (f'ghapp_fuse{{org="acme",pool="linux",position="{each}"}}' for each in ("stopped", "proving"))
+UNSERVED = 'ghapp_jobs_unserved{org="acme",pool="linux",reason="RunnersOffline"}'
+OLDEST = "ghapp_jobs_oldest_queued_seconds" + LINUX
 TABLE = {
     "GhappSweepsOverdue": Case({LAST: NOW - 900.5}, {LAST: NOW - 900}),
     "GhappSweepsFailing": Case({SINCE: NOW - 600.5, LAST: NOW - 9999}, {SINCE: NOW - 600, LAST: NOW - 9999}),
@@ -71,6 +75,8 @@ TABLE = {
     "GhappPhantoms": Case(
         {'ghapp_phantoms{org="acme",kind="orphaned-pod"}': 1}, {'ghapp_phantoms{org="acme",kind="orphaned-pod"}': 0}
     ),
+    "GhappJobsUnserved": Case({UNSERVED: 1, OLDEST: 9999}, {UNSERVED: 0}),
+    "GhappQueueSlow": Case({OLDEST: 3600.5}, {OLDEST: 3600}),
     "GhappRunnersDying": Case(
         {'ghapp_deaths_total{org="acme",cause="host-oom"}': 16},
         {

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ghapp.health.demand import PoolDemand, UnservedJob
+from ghapp.health.job import Job
 from ghapp.health.pods.blockers import SENTENCES, Blocker
+from ghapp.health.queue.reason import QueueReason
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.deletion_progress import Deletion
@@ -492,3 +495,41 @@ def test_the_counts_add_up(made):
     assert sum(total + healed for total, *_, healed in rows) == len(runners)
     of = re.search(r"of (\d+) runner", report.title)
     assert (int(of.group(1)) if of else 0) == sum(total for total, *_ in rows)
+
+
+DEMAND = PoolDemand("linux-4vcpu", 4, 2, 3, 1, unserved=2, oldest_queued_at=LONG_AGO)
+
+
+def unserved(job_id, at, reason=QueueReason.RUNNERS_OFFLINE, pool="linux-4vcpu"):
+    return UnservedJob(Job(job_id, "queued", ("linux-4vcpu",), "acme/api", at), reason, pool)
+
+
+def test_jobs_are_shown_by_pool_and_cause_no_post():
+    quiet = report_on(fleet(demand=[]), NOW)
+    report = report_on(fleet(demand=[DEMAND]), NOW)
+    assert f"| `linux-4vcpu` | 4 | 2 | {SINCE} | 1 | 2 |" in report.summary
+    assert report.summary.endswith(report.volatile)
+    assert report.digest == quiet.digest == report_on(fleet(demand=[DEMAND]), NOW + 1).digest
+
+
+def test_a_pool_without_jobs_and_online_runners_has_no_row():
+    assert report_on(fleet(demand=[PoolDemand("idle", 0, 0, 0, 0)]), NOW).volatile == ""
+
+
+def test_jobs_that_no_online_runner_can_take_are_counted_by_pool_and_reason():
+    jobs = [unserved(1, NOW - 400), unserved(2, NOW - 500), unserved(3, NOW - 600, QueueReason.POOL_PAUSED, "gpu")]
+    report = report_on(fleet(unserved=jobs), NOW)
+    assert report.title.endswith(", 3 unserved jobs")
+    assert f"| `linux-4vcpu` | RunnersOffline | 2 | {timestamp(NOW - 500)} |" in report.text
+    assert f"| `gpu` | PoolPaused | 1 | {timestamp(NOW - 600)} |" in report.text
+    assert report.digest != report_on(fleet(unserved=jobs[:2]), NOW).digest
+
+
+def test_the_jobs_of_many_pools_fit_into_githubs_limits():
+    pools = [DEMAND.__class__(f"{'p' * 90}{number}", 1, 0, 1, 0) for number in range(2_000)]
+    jobs = [unserved(number, NOW - 400, pool=f"{'p' * 90}{number}") for number in range(2_000)]
+    runners = [lost(number, custom_labels=(f"{'l' * 60}{number}",)) for number in range(1, 900)]
+    report = report_on(fleet(*runners, demand=pools, unserved=jobs), NOW)
+    assert len(report.summary) <= LONGEST
+    assert len(report.text) <= LONGEST
+    assert "more pools, left out" in report.volatile

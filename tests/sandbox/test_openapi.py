@@ -164,6 +164,8 @@ CASES = [
     case("GET", GROUPS, 200),
     case("GET", f"{GROUPS}/{{runner_group_id}}/runners", 200),
     case("GET", f"{GROUPS}/{{runner_group_id}}/runners", 404, **absent(runner_group_id=9)),
+    case("GET", f"{GROUPS}/{{runner_group_id}}/repositories", 200),
+    case("GET", f"{GROUPS}/{{runner_group_id}}/repositories", 404, **absent(runner_group_id=9)),
     case("GET", f"{REPO}/actions/runners", 200),
     case("GET", f"{REPO}/actions/runners/{{runner_id}}", 404),
     case("DELETE", f"{REPO}/actions/runners/{{runner_id}}", 404),

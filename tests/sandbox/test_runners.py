@@ -103,3 +103,26 @@ def test_a_jit_registration_is_listed_offline_until_somebody_starts_it(acme):
 def test_labels_say_which_are_githubs_own(acme):
     labels = {label["name"]: label["type"] for label in acme.get(RUNNERS).json()["runners"][0]["labels"]}
     assert labels == {"self-hosted": "read-only", "linux": "read-only", "x64": "read-only", "linux-4vcpu": "custom"}
+
+
+GROUPS = "/orgs/acme/actions/runner-groups"
+
+
+def test_a_restricted_runner_group_takes_jobs_of_its_repositories_alone(sandbox, acme):
+    control, jobs = sandbox.control, sandbox.fleet.jobs
+    control.restrict_group("acme", repositories=["web"])
+    (group,) = acme.get(GROUPS).json()["runner_groups"]
+    listed = acme.get(f"{GROUPS}/1/repositories").json()
+    assert (group["visibility"], [each["name"] for each in listed["repositories"]]) == ("selected", ["web"])
+    (excluded,) = control.queue("acme", labels=["linux-4vcpu"], repository="api")
+    (admitted,) = control.queue("acme", labels=["linux-4vcpu"], repository="web")
+    assert (jobs[excluded].status, jobs[admitted].status) == ("queued", "in_progress")
+    control.restrict_group("acme")
+    assert jobs[excluded].status == "in_progress"
+    assert acme.get(GROUPS).json()["runner_groups"][0]["visibility"] == "all"
+
+
+def test_a_repository_has_the_topics_that_it_was_given(sandbox, acme):
+    assert acme.get("/repos/acme/api").json()["topics"] == []
+    sandbox.control.topics("acme", repository="api", topics=["ghapp-quiet"])
+    assert acme.get("/repos/acme/api").json()["topics"] == ["ghapp-quiet"]

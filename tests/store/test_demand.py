@@ -3,7 +3,8 @@
 import pytest
 
 from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import Job
+from ghapp.health.job import HOSTED_GROUP, Job
+from ghapp.store import demand as store
 from ghapp.store import keys
 from ghapp.store.demand import Demand
 
@@ -50,3 +51,67 @@ async def test_every_job_that_a_runner_took_is_remembered_for_an_hour_and_no_lon
 async def test_a_job_that_no_runner_took_is_none_that_was_taken(redis):
     await Demand(redis).record(7, [Job(1, "queued", (), "acme/api", 1000.0)])
     assert await Demand(redis).taken(7, 0.0) == []
+
+
+def ended(job_id, at, **changes):
+    return Job(job_id, "over", ("linux",), "acme/api", NOW, ended_at=at, conclusion="success")._replace(**changes)
+
+
+async def test_jobs_that_ended_are_listed_latest_first_each_once(redis):
+    demand = Demand(redis)
+    first, second = ended(1, NOW + 10), ended(2, NOW + 20)
+    await demand.record(7, [first, second])
+    await demand.record(7, [first])  # delivered again
+    assert await demand.over(7) == [second, first]
+    assert await demand.over(8) == []
+
+
+async def test_jobs_that_ended_more_than_an_hour_before_the_latest_are_not_listed(redis):
+    demand = Demand(redis)
+    await demand.record(7, [ended(1, NOW), ended(2, NOW + 0.5)])
+    await demand.record(7, [ended(3, NOW + 0.5 + 3600)])
+    assert [each.id for each in await demand.over(7)] == [3, 2]
+    assert await redis.ttl(keys.ended(7)) == 3600
+
+
+async def test_the_latest_of_many_ended_jobs_are_listed(redis, monkeypatch):
+    monkeypatch.setattr(store, "MOST_OVER", 2)
+    demand = Demand(redis)
+    await demand.record(7, [ended(each, NOW + each) for each in (1, 2, 3)])
+    assert [each.id for each in await demand.over(7)] == [3, 2]
+    assert await demand.one(7, 1) == ended(1, NOW + 1), "it is still known by its id"
+
+
+@pytest.mark.parametrize("unlisted", [ended(1, NOW, runner_group=HOSTED_GROUP), ended(1, None)])
+async def test_a_hosted_job_and_one_without_an_end_are_not_listed(redis, unlisted):
+    await Demand(redis).record(7, [unlisted])
+    assert await Demand(redis).over(7) == []
+    assert await Demand(redis).one(7, 1) == unlisted
+
+
+WAITING = Job(42, "queued", ("linux",), "acme/api", NOW, waiting=True)
+
+
+@pytest.mark.parametrize(
+    ("delivered", "known"),
+    [
+        ([WAITING], WAITING),
+        ([WAITING, job("queued")], job("queued")),
+        ([job("queued"), WAITING], job("queued")),
+        ([WAITING, job("running")], job("running")),
+        ([job("running"), job("queued"), WAITING], job("running")),
+        ([job("over"), WAITING], None),
+    ],
+    ids=["waits", "approved", "approved, the wait late", "approved and taken", "both late", "over"],
+)
+async def test_a_job_that_waits_for_an_approval_is_queued_when_it_was_approved(redis, delivered, known):
+    demand = Demand(redis)
+    for each in delivered:
+        await demand.record(7, [each])
+    assert await demand.all(7) == ([] if known is None else [known])
+
+
+async def test_an_unreadable_row_is_left_to_its_reader(redis):
+    await redis.hset(keys.jobs(7), "42", b"\xc1")
+    await Demand(redis).record(7, [job("queued")])
+    assert await redis.hget(keys.jobs(7), "42") == b"\xc1"

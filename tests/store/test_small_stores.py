@@ -166,6 +166,27 @@ async def test_counters_add_up_over_processes_whatever_the_order_of_labels(redis
     assert await redis.hgetall(keys.COUNTERS) == {b'lost{org="\\"b\\"\\\\\\n",pool="a"}': b"3.5", b"swept": b"1"}
 
 
+async def test_a_histogram_has_cumulative_buckets_a_sum_and_a_count(redis):
+    counters = MetricCounters(redis)
+    await counters.observe("waited", [5.0, 5.5, 60.5], [5.0, 60.0], pool="a")
+    await counters.observe("waited", [1.0], [5.0, 60.0], pool="a")
+    await counters.observe("waited", [], [5.0], pool="b")
+    assert await counters.all() == {
+        'waited_bucket{le="5",pool="a"}': 2,
+        'waited_bucket{le="60",pool="a"}': 3,
+        'waited_bucket{le="+Inf",pool="a"}': 4,
+        'waited_sum{pool="a"}': 72,
+        'waited_count{pool="a"}': 4,
+    }
+
+
+async def test_an_unreadable_bucket_is_restarted(redis):
+    await redis.hset(keys.COUNTERS, 'waited_bucket{le="5"}', b"garbage")
+    await MetricCounters(redis).observe("waited", [1.0], [5.0])
+    found = await MetricCounters(redis).all()
+    assert (found['waited_bucket{le="5"}'], found["waited_count"]) == (1, 1)
+
+
 async def test_a_redis_that_is_away_is_our_own_error(tmp_path):
     with pytest.raises(StoreUnavailableError, match="GHAPP_REDIS_URL"):
         async with redis_errors():

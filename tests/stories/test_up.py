@@ -97,8 +97,20 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
             check=False,
         )
         assert "is invalidated: RegistrationInvalidated" in told.stdout, told.stderr
+        job = wait_for(lambda: re.search(r"ghapp why acme (\d+)", terminal.text))
+        assert job, terminal.text[-2000:]
+
+        def explained():
+            told = subprocess.run(
+                ["sh", "-c", f"{words[1]} && ghapp why acme {job[1]}"], capture_output=True, text=True, check=False
+            )
+            return told.stdout if told.returncode == 0 else ""
+
+        assert wait_for(lambda: "change linux-4vpcu to linux-4vcpu in runs-on" in explained())
         checks = re.search(r"checks +(http://\S+/acme/.github/runs)", terminal.text)
         assert wait_for(lambda: "Healed: 12 runners" in newest_check_run(checks[1])), "the check run that admins see"
+        of_the_job = checks[1].replace(".github", "api")
+        assert wait_for(lambda: "No runner has the labels" in newest_check_run(of_the_job)), "and the job's author"
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(30)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
+from ghapp.sandbox.fleet.runners import GroupAccess
 
 
 class RunnerLevers(Controls):
@@ -33,6 +34,14 @@ class RunnerLevers(Controls):
         self.world.lose(place, runners)
         self._undo_after(seconds, lambda at: self.world.restore(place, runners, at))
         return [runner.id for runner in runners]
+
+    @lever
+    def restrict_group(self, org: str, *, repositories: Sequence[str] | None = None) -> None:
+        """Only these repositories may use the runner group that all runners are in; None: all may."""
+        place = self._org(org)
+        names = tuple(known(place.repositories, name).name for name in repositories or ())
+        access = GroupAccess() if repositories is None else GroupAccess("selected", names)
+        place.fleet.restrict(access, self.world.now())
 
     @lever
     def restore(self, org: str, *, ids: Sequence[int] = ()) -> list[int]:

@@ -42,6 +42,11 @@ class WorkLevers(Controls):
         return source.head_sha
 
     @lever
+    def topics(self, org: str, *, repository: str, topics: Sequence[str]) -> None:
+        """A repository has these topics from now on, and no others."""
+        known(self._org(org).repositories, repository).topics = tuple(topics)
+
+    @lever
     def click(self, org: str, *, check_run_id: int, identifier: str | None = None) -> None:
         """Somebody presses a check run's button, or, without an identifier, asks for the check run again."""
         place = self._org(org)

@@ -100,7 +100,7 @@ class Pen:
             "language": "Python",
             "mirror_url": None,
             "license": None,
-            "topics": [],
+            "topics": list(repository.topics),
             "default_branch": repository.default_branch,
             "created_at": born,
             "updated_at": born,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ghapp.sandbox.fleet.jobs import SandboxJob
-from ghapp.sandbox.fleet.runners import Runner
+from ghapp.sandbox.fleet.runners import GroupAccess, Runner
 
 #: Jobs remembered after they are over.
 JOBS_KEPT = 5_000
@@ -15,9 +15,11 @@ class JobBoard:
     Attributes:
         queue: jobs that wait for a runner, oldest first.
         jobs: recent jobs in any status, by id.
+        access: of the runner group that all runners are in.
     """
 
     def __init__(self) -> None:
+        self.access = GroupAccess()
         self.queue: list[SandboxJob] = []
         self.jobs: dict[int, SandboxJob] = {}
         self._idle: dict[frozenset[str], dict[int, Runner]] = {}
@@ -30,7 +32,7 @@ class JobBoard:
 
     def runner_for(self, job: SandboxJob) -> Runner | None:
         """An idle runner that can take a job; without one the job waits."""
-        for labels, runners in self._idle.items():
+        for labels, runners in self._idle.items() if self.access.admits(job.repository.name) else ():
             if runners and labels.issuperset(job.labels):
                 return next(iter(runners.values()))
         self.queue.append(job)
@@ -40,7 +42,7 @@ class JobBoard:
         """The oldest job that an idle runner can take, which waits no longer; without one the runner waits."""
         labels = frozenset(runner.labels)
         for job in self.queue:
-            if labels.issuperset(job.labels):
+            if labels.issuperset(job.labels) and self.access.admits(job.repository.name):
                 self.queue.remove(job)
                 return job
         self._idle.setdefault(labels, {})[runner.id] = runner

@@ -79,6 +79,7 @@ class SandboxRepository:
     before_sha: str = "0" * 40
     default_branch: str = "main"
     pushes: int = 0
+    topics: tuple[str, ...] = ()
     runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
     check_runs: dict[int, dict[str, Any]] = field(default_factory=dict)
 

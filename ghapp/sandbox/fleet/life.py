@@ -18,7 +18,7 @@ from ghapp.sandbox.fleet.board import JobBoard
 from ghapp.sandbox.fleet.events import Happening, JobMoved, RunnerEnded, RunnerOnline
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.sandbox.fleet.roster import Roster
-from ghapp.sandbox.fleet.runners import Runner
+from ghapp.sandbox.fleet.runners import GroupAccess, Runner
 from ghapp.sandbox.fleet.timers import Agenda
 
 FAILING_SHARE = 0.06
@@ -85,6 +85,18 @@ class FleetLife:
     def jobs(self) -> dict[int, SandboxJob]:
         """Recent jobs in any status, by id."""
         return self._board.jobs
+
+    @property
+    def access(self) -> GroupAccess:
+        """Which repositories may use the runner group."""
+        return self._board.access
+
+    def restrict(self, access: GroupAccess, now: float) -> None:
+        """Changes which repositories may use the runner group; idle runners take what they may take now."""
+        self._board.access = access
+        for runner in [each for each in self.roster.registered.values() if each.waiting]:
+            self._board.rest(runner)
+            self._offer(runner, now)
 
     # Runners come and go
 

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ghapp.sandbox.fleet.jobs import SandboxJob
 
 RUNNER_VERSION = "2.336.0"
 DEFAULT_GROUP_ID = 1
 DEFAULT_GROUP_NAME = "Default"
+
+
+@dataclass(slots=True)
+class GroupAccess:
+    """The repositories that may use the one runner group.
+
+    Attributes:
+        visibility: `all`, or `selected`.
+        repositories: names of the selected ones.
+    """
+
+    visibility: Literal["all", "selected"] = "all"
+    repositories: tuple[str, ...] = ()
+
+    def admits(self, repository: str) -> bool:
+        """True if the repository's jobs go to the group's runners."""
+        return self.visibility == "all" or repository in self.repositories
 
 
 @dataclass(slots=True, eq=False)

@@ -81,10 +81,11 @@ def generate_jitconfig(call: RestCall) -> Response:
 
 def list_groups(call: RestCall) -> Response:
     """The one group that there is."""
+    visibility = call.org.fleet.access.visibility
     group = {
         "id": DEFAULT_GROUP_ID,
         "name": DEFAULT_GROUP_NAME,
-        "visibility": "all",
+        "visibility": visibility,
         "default": True,
         "runners_url": f"{call.base}/orgs/{call.org.login}/actions/runner-groups/{DEFAULT_GROUP_ID}/runners",
         "inherited": False,
@@ -93,6 +94,9 @@ def list_groups(call: RestCall) -> Response:
         "selected_workflows": [],
         "workflow_restrictions_read_only": False,
     }
+    if visibility == "selected":
+        url = f"{call.base}/orgs/{call.org.login}/actions/runner-groups/{DEFAULT_GROUP_ID}/repositories"
+        group["selected_repositories_url"] = url
     return json_response({"total_count": 1, "runner_groups": [group]})
 
 
@@ -105,6 +109,19 @@ def list_group_runners(call: RestCall) -> Response:
     page = call.world.runners_of(call.org).page("", window.page, window.size)
     url = f"{call.base}/organizations/{call.org.id}/actions/runner-groups/{DEFAULT_GROUP_ID}/runners"
     return Response(page.body, HTTPStatus.OK, window.link(url, query, page.total), JSON)
+
+
+def list_group_repositories(call: RestCall) -> Response:
+    """The repositories that may use the one group: the selected ones, or all."""
+    if call.number("runner_group_id") != DEFAULT_GROUP_ID:
+        raise not_found()
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    admitted = [each for each in call.org.repositories.values() if call.org.fleet.access.admits(each.name)]
+    url = f"{call.base}/organizations/{call.org.id}/actions/runner-groups/{DEFAULT_GROUP_ID}/repositories"
+    shown = [call.org.repository_document(each) for each in window.cut(admitted)]
+    document = {"total_count": len(admitted), "repositories": shown}
+    return json_response(document, headers=window.link(url, query, len(admitted)))
 
 
 def list_repository_runners(call: RestCall) -> Response:
@@ -130,6 +147,7 @@ OPERATIONS = [
     Operation("POST", f"{_RUNNERS}/generate-jitconfig", generate_jitconfig, needs=WRITE),
     Operation("GET", _GROUPS, list_groups, needs=READ),
     Operation("GET", f"{_GROUPS}/{{runner_group_id}}/runners", list_group_runners, needs=READ),
+    Operation("GET", f"{_GROUPS}/{{runner_group_id}}/repositories", list_group_repositories, needs=READ),
     Operation("GET", _REPOSITORY_RUNNERS, list_repository_runners, needs=ADMINISTRATION_READ),
     Operation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_READ),
     Operation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 
-from ghapp.health.demand import NONE_ASSIGNED, AvailableRunner, UnservedReason, demand
-from ghapp.health.job import Job
-from ghapp.health.pool_matching import PoolRule, pool_of
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import is_absent
+from ghapp.health.demand import NONE_ASSIGNED, demand
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.reason import QueueReason
+from ghapp.health.runner.evidence import Survey
 from ghapp.report.documents import Timestamp, timestamp
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -35,7 +34,7 @@ class UnservedDocument(msgspec.Struct, frozen=True):
     repository: str
     labels: Sequence[str]
     queued_at: Timestamp
-    reason: UnservedReason
+    reason: QueueReason
 
 
 class DemandDocument(msgspec.Struct, frozen=True):
@@ -47,22 +46,14 @@ class DemandDocument(msgspec.Struct, frozen=True):
     unserved: list[UnservedDocument]
 
 
-def demand_document(
-    org: str,
-    survey: Survey,
-    runners: Iterable[Evidence],
-    jobs: Iterable[Job],
-    rules: Sequence[PoolRule],
-    now: float,
-    assigned: Mapping[str, int] = NONE_ASSIGNED,
-) -> DemandDocument:
-    """Returns the document as of `now`; `observed_at` is the time of the last runner list, None before any sweep.
+def demand_document(queue: JobQueue, survey: Survey, assigned: Mapping[str, int] = NONE_ASSIGNED) -> DemandDocument:
+    """Returns the document; `observed_at` is the time of the last runner list, None before any sweep.
 
     `assigned` is the cluster's own count by pool; pools without such a count are missing from it.
     """
-    pools, unserved = demand(jobs, workers(runners, rules), rules, now, assigned)
+    pools, unserved = demand(queue, assigned)
     return DemandDocument(
-        org,
+        queue.inputs.org,
         None if survey.swept_at is None else timestamp(survey.swept_at),
         [PoolDemandDocument(row.pool, row.queued, row.running, row.online, row.idle, row.assigned) for row in pools],
         [
@@ -70,22 +61,3 @@ def demand_document(
             for row in unserved
         ],
     )
-
-
-def workers(runners: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[AvailableRunner]:
-    """Returns the runners that can take a job, now or when they come back online."""
-    return [
-        AvailableRunner(
-            pool_of(evidence.labels, evidence.custom_labels, rules),
-            evidence.labels,
-            evidence.online,
-            evidence.busy or evidence.running_job is not None,
-        )
-        for evidence in runners
-        if evidence.registered and evidence.retired_at is None and not is_absent(evidence) and not _is_done(evidence)
-    ]
-
-
-def _is_done(evidence: Evidence) -> bool:
-    """True if an ephemeral runner has finished its only job; lists still contain it for a while."""
-    return bool(evidence.ephemeral) and evidence.job_ended_at is not None

@@ -143,7 +143,7 @@ class HealthEndpoints:
         if refusal := await self._authenticator.refuse(request, "read", org, now):
             return refusal
         state, pool, cursor = query.get("state"), query.get("pool"), query.get("cursor", "0")
-        limit, after = _whole(query.get("limit", str(DEFAULT_PAGE))), _whole(cursor)
+        limit, after = whole_number(query.get("limit", str(DEFAULT_PAGE))), whole_number(cursor)
         if state is not None and state not in STATES:
             return problem(400, f"{state!r} is not a state; states are {', '.join(sorted(STATES))}")
         if limit is None or not 1 <= limit <= MOST_AT_ONCE:
@@ -216,10 +216,10 @@ class HealthEndpoints:
             return refusal
         if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        runners, jobs = await self._reader.runners(org_state), await self._reader.jobs(org_state)
         named, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         assigned = assigned_by_pool(named, await self._reader.objects(org_state, now), rules)
-        return _json(demand_document(named, org_state.view.survey, runners.values(), jobs, rules, now, assigned))
+        queue = await self._reader.job_queue(org_state, now, with_ended=False)
+        return _json(demand_document(queue, org_state.view.survey, assigned))
 
 
 def _page(page: FleetPage, known: str | None) -> Response:
@@ -229,16 +229,21 @@ def _page(page: FleetPage, known: str | None) -> Response:
     documents: list[HealthDocument] = [{**document, "age_seconds": None} for document in page.documents]
     ageless = msgspec.structs.replace(body, runners=documents)
     tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
-    if known is not None and (tag in known or known.strip() == "*"):  # the header may list several tags
+    if etag_matches(tag, known):
         return Response(status_code=304, headers={"ETag": f"W/{tag}"})
     return _json(body, {"ETag": f"W/{tag}"})
 
 
+def etag_matches(tag: str, known: str | None) -> bool:
+    """True if an `If-None-Match` header, which may list several tags, has that tag or `*`."""
+    return known is not None and (tag in known or known.strip() == "*")
+
+
 def _runner_id(given: str) -> int | None:
-    return _whole(given) or None
+    return whole_number(given) or None
 
 
-def _whole(given: str) -> int | None:
+def whole_number(given: str) -> int | None:
     """Returns a whole number of at most `MOST_DIGITS` digits; else None."""
     return int(given) if given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS else None
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample as StoredSample
@@ -52,6 +52,13 @@ HELP = {
     "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
     "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
     "ghapp_deaths_total": "Recorded deaths of runners, by cause.",
+    "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels.",
+    "ghapp_jobs_oldest_queued_seconds": "Age of the oldest queued job, 0 without one.",
+    "ghapp_jobs_unserved": "Queued jobs that no online runner can take, by reason.",
+    "ghapp_runners_idle": "Online runners without a job.",
+    "ghapp_job_queue_seconds": "Wait of jobs that a self-hosted runner took, by configured pool; all others are pool "
+    "other.",
+    "ghapp_job_run_seconds": "Duration of jobs on self-hosted runners, by configured pool; all others are pool other.",
     "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
 }
 """Help texts of all series of this version. Counters of a newer version that runs beside it may be missing."""
@@ -59,6 +66,15 @@ HELP = {
 
 MOST_PARSED = 20_000
 """Series whose parsed names and labels are kept between scrapes."""
+
+HISTOGRAMS = frozenset({"ghapp_job_queue_seconds", "ghapp_job_run_seconds"})
+"""Stored as counters, one for each bucket, the sum and the count; see `store.metric_counters`."""
+
+
+def family_of(name: str) -> str:
+    """Returns the metric of a stored series' name: for a histogram without the suffix."""
+    base = name.rpartition("_")[0]
+    return base if base in HISTOGRAMS else name
 
 
 class Sample(NamedTuple):
@@ -92,9 +108,13 @@ class ScrapedValues(Collector):
             if (stored := _parsed(series)) is None:
                 log.warning("unreadable counter skipped", series=series)
                 continue
-            if stored.name not in families:
-                families[stored.name] = CounterMetricFamily(stored.name, HELP.get(stored.name, ""))
-            families[stored.name].add_sample(stored.name, stored.labels, value)
+            name = family_of(stored.name)
+            if name not in families:
+                family = HistogramMetricFamily if name in HISTOGRAMS else CounterMetricFamily
+                families[name] = family(name, HELP.get(name, ""))
+            families[name].add_sample(stored.name, stored.labels, value)
+        for name in HISTOGRAMS & families.keys():
+            families[name].samples.sort(key=_place_in_histogram)
         yield from families.values()
 
 
@@ -110,6 +130,12 @@ def exposition(accept: str, gauges: Iterable[Sample], counters: Mapping[str, flo
     registry.register(ScrapedValues(gauges, counters))
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
+
+
+def _place_in_histogram(sample: StoredSample) -> tuple[list[tuple[str, str]], bool, float, str]:
+    """The order that OpenMetrics requires: of each set of labels the buckets by their bounds, then count and sum."""
+    labels = sorted((name, value) for name, value in sample.labels.items() if name != "le")
+    return labels, "le" not in sample.labels, float(sample.labels.get("le", 0.0)), sample.name
 
 
 @lru_cache(MOST_PARSED)

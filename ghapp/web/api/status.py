@@ -16,24 +16,29 @@ from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.demand import demand
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Allowance, left
 from ghapp.health.pods.phantom_kinds import PhantomKind
 from ghapp.health.pool_matching import pool_of
+from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
 from ghapp.health.runner.verdict import judge
 from ghapp.report.documents import Timestamp, is_healed, timestamp
+from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.connect import PipeliningRedis, redis_errors
+from ghapp.store.demand import Demand
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.pods import Pods
+from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.api.health import Clock
@@ -92,6 +97,7 @@ class StatusEndpoints:
         self._budget, self._counters, self._schedule = Budget(redis), MetricCounters(redis), Schedule(redis)
         self._runners, self._fuses = Runners(redis), Fuses(redis)
         self._pods, self._cluster_summaries = Pods(redis), ClusterSummaries(redis)
+        self._demand, self._runner_groups = Demand(redis), RunnerGroupStore(redis)
 
     def routes(self) -> list[Route]:
         """Returns all routes."""
@@ -169,11 +175,13 @@ class StatusEndpoints:
     async def _of_org(self, known: InstallationStatus) -> list[Sample]:
         installation, allowance, survey, attempt = known
         now, org = self._clock(), {"org": installation.org}
-        runners, fuses, pauses, summary = await asyncio.gather(
+        runners, fuses, pauses, summary, jobs, groups = await asyncio.gather(
             self._runners.all(installation.id),
             self._fuses.all(installation.id),
             self._fuses.pauses(installation.id),
             self._cluster_summaries.of(installation.id),
+            self._demand.all(installation.id),
+            self._runner_groups.of(installation.id),
         )
         samples = [
             Sample("ghapp_budget_limit_calls", org, allowance.limit),
@@ -184,6 +192,9 @@ class StatusEndpoints:
             samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, attempt.at))
         samples += _phantoms(org, summary)
         samples += self._counted(installation, survey, runners.values(), now)
+        policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
+        view = OrgView(installation.org, rules, policy.evidence, survey, fuses, pauses, mode=policy.remediation.mode)
+        samples += job_samples(org, view.job_queue(runners.values(), jobs, now, groups=groups))
         return samples + org_samples(org, survey, fuses, pauses)
 
     def _counted(
@@ -247,6 +258,38 @@ def org_samples(
         failing = {**org, "reason": survey.failure}
         samples.append(Sample("ghapp_sweeps_failing_since_timestamp_seconds", failing, survey.failing_since))
     return samples
+
+
+OTHER_POOL = "other"
+"""The pool of jobs whose labels no known pool has: such labels could make any number of series."""
+
+
+def job_samples(org: Mapping[str, str], queue: JobQueue) -> list[Sample]:
+    """Returns samples of an org's jobs and idle runners by pool, zeros included, so that a series returns to 0."""
+    known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
+    pools, unserved = demand(queue)
+    jobs: Counter[tuple[str, str]] = Counter({(pool, state): 0 for pool in known for state in ("queued", "running")})
+    oldest, idle = dict.fromkeys(known, 0.0), dict.fromkeys(known, 0)
+    for row in pools:
+        pool = row.pool if row.pool in known else OTHER_POOL
+        jobs[pool, "queued"] += row.queued
+        jobs[pool, "running"] += row.running
+        idle[pool] = idle.get(pool, 0) + row.idle
+        age = 0.0 if row.oldest_queued_at is None else max(0.0, queue.now - row.oldest_queued_at)
+        oldest[pool] = max(oldest.get(pool, 0.0), age)
+    without_runner = Counter((each.pool if each.pool in known else OTHER_POOL, each.reason) for each in unserved)
+    return [
+        *(
+            Sample("ghapp_jobs", {**org, "pool": pool, "state": state}, jobs[pool, state])
+            for pool, state in sorted(jobs)
+        ),
+        *(Sample("ghapp_jobs_oldest_queued_seconds", {**org, "pool": pool}, oldest[pool]) for pool in sorted(oldest)),
+        *(Sample("ghapp_runners_idle", {**org, "pool": pool}, idle[pool]) for pool in sorted(idle)),
+        *(
+            Sample("ghapp_jobs_unserved", {**org, "pool": pool, "reason": reason.value}, count)
+            for (pool, reason), count in sorted(without_runner.items())
+        ),
+    ]
 
 
 def _json(document: object, status: int = 200) -> Response:

@@ -12,7 +12,7 @@ NONEMPTY: Schema = {"type": "string", "minLength": 1}
 RUNNER_ID: Schema = {"type": "integer", "minimum": 1, "maximum": 10**MOST_DIGITS - 1}
 POD: Schema = {"type": "string", "pattern": f"^{POD_NAME.pattern}$", "maxLength": LONGEST_NAME}
 
-PATH = {"runner_id": RUNNER_ID, "pod": POD}
+PATH = {"runner_id": RUNNER_ID, "job_id": RUNNER_ID, "pod": POD}
 """Schemas of path parameters that do not accept any text."""
 
 

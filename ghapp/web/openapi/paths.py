@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ghapp.health.runner.verdict import State
 from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument
+from ghapp.report.jobs import JOB_STATES, JobDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.demand import DemandDocument
 from ghapp.web.api.gate import DeployBody
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
+from ghapp.web.api.jobs import JobsPage
 from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
 from ghapp.web.api.status import LiveDocument, ReadyDocument
 from ghapp.web.openapi.operations import NONEMPTY, TEXT, answer, call, empty, header, problems, query, unguarded
@@ -19,7 +21,7 @@ ID, NAME = "runner_id", "name"
 
 def paths() -> Schema:
     """Returns all paths, in reading order."""
-    return _runners() | _orgs() | _remediation() | _shards() | _service()
+    return _runners() | _jobs() | _orgs() | _remediation() | _shards() | _service()
 
 
 def _runners() -> Schema:
@@ -74,6 +76,38 @@ def _runners() -> Schema:
         },
         f"{RUNNERS}/{{{NAME}}}/alive": {
             "get": call("For a livenessProbe. Fails open.", None, probe, [NAME]),
+        },
+    }
+
+
+def _jobs() -> Schema:
+    """Workflow jobs."""
+    filters = [
+        query("state", {"type": "string", "enum": list(JOB_STATES)}),
+        query("pool", TEXT),
+        query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
+        query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
+        header("If-None-Match"),
+    ]
+    return {
+        "/v1/orgs/{org}/jobs": {
+            "get": call(
+                "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000). "
+                "`why` is the reason why a queued job waits; null in its first minute while a runner is idle.",
+                "read",
+                answer("A page.", JobsPage) | problems(404) | {"304": {"description": "Nothing has changed."}},
+                [],
+                filters,
+            )
+        },
+        "/v1/orgs/{org}/jobs/{job_id}": {
+            "get": call(
+                "One job: queued, running, or over for less than an hour.",
+                "read",
+                answer("The job.", JobDocument)
+                | problems(404, because="No delivery reported the job, or the App is not installed there."),
+                ["job_id"],
+            )
         },
     }
 

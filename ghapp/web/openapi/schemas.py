@@ -8,10 +8,12 @@ from typing import Any, get_args, get_type_hints, is_typeddict
 import msgspec
 
 from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument, Timestamp
+from ghapp.report.jobs import JobDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.demand import DemandDocument
 from ghapp.web.api.gate import DeployBody
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
+from ghapp.web.api.jobs import JobsPage
 from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
 from ghapp.web.api.status import LiveDocument, ReadyDocument
 from ghapp.web.problems import Problem
@@ -23,6 +25,8 @@ DOCUMENTS = (
     BatchResult,
     RunnersPage,
     DemandDocument,
+    JobDocument,
+    JobsPage,
     DeathDocument,
     GateDocument,
     ResumeResult,

@@ -18,6 +18,8 @@ from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.health.queue.queue_check import QueueCheck
+from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.report.check_run_state import Head, Posted, PostFailure
@@ -36,7 +38,9 @@ from ghapp.store.leaks import Leaks, Tick
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
 from ghapp.store.post_mortems import PostedMortem, PostMortems
+from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.reports import Reports
+from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
 from ghapp.store.token_cache import SharedTokens
@@ -115,6 +119,8 @@ async def write(redis: Any) -> dict[str, Any]:
     await Reports(redis).posted(ORG, filled(Posted))
     await Reports(redis).record_head(ORG, filled(Head))
     await Reports(redis).put_off(ORG, filled(PostFailure))
+    await QueueChecks(redis).keep(ORG, POOL, filled(QueueCheck))
+    await RunnerGroupStore(redis).keep(ORG, filled(RunnerGroups))
     deploy = await Shards(redis).record(ORG, POOL, lambda _: filled(Deploy))
     await Shards(redis).answered(ORG, POOL, filled(ActiveShardAnswer))
     secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, NOW + 60)
@@ -145,6 +151,8 @@ async def write(redis: Any) -> dict[str, Any]:
         "posted-report": filled(Posted),
         "report-head": filled(Head),
         "report-setback": filled(PostFailure),
+        "queue-check": filled(QueueCheck),
+        "runner-groups": filled(RunnerGroups),
         "deploys": (deploy,),
         "active-shard": filled(ActiveShardAnswer),
         "token": token,
@@ -181,6 +189,8 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "posted-report": standing.posted,
         "report-head": standing.head,
         "report-setback": standing.setback,
+        "queue-check": _first((await QueueChecks(redis).all(ORG)).values()),
+        "runner-groups": await RunnerGroupStore(redis).of(ORG),
         "deploys": await Shards(redis).deploys(ORG, POOL),
         "active-shard": await Shards(redis).answer(ORG, POOL),
         "token": await Tokens(redis).find(digest(TEXT)),

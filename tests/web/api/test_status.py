@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.runner.evidence import Survey
@@ -19,6 +20,7 @@ from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.demand import Demand
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
@@ -231,3 +233,49 @@ async def test_a_damaged_series_is_skipped_and_the_others_are_shown(http, redis,
     _, values = await metrics(http)
     assert values == before
     assert values[("ghapp_redeliveries_total",)] == 2
+
+
+POOL_ONLY = (PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",)),)
+
+
+@pytest.mark.parametrize("pools", [POOL_ONLY])
+async def test_jobs_are_counted_by_pool_and_unknown_labels_as_one_pool(http, redis):
+    jobs = [
+        Job(1, "queued", ("linux-4vcpu",), "acme/api", NOW - 90),
+        Job(2, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 1, "a", NOW - 80),
+        Job(3, "queued", ("gpu",), "acme/api", NOW - 600),
+        Job(4, "queued", ("tpu",), "acme/api", NOW - 300),
+    ]
+    await Demand(redis).record(INSTALLATION, jobs)
+    _, values = await metrics(http)
+
+    def value(name, pool, **labels):
+        return values.get((name, *sorted({"org": "acme", "pool": pool, **labels}.items())))
+
+    for pool, queued, running, oldest in (("linux-4vcpu", 1, 1, 90), ("other", 2, 0, 600)):
+        assert value("ghapp_jobs", pool, state="queued") == queued
+        assert value("ghapp_jobs", pool, state="running") == running
+        assert value("ghapp_jobs_oldest_queued_seconds", pool) == oldest
+    assert value("ghapp_runners_idle", "linux-4vcpu") == 2
+    assert value("ghapp_jobs_unserved", "other", reason="NoRunnerWithLabels") == 2
+    assert value("ghapp_jobs_unserved", "linux-4vcpu", reason="RunnersOffline") is None
+    assert not {pool for key in values for name, pool in key[1:] if name == "pool"} & {"gpu", "tpu"}
+
+
+@pytest.mark.parametrize("pools", [POOL_ONLY])
+async def test_a_pool_without_jobs_is_counted_as_zero(http):
+    _, values = await metrics(http)
+    assert values["ghapp_jobs", ("org", "acme"), ("pool", "linux-4vcpu"), ("state", "queued")] == 0
+    assert values["ghapp_jobs_oldest_queued_seconds", ("org", "acme"), ("pool", "linux-4vcpu")] == 0
+
+
+async def test_histograms_are_histograms_with_help(http, redis):
+    labels = {"org": "acme", "pool": "linux"}
+    await MetricCounters(redis).observe("ghapp_job_queue_seconds", [5.0, 7.5], [5.0, 15.0], **labels)
+    families, values = await metrics(http)
+    family = families["ghapp_job_queue_seconds"]
+    assert (family.type, family.documentation) == ("histogram", HELP["ghapp_job_queue_seconds"])
+    buckets = {dict(key[1:])["le"]: value for key, value in values.items() if key[0].endswith("seconds_bucket")}
+    assert buckets == {"5": 1, "15": 2, "+Inf": 2}
+    assert values["ghapp_job_queue_seconds_sum", ("org", "acme"), ("pool", "linux")] == 12.5
+    assert values["ghapp_job_queue_seconds_count", ("org", "acme"), ("pool", "linux")] == 2

@@ -1,0 +1,143 @@
+"""The runners that could take a job, counted by pool, labels and runner group. Pure; times are epoch seconds.
+
+Ten thousand runners have a few dozen distinct combinations of these, so that each job is compared with those alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.queue.labels import folded
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.verdict import is_absent, is_spent, missing_since, was_taken_down
+
+NOT_ASSIGNED_SECONDS = 60.0
+"""GitHub assigns a job to an idle runner within seconds; a job that none accepts is queued again after a minute."""
+
+
+SUCCESSOR_SECONDS = 3600.0
+"""A lost runner whose replacement was accepted longer ago has no successor to wait for: its pool may have shrunk."""
+
+
+class AvailableRunner(NamedTuple):
+    """A runner that can take a job, now or when it comes back.
+
+    Attributes:
+        pool: its pool.
+        labels: all its labels, in GitHub's spelling.
+        online: False also for a lost runner.
+        busy: True if it runs a job.
+        lost: True if GitHub's list lacks it, and it is not known to have left on purpose.
+        replaced_at: when the request for a lost runner's replacement was accepted.
+        away_since: since when it is offline or lost.
+        idle_since: since when an idle runner can have taken a job, as far as is known.
+        group_id: its runner group.
+    """
+
+    pool: str
+    labels: tuple[str, ...]
+    online: bool
+    busy: bool
+    lost: bool = False
+    replaced_at: float | None = None
+    away_since: float | None = None
+    idle_since: float = 0.0
+    group_id: int | None = None
+
+
+def available_runners(evidence: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[AvailableRunner]:
+    """Returns the runners that can take a job, now or when they or their successors are online."""
+    pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}  # ten thousand runners have a few kinds of labels
+    found = []
+    for each in evidence:
+        if each.registered and not _has_left(each):
+            labels = (each.labels, each.custom_labels)
+            if (pool := pools.get(labels)) is None:
+                pool = pools[labels] = pool_of(*labels, rules)
+            found.append(_available(each, pool))
+    return found
+
+
+def _available(evidence: Evidence, pool: str) -> AvailableRunner:
+    lost = is_absent(evidence)
+    return AvailableRunner(
+        pool=pool,
+        labels=evidence.labels,
+        online=evidence.online and not lost,
+        busy=not lost and (evidence.busy or evidence.running_job is not None),
+        lost=lost,
+        replaced_at=evidence.replaced_at if lost else None,
+        away_since=missing_since(evidence) if lost else evidence.offline_since,
+        idle_since=max(evidence.first_seen, evidence.job_ended_at or 0.0, evidence.back_at or 0.0),
+        group_id=evidence.group_id,
+    )
+
+
+def _has_left(evidence: Evidence) -> bool:
+    """True if the runner takes no more jobs, and none is owed in its place."""
+    if evidence.retired_at is not None or evidence.reregistered_as is not None or evidence.not_needed_at is not None:
+        return True
+    if evidence.ephemeral and evidence.job_ended_at is not None:  # lists still contain it for a while
+        return True
+    return is_absent(evidence) and (is_spent(evidence) or was_taken_down(evidence))
+
+
+@dataclass(slots=True)
+class Capacity:
+    """The runners of one pool with the same labels and runner group, counted.
+
+    Attributes:
+        pool: its name.
+        labels: in lower case.
+        group_id: the runner group.
+        online: runners that GitHub lists online.
+        idle: online runners without a job.
+        settled: idle runners that have been idle for `NOT_ASSIGNED_SECONDS` as far as is known.
+        offline: registered runners that are not online.
+        lost: runners without a registration whose replacement was not accepted yet.
+        replaced: lost runners whose replacement was accepted.
+        away_since: when the last of them went offline or was lost; None if all are online.
+    """
+
+    pool: str
+    labels: frozenset[str]
+    group_id: int | None
+    online: int = 0
+    idle: int = 0
+    settled: int = 0
+    offline: int = 0
+    lost: int = 0
+    replaced: int = 0
+    away_since: float | None = None
+
+    def add(self, runner: AvailableRunner, now: float) -> None:
+        """Counts a runner."""
+        if runner.lost:
+            self.lost += runner.replaced_at is None
+            self.replaced += runner.replaced_at is not None
+        elif not runner.online:
+            self.offline += 1
+        else:
+            self.online += 1
+            self.idle += not runner.busy
+            self.settled += not runner.busy and now - runner.idle_since >= NOT_ASSIGNED_SECONDS
+            return
+        since = runner.away_since
+        self.away_since = since if self.away_since is None else max(self.away_since, since or 0.0)
+
+
+def capacities(runners: Iterable[AvailableRunner], now: float) -> list[Capacity]:
+    """Returns the runners counted by pool, labels and runner group, in the order in which these first occur."""
+    runners = (each for each in runners if each.replaced_at is None or now - each.replaced_at <= SUCCESSOR_SECONDS)
+    spelled: dict[tuple[str, tuple[str, ...], int | None], Capacity] = {}
+    found: dict[tuple[str, frozenset[str], int | None], Capacity] = {}
+    for runner in runners:
+        as_listed = (runner.pool, runner.labels, runner.group_id)
+        if (counted := spelled.get(as_listed)) is None:
+            key = (runner.pool, folded(runner.labels), runner.group_id)
+            counted = spelled[as_listed] = found.setdefault(key, Capacity(*key))
+        counted.add(runner, now)
+    return [*found.values()]

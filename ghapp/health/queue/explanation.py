@@ -1,0 +1,224 @@
+"""The reason of a queued job in words, and what to do about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ghapp.health.job import Job
+from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, nearest_label
+from ghapp.health.queue.reason import Placement, QueueReason
+
+MOST_LABELS = 10
+"""Labels that a sentence names."""
+
+
+class QueueStep(NamedTuple):
+    """A next step, and why."""
+
+    step: str
+    why: str
+
+
+class QueueExplanation(NamedTuple):
+    """Why a queued job waits.
+
+    Attributes:
+        reason: the code.
+        text: the same in one sentence.
+        since: since when the reason holds, as far as is known (epoch seconds); never before the job was queued.
+        ahead: number of older jobs that wait for the same pool; None if no runner may take the job.
+        typical_wait_seconds: the pool's median wait over the last hour; None if none of its jobs started.
+        next: what to do, cheapest first.
+    """
+
+    reason: QueueReason
+    text: str
+    since: float
+    ahead: int | None
+    typical_wait_seconds: float | None
+    next: tuple[QueueStep, ...]
+
+
+def explain(queue: JobQueue, job: Job) -> QueueExplanation | None:
+    """Returns why a queued job waits; None if the job is not queued, is about to be assigned, or nothing is known."""
+    reason = queue.reason(job)
+    if reason is None:
+        return None
+    placement = queue.placement(job)
+    text, steps = _WORDS[reason](queue, job, placement)
+    ahead = queue.ahead(job) if placement.permitted else None
+    typical = queue.typical_wait_seconds(placement.pool) if placement.permitted else None
+    return QueueExplanation(reason, text, _since(queue, job, reason), ahead, typical, tuple(steps))
+
+
+def _since(queue: JobQueue, job: Job, reason: QueueReason) -> float:
+    placement, since = queue.placement(job), None
+    match reason:
+        case QueueReason.NOT_ASSIGNED:
+            since = job.queued_at + NOT_ASSIGNED_SECONDS
+        case QueueReason.POOL_PAUSED:
+            pause = queue.pause_of(placement.pool)
+            since = None if pause is None else pause.at
+        case QueueReason.FUSE_STOPPED:
+            fuse = queue.fuse_of(placement.pool)
+            since = fuse.stopped_at or fuse.since
+        case QueueReason.RUNNERS_LOST | QueueReason.RUNNERS_OFFLINE:
+            since = max((each.away_since or 0.0 for each in placement.permitted), default=None)
+    return max(job.queued_at, since or 0.0)
+
+
+_Words = tuple[str, Sequence[QueueStep]]
+
+
+def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
+    missing = missing_labels(job.labels, queue.runner_labels)
+    unknown = [label for label in missing if label.lower() not in queue.pool_labels]
+    if unknown:
+        known = queue.runner_labels | queue.pool_labels
+        near = {label: found for label in unknown if (found := nearest_label(label, known)) is not None}
+        hint = "".join(f"; the nearest label to {_short(label)} is {found}" for label, found in near.items())
+        step = "; ".join(f"change {_short(label)} to {found} in runs-on" for label, found in near.items())
+        change = [QueueStep(step, "a runner or a pool has that label")] if near else []
+        register = QueueStep(f"register a runner with {_labels(unknown)}", "GitHub fails the job after 24 hours")
+        return f"no runner has {_labels(unknown)}{hint}", [*change, register]
+    if missing:
+        pool = queue.pool(job)
+        text = f"no runner with {_labels(missing)} is registered; pool {pool} is configured for these labels"
+        return text, [QueueStep(f"start runners of {pool}", "the pool has no registered runner with these labels")]
+    text = f"no runner has all of these labels: {_listed(job.labels)}"
+    return text, [QueueStep("request fewer labels in runs-on", "each label exists, but on different runners")]
+
+
+def _hosted(_queue: JobQueue, job: Job, _: Placement) -> _Words:
+    text = f"the job requests a GitHub-hosted runner ({_listed(job.labels)})"
+    why = "GitHub assigns hosted runners within the organization's concurrency and spending limits"
+    return text, [QueueStep("see githubstatus.com and the organization's Actions usage", why)]
+
+
+def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
+    ids = {each.group_id for each in placement.able}
+    groups = [group for group_id, group in queue.groups.items() if group_id in ids]
+    names = _listed([group.name for group in groups])
+    is_public = all(group.visibility != "selected" for group in groups)
+    excluded = "public repositories" if is_public else job.repository
+    text = f"the runners with these labels are in a runner group that excludes {excluded}: {names}"
+    step = "allow public repositories" if is_public else f"allow {job.repository}"
+    return text, [QueueStep(f"{step} in the runner group {names}", "GitHub assigns no job against the group's access")]
+
+
+def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
+    online, ahead, pool = placement.count("online"), queue.ahead(job), placement.pool
+    text = f"{_all_runners(online)} of {pool} {'is' if online == 1 else 'are'} busy; {_jobs(ahead)} ahead"
+    typical = queue.typical_wait_seconds(pool)
+    usual = "no job of the pool started within the last hour"
+    if typical is not None:
+        usual = f"the median wait in the last hour was {duration(typical)}"
+    steps = [QueueStep("wait", usual)]
+    if lost := placement.count("lost"):
+        steps += _held(queue, placement.pool, lost)
+    return text, [*steps, QueueStep(f"add runners to {pool}", "jobs wait while every runner works")]
+
+
+def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
+    """Returns a step if something prevents the replacement of lost runners."""
+    pause, were = queue.pause_of(pool), "runner is" if lost == 1 else "runners are"
+    if pause is not None:
+        why = f"{lost} lost {were} not replaced: paused by {pause.who}: {pause.why}"
+        return [QueueStep(f"ghapp resume {queue.inputs.org} --pool {pool}", why)]
+    if queue.fuse_of(pool).position == "stopped":
+        why = f"{lost} lost {were} not replaced: the fuse is stopped ({queue.fuse_of(pool).reason})"
+        return [QueueStep(f"ghapp doctor; then ghapp resume {queue.inputs.org} --pool {pool}", why)]
+    if queue.inputs.mode != "act":
+        why = f"{lost} lost {were} not replaced: [remediation] mode is {queue.inputs.mode}"
+        return [QueueStep('replace them, or set mode = "act"', why)]
+    return []
+
+
+def _not_assigned(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
+    idle = placement.count("settled")
+    runners = "1 runner is" if idle == 1 else f"{idle} runners are"
+    text = f"{runners} idle in {placement.pool}, but GitHub assigns no job"
+    return text, [
+        QueueStep("see githubstatus.com", "GitHub assigns jobs; ghapp cannot"),
+        QueueStep("check the scale set's listener, if ARC runs the pool", "it accepts jobs for its runners"),
+        QueueStep("check the plan", "on a free plan, GitHub does not route jobs to custom runner groups"),
+    ]
+
+
+def _paused(queue: JobQueue, _: Job, placement: Placement) -> _Words:
+    lost = placement.count("lost")
+    text = f"{_lost(lost)} of {placement.pool} lost, and remediation is paused"
+    return text, _held(queue, placement.pool, lost)
+
+
+def _stopped(queue: JobQueue, _: Job, placement: Placement) -> _Words:
+    lost = placement.count("lost")
+    text = f"{_lost(lost)} of {placement.pool} lost, and the fuse is stopped"
+    return text, _held(queue, placement.pool, lost)
+
+
+def _runners_lost(queue: JobQueue, _: Job, placement: Placement) -> _Words:
+    lost, replaced, pool = placement.count("lost"), placement.count("replaced"), placement.pool
+    if not lost:
+        text = f"the replacement of {replaced} lost {'runner' if replaced == 1 else 'runners'} of {pool} was accepted"
+        why = "no successor is online yet; the fuse stops if none comes"
+        return f"{text}, and no successor is online", [QueueStep("wait", why)]
+    held = _held(queue, pool, lost)
+    steps = held or [QueueStep("wait", "ghapp confirms the loss, then requests replacements")]
+    return f"{_lost(lost)} of {pool} lost" + ("" if held else ", and being replaced"), steps
+
+
+def _offline(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
+    count = placement.count("offline")
+    text = f"{_all_runners(count)} of {placement.pool} {'is' if count == 1 else 'are'} offline"
+    why = "GitHub lists them as registered and offline; ghapp replaces offline runners only if the pool asks for it"
+    return text, [QueueStep(f"start the runners of {placement.pool}, or check their network", why)]
+
+
+_WORDS = {
+    QueueReason.NO_RUNNER_WITH_LABELS: _no_runner,
+    QueueReason.HOSTED_BY_GITHUB: _hosted,
+    QueueReason.GROUP_EXCLUDES_REPOSITORY: _group,
+    QueueReason.ALL_BUSY: _busy,
+    QueueReason.NOT_ASSIGNED: _not_assigned,
+    QueueReason.POOL_PAUSED: _paused,
+    QueueReason.FUSE_STOPPED: _stopped,
+    QueueReason.RUNNERS_LOST: _runners_lost,
+    QueueReason.RUNNERS_OFFLINE: _offline,
+}
+
+
+def duration(seconds: float) -> str:
+    """Formats a duration in its largest unit of which it has at least two."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def _labels(labels: Sequence[str]) -> str:
+    return f"the label{'' if len(labels) == 1 else 's'} {_listed(labels)}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = [f"and {len(words) - MOST_LABELS} more"] if len(words) > MOST_LABELS else []
+    return ", ".join([*map(_short, words[:MOST_LABELS]), *more])
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
+
+
+def _all_runners(count: int) -> str:
+    return "the only runner" if count == 1 else f"all {count} runners"
+
+
+def _lost(count: int) -> str:
+    return "1 runner is" if count == 1 else f"{count} runners are"
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'' if count == 1 else 's'}"

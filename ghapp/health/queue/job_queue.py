@@ -1,0 +1,186 @@
+"""All jobs of an organization, and why each queued one waits. Pure; times are epoch seconds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+from typing import Protocol
+
+from ghapp.health.job import Job, asks_for_hosted, is_over
+from ghapp.health.pool_matching import EVERY_RUNNER, PoolRule, pool_of
+from ghapp.health.queue.capacity import AvailableRunner, Capacity, capacities
+from ghapp.health.queue.labels import folded
+from ghapp.health.queue.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
+from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups, by_id, excludes
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
+from ghapp.health.remediation.plan import Mode
+
+TYPICAL_SECONDS = 3600.0
+"""The typical wait of a pool is the median over the jobs that started within this time."""
+
+
+class PauseFacts(Protocol):
+    """A pause of remediation."""
+
+    @property
+    def who(self) -> str:
+        """The admin who paused."""
+
+    @property
+    def why(self) -> str:
+        """The reason that the admin gave."""
+
+    @property
+    def at(self) -> float:
+        """Start of the pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInputs:
+    """What is known about an organization's jobs and runners.
+
+    Attributes:
+        org: its name.
+        jobs: jobs that are not over.
+        runners: from `available_runners`.
+        rules: its configured pools.
+        ended: jobs that ended within the last hour; only the typical wait needs them.
+        fuses: by pool; `*` is the installation's.
+        pauses: by pool; `*` is the whole org's.
+        groups: its runner groups; None if they were not read.
+        mode: of `[remediation]`.
+        fresh: False if the list of runners is missing or too old: no reason is given then, except for hosted jobs.
+    """
+
+    org: str
+    jobs: Sequence[Job]
+    runners: Sequence[AvailableRunner]
+    rules: Sequence[PoolRule] = ()
+    ended: Sequence[Job] = ()
+    fuses: Mapping[str, Fuse] = field(default_factory=dict)
+    pauses: Mapping[str, PauseFacts] = field(default_factory=dict)
+    groups: RunnerGroups | None = None
+    mode: Mode = "act"
+    fresh: bool = True
+
+
+class JobQueue:
+    """The jobs and runners of an organization at one moment.
+
+    Attributes:
+        inputs: what is known.
+        now: the moment.
+        capacities: the runners by pool, labels and group.
+        groups: the runner groups by id.
+        runner_labels: every label of a runner, in lower case.
+        pool_labels: every label of a configured pool, in lower case.
+    """
+
+    def __init__(self, inputs: QueueInputs, now: float) -> None:
+        self.inputs, self.now = inputs, now
+        self.capacities = capacities(inputs.runners, now)
+        self.groups: Mapping[int, RunnerGroup] = by_id(inputs.groups)
+        self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
+        self.pool_labels = folded(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
+        self._placements: dict[tuple[tuple[str, ...], str, bool | None], Placement] = {}
+        self._waiting: dict[str, list[tuple[float, int]]] | None = None
+        self._typical: dict[str, float] | None = None
+
+    @cached_property
+    def queued(self) -> list[Job]:
+        """Jobs that wait for a runner, oldest first, without those that must have ended or wait for an approval."""
+        return sorted((job for job in self.inputs.jobs if self._waits(job)), key=_age)
+
+    @cached_property
+    def queued_by_id(self) -> Mapping[int, Job]:
+        """The same, by id."""
+        return {job.id: job for job in self.queued}
+
+    def placement(self, job: Job) -> Placement:
+        """Returns where a job can run."""
+        key = (job.labels, job.repository, job.private)
+        if (known := self._placements.get(key)) is None:
+            known = self._placements[key] = self._place(job)
+        return known
+
+    def pool(self, job: Job) -> str:
+        """Returns the pool that a job waits for or runs in."""
+        return self.placement(job).pool
+
+    def is_hosted(self, job: Job) -> bool:
+        """True if a job's labels request a GitHub-hosted runner, and no known runner has them."""
+        return asks_for_hosted(job) and not self.placement(job).able
+
+    def reason(self, job: Job) -> QueueReason | None:
+        """Returns why a queued job waits; None for other jobs, or if that is not known."""
+        if not self._waits(job):
+            return None
+        if not self.inputs.fresh:
+            return QueueReason.HOSTED_BY_GITHUB if self.is_hosted(job) else None
+        placement = self.placement(job)
+        return reason_of(job, placement, self._brakes(placement.pool), self.now)
+
+    def unserved(self) -> list[tuple[Job, QueueReason]]:
+        """Returns the queued jobs that no online runner can take, and why; oldest first."""
+        judged = ((job, self.reason(job)) for job in self.queued)
+        return [(job, reason) for job, reason in judged if reason in UNSERVED]
+
+    def ahead(self, job: Job) -> int:
+        """Returns the number of older jobs that wait for the same pool."""
+        if self._waiting is None:
+            waiting: dict[str, list[tuple[float, int]]] = defaultdict(list)
+            for each in self.queued:
+                if (placement := self.placement(each)).permitted:
+                    waiting[placement.pool].append(_age(each))
+            self._waiting = waiting
+        return bisect_left(self._waiting.get(self.pool(job), []), _age(job))
+
+    def typical_wait_seconds(self, pool: str) -> float | None:
+        """Returns the median wait of the pool's jobs that started within the last hour; None if none did."""
+        if self._typical is None:
+            waits: dict[str, list[float]] = defaultdict(list)
+            for job in self._started():
+                waits[self.pool(job)].append(max(0.0, (job.started_at or 0.0) - job.queued_at))
+            self._typical = {each: median(found) for each, found in waits.items()}
+        return self._typical.get(pool)
+
+    def pause_of(self, pool: str) -> PauseFacts | None:
+        """Returns the pause in force: the pool's own, or else the organization's."""
+        return self.inputs.pauses.get(pool, self.inputs.pauses.get(WHOLE_INSTALLATION))
+
+    def fuse_of(self, pool: str) -> Fuse:
+        """Returns the fuse in force: the pool's own, or the installation's."""
+        return fuse_of(self.inputs.fuses, pool)
+
+    def _waits(self, job: Job) -> bool:
+        return job.status == "queued" and not job.waiting and not is_over(job, self.now)
+
+    def _brakes(self, pool: str) -> Brakes:
+        return Brakes(self.pause_of(pool) is not None, self.fuse_of(pool).position is Position.STOPPED)
+
+    def _started(self) -> Iterable[Job]:
+        for job in (*self.inputs.jobs, *self.inputs.ended):
+            if job.started_at is not None and self.now - job.started_at <= TYPICAL_SECONDS:
+                yield job
+
+    def _place(self, job: Job) -> Placement:
+        wanted = folded(job.labels)
+        able = [each for each in self.capacities if wanted <= each.labels]
+        if not able:
+            custom = [label for label in job.labels if label.lower() != "self-hosted"]
+            return Placement(pool_of(job.labels, custom, self.inputs.rules), (), ())
+        permitted = [each for each in able if not self._is_excluded(job, each)]
+        first = max(permitted or able, key=lambda each: each.online > 0)
+        return Placement(first.pool, able, permitted)
+
+    def _is_excluded(self, job: Job, capacity: Capacity) -> bool:
+        group = None if capacity.group_id is None else self.groups.get(capacity.group_id)
+        return group is not None and excludes(group, job)
+
+
+def _age(job: Job) -> tuple[float, int]:
+    return job.queued_at, job.id

@@ -1,0 +1,51 @@
+"""Compares a job's labels with those of runners and pools. Pure. Case does not matter, as for GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+LONGEST_LABEL = 100
+"""Characters of a label that are compared: labels of jobs come from workflow files, and may be of any length."""
+
+
+def folded(labels: Iterable[str]) -> frozenset[str]:
+    """Returns labels as the set that GitHub compares."""
+    return frozenset(label.lower() for label in labels)
+
+
+def missing_labels(labels: Iterable[str], known: Collection[str]) -> list[str]:
+    """Returns the labels, as the job spells them, that are not among the known ones (lower case), in order."""
+    return [label for label in labels if label.lower() not in known]
+
+
+def nearest_label(label: str, known: Iterable[str]) -> str | None:
+    """Returns the known label at the smallest edit distance; None if every known label differs too much.
+
+    At most a third of the characters may differ, and always one: a label that differs in more was hardly meant. Among
+    equally near labels the first by name is returned.
+    """
+    wanted = label.lower()[:LONGEST_LABEL]
+    most = max(1, len(wanted) // 3)
+    near = [(distance, each) for each in sorted(known) if (distance := edit_distance(wanted, each, most)) <= most]
+    return min(near)[1] if near else None
+
+
+def edit_distance(one: str, other: str, most: int) -> int:
+    """Returns the least number of insertions, deletions, substitutions and swaps of neighbours between two texts.
+
+    A distance above `most` is returned as `most + 1`.
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for row, left in enumerate(one, 1):
+        current = [row]
+        for column, right in enumerate(other, 1):
+            cost = min(last[column] + 1, current[column - 1] + 1, last[column - 1] + (left != right))
+            swapped = row > 1 and column > 1 and left == other[column - 2] and one[row - 2] == right
+            current.append(min(cost, before[column - 2] + 1) if swapped else cost)
+        if min(current) > most:
+            return most + 1
+        before, last = last, current
+    return min(last[-1], most + 1)

@@ -1,0 +1,98 @@
+"""Why a queued job waits: the priority of the reasons. Pure.
+
+The reasons in their order; the first that holds is the job's:
+
+1. `HostedByGitHub`: no known runner has the job's labels, and they name a GitHub-hosted image.
+2. `NoRunnerWithLabels`: no known runner has all of them.
+3. `GroupExcludesRepository`: the runner groups of all runners with these labels exclude the repository.
+4. `NotAssigned`: such a runner has been idle for a minute, and the job has waited for a minute.
+5. `AllBusy`: such runners are online, and all of them are busy.
+6. `PoolPaused`: none is online, some are lost, and a pause prevents their replacement.
+7. `FuseStopped`: the same, and the fuse is stopped.
+8. `RunnersLost`: none is online, and some are lost and being replaced.
+9. `RunnersOffline`: none is online; GitHub lists them as offline.
+
+There is no reason in the first minute while a runner is idle: GitHub is about to assign the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from ghapp.health.job import Job, asks_for_hosted
+from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS, Capacity
+
+
+class QueueReason(StrEnum):
+    """Why a queued job waits: constants, never free text."""
+
+    NO_RUNNER_WITH_LABELS = "NoRunnerWithLabels"
+    HOSTED_BY_GITHUB = "HostedByGitHub"
+    GROUP_EXCLUDES_REPOSITORY = "GroupExcludesRepository"
+    POOL_PAUSED = "PoolPaused"
+    FUSE_STOPPED = "FuseStopped"
+    RUNNERS_LOST = "RunnersLost"
+    RUNNERS_OFFLINE = "RunnersOffline"
+    ALL_BUSY = "AllBusy"
+    NOT_ASSIGNED = "NotAssigned"
+
+
+STUCK = frozenset(
+    {
+        QueueReason.NO_RUNNER_WITH_LABELS,
+        QueueReason.GROUP_EXCLUDES_REPOSITORY,
+        QueueReason.POOL_PAUSED,
+        QueueReason.FUSE_STOPPED,
+        QueueReason.RUNNERS_OFFLINE,
+    }
+)
+"""The job starts only after a person has changed something."""
+
+UNSERVED = STUCK | {QueueReason.RUNNERS_LOST}
+"""No online runner can take the job."""
+
+
+class Placement(NamedTuple):
+    """Where a job can run.
+
+    Attributes:
+        pool: the pool that it waits for; of several, one with an online runner.
+        able: runners with all of its labels.
+        permitted: of these, the ones whose runner group admits its repository.
+    """
+
+    pool: str
+    able: Sequence[Capacity]
+    permitted: Sequence[Capacity]
+
+    def count(self, what: str) -> int:
+        """Returns the sum of one of the counts of `Capacity` over the permitted runners."""
+        return sum(getattr(each, what) for each in self.permitted)
+
+
+class Brakes(NamedTuple):
+    """What prevents the replacement of a pool's lost runners."""
+
+    paused: bool = False
+    stopped: bool = False
+
+
+def reason_of(job: Job, placement: Placement, brakes: Brakes, now: float) -> QueueReason | None:
+    """Returns the reason for which a queued job waits; None if GitHub is about to assign it."""
+    if not placement.able:
+        return QueueReason.HOSTED_BY_GITHUB if asks_for_hosted(job) else QueueReason.NO_RUNNER_WITH_LABELS
+    if not placement.permitted:
+        return QueueReason.GROUP_EXCLUDES_REPOSITORY
+    if placement.count("online"):
+        if not placement.count("idle"):
+            return QueueReason.ALL_BUSY
+        is_late = now - job.queued_at >= NOT_ASSIGNED_SECONDS and placement.count("settled")
+        return QueueReason.NOT_ASSIGNED if is_late else None
+    lost = placement.count("lost")
+    if lost and brakes.paused:
+        return QueueReason.POOL_PAUSED
+    if lost and brakes.stopped:
+        return QueueReason.FUSE_STOPPED
+    return QueueReason.RUNNERS_LOST if lost or placement.count("replaced") else QueueReason.RUNNERS_OFFLINE

@@ -1,0 +1,53 @@
+"""Which repositories' jobs a runner group's runners may take. Pure.
+
+A group that could not be read permits every repository: it gives no reason for a job to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ghapp.health.job import Job
+
+
+class RunnerGroup(NamedTuple):
+    """An organization's runner group, as GitHub shows it. Fields are only ever appended.
+
+    Attributes:
+        id: its id.
+        name: its name.
+        visibility: GitHub's: `all`, `private` or `selected` repositories.
+        allows_public: False: public repositories are excluded, whatever the visibility.
+        repositories: of a group with `selected`: their full names in lower case; None if they could not be read.
+    """
+
+    id: int
+    name: str
+    visibility: str = "all"
+    allows_public: bool = True
+    repositories: tuple[str, ...] | None = None
+
+
+class RunnerGroups(NamedTuple):
+    """All groups of an organization, and when they were read (epoch seconds). Fields are only ever appended."""
+
+    read_at: float
+    groups: tuple[RunnerGroup, ...] = ()
+
+
+def excludes(group: RunnerGroup, job: Job) -> bool:
+    """True if the group's runners never take jobs of that job's repository.
+
+    A repository whose visibility no delivery reported is not excluded for being public.
+    """
+    if job.private is False and (not group.allows_public or group.visibility == "private"):
+        return True
+    if group.visibility != "selected" or group.repositories is None:
+        return False
+    return job.repository.lower() not in group.repositories
+
+
+def by_id(known: RunnerGroups | None) -> Mapping[int, RunnerGroup]:
+    """Returns the groups by id; empty if they were not read."""
+    return {} if known is None else {group.id: group for group in known.groups}

@@ -1,0 +1,103 @@
+"""The JSON document of a workflow job, and which jobs a listing selects. Pure. Times are RFC 3339 in UTC."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from ghapp.health.job import Job, is_over
+from ghapp.health.queue.explanation import QueueExplanation, explain
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.reason import QueueReason
+from ghapp.report.documents import StepDocument, Timestamp, timestamp
+
+JobState = Literal["queued", "running", "over"]
+JOB_STATES: tuple[JobState, ...] = ("queued", "running", "over")
+
+
+class WhyDocument(TypedDict):
+    """Why a job waits. `ahead` is null if no runner may take the job, the typical wait if none is known."""
+
+    reason: QueueReason
+    said: str
+    since: Timestamp
+    ahead: int | None
+    typical_wait_seconds: float | None
+    next: list[StepDocument]
+
+
+class JobDocument(TypedDict):
+    """A workflow job. `why` is null unless it is queued and the reason is known."""
+
+    job_id: int
+    run_id: int | None
+    attempt: int
+    repository: str
+    workflow: str
+    name: str
+    head_sha: str
+    html_url: str
+    labels: list[str]
+    pool: str
+    state: JobState
+    queued_at: Timestamp
+    started_at: Timestamp | None
+    ended_at: Timestamp | None
+    conclusion: str | None
+    runner: str | None
+    why: WhyDocument | None
+
+
+def state_of(job: Job, now: float) -> JobState:
+    """Returns a job's state; a job whose end was never delivered but must have come is over."""
+    return "over" if is_over(job, now) else job.status
+
+
+def select_jobs(queue: JobQueue, state: str | None = None, pool: str | None = None) -> list[Job]:
+    """Returns the jobs in that state and pool (None: any), each once, by id."""
+    known = {job.id: job for job in (*queue.inputs.ended, *queue.inputs.jobs)}
+    return [
+        job
+        for _, job in sorted(known.items())
+        if state in (None, state_of(job, queue.now)) and pool in (None, queue.pool(job))
+    ]
+
+
+def job_document(queue: JobQueue, job: Job) -> JobDocument:
+    """Returns the document of a job; `why` is null unless the job is queued and the reason is known."""
+    return {
+        "job_id": job.id,
+        "run_id": job.run_id,
+        "attempt": job.attempt,
+        "repository": job.repository,
+        "workflow": job.workflow,
+        "name": job.name,
+        "head_sha": job.head_sha,
+        "html_url": job.html_url,
+        "labels": list(job.labels),
+        "pool": queue.pool(job),
+        "state": state_of(job, queue.now),
+        "queued_at": timestamp(job.queued_at),
+        "started_at": _time(job.started_at),
+        "ended_at": _time(job.ended_at),
+        "conclusion": job.conclusion or None,
+        "runner": job.runner_name,
+        "why": _why(explain(queue, job)),
+    }
+
+
+def _why(found: QueueExplanation | None) -> WhyDocument | None:
+    if found is None:
+        return None
+    typical = found.typical_wait_seconds
+    return {
+        "reason": found.reason,
+        "said": found.text,
+        "since": timestamp(found.since),
+        "ahead": found.ahead,
+        "typical_wait_seconds": None if typical is None else round(typical, 1),
+        "next": [{"step": step, "why": why} for step, why in found.next],
+    }
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else timestamp(at)

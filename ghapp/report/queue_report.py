@@ -1,0 +1,156 @@
+"""Renders the check run "Runner queue" on the commit of jobs that wait. Pure.
+
+Anyone who can read the repository reads it. In a public repository it names the job's own labels, pools and numbers of
+runners, and leaves out most steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+
+from ghapp.health.job import Job
+from ghapp.health.queue.explanation import QueueExplanation, duration, explain
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
+from ghapp.health.queue.reason import STUCK, QueueReason
+from ghapp.report.check_run import LONGEST, Conclusion, Report, time_of
+from ghapp.report.markdown import code, cut, heading, row
+
+QUEUE_CHECK = "Runner queue"
+"""The check run's name."""
+
+QUIET_TOPIC = "ghapp-quiet"
+"""A repository with this topic gets no such check run."""
+
+LONGEST_TEXT = 800
+"""Maximum characters of one sentence."""
+
+ROOM = LONGEST // 2
+
+FOR_EVERYONE = (QueueReason.NO_RUNNER_WITH_LABELS, QueueReason.NOT_ASSIGNED)
+"""Reasons whose steps are shown in public repositories, too."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/@#+=,()-]*")
+
+_TITLES = {
+    "NoRunnerWithLabels": "No runner has the labels of {jobs}",
+    "GroupExcludesRepository": "The runner group excludes this repository",
+    "PoolPaused": "The runners of {jobs} are lost, and remediation is paused",
+    "FuseStopped": "The runners of {jobs} are lost, and the fuse is stopped",
+    "RunnersLost": "The runners of {jobs} are lost",
+    "RunnersOffline": "All runners of {jobs} are offline",
+    "AllBusy": "All runners of {jobs} are busy",
+    "NotAssigned": "Runners are idle, but GitHub assigns no job",
+}
+"""By reason. Titles have no text of others: GitHub shows them as they are."""
+
+
+def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
+    """Renders the check run of one commit; without a conclusion while any of its jobs waits."""
+    waiting = [each for each in check.jobs if each.left_at is None]
+    explained = {job.id: explain(queue, job) for job in _queued(check, queue)}
+    if not waiting:
+        return _completed(check)
+    found = [reason for each in waiting if (reason := explained.get(each.id)) is not None]
+    worst = min(found, key=lambda each: each.reason not in STUCK, default=None)
+    repository = code(check.repository)
+    count = "1 job" if len(waiting) == 1 else f"{len(waiting)} jobs"
+    since = time_of(min(each.queued_at for each in waiting))
+    are = "waits" if len(waiting) == 1 else "wait"
+    parts = [f"{count} of {repository} {are} for a self-hosted runner, the oldest since {since}."]
+    if worst is not None:
+        parts.append(f"**{worst.reason}**: {code(worst.text, LONGEST_TEXT)}")
+        if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
+            parts.append(_steps(worst))
+    parts.append(f"This check follows the jobs, and completes when none waits. Topic `{QUIET_TOPIC}` turns it off.")
+    return Report(
+        title=_title(worst, len(waiting)),
+        summary="\n\n".join(part for part in parts if part),
+        text=_text(waiting, explained),
+        conclusion=None,
+        actions=(),
+    )
+
+
+def _is_private(check: QueueCheck, queue: JobQueue) -> bool:
+    """True if only members can read the repository. The steps name pauses, with their reason, and runner groups."""
+    return any(job.private for job in _queued(check, queue))
+
+
+def _queued(check: QueueCheck, queue: JobQueue) -> list[Job]:
+    """Returns the followed jobs that are still queued."""
+    return [job for each in check.jobs if (job := queue.queued_by_id.get(each.id)) is not None]
+
+
+def reasons_digest(check: QueueCheck, queue: JobQueue) -> str:
+    """A hash of the waiting jobs and their reasons: it changes only when something happens, numbers do not count."""
+    reasons = {job.id: queue.reason(job) for job in _queued(check, queue)}
+    content = json.dumps([(each.id, reasons.get(each.id)) for each in check.jobs if each.left_at is None])
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def _title(worst: QueueExplanation | None, count: int) -> str:
+    jobs = "this job" if count == 1 else f"{count} jobs"
+    if worst is None:
+        return f"GitHub has assigned no runner to {jobs} yet"
+    return _TITLES.get(worst.reason, "A job waits for a runner").format(jobs=jobs)
+
+
+def _steps(worst: QueueExplanation) -> str:
+    lines = [f"{number}. {_step(step)}: {_step(why)}" for number, (step, why) in enumerate(worst.next, 1)]
+    return "\n".join(["What to do:", "", *lines]) if lines else ""
+
+
+def _step(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else code(text, LONGEST_TEXT)
+
+
+def _text(waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None]) -> str:
+    head = heading("Job", "Queued", "Reason", "Explanation", "Ahead")
+    return cut(head, (_row(each, explained.get(each.id)) for each in waiting), len(waiting), ROOM, "jobs")
+
+
+def _row(followed: FollowedJob, found: QueueExplanation | None) -> str:
+    name = code(followed.name or str(followed.id))
+    link = f"[{name}]({followed.html_url})" if _is_link(followed.html_url) else name
+    if found is None:
+        return row(link, time_of(followed.queued_at), "–", "GitHub has assigned no runner yet", "–")
+    ahead = "–" if found.ahead is None else str(found.ahead)
+    return row(link, time_of(followed.queued_at), found.reason, code(found.text, LONGEST_TEXT), ahead)
+
+
+def _is_link(url: str) -> bool:
+    return re.fullmatch(r"https?://[\w.:/-]+", url, re.ASCII) is not None
+
+
+def _completed(check: QueueCheck) -> Report:
+    """Renders how long each job waited. Neutral: whether the jobs succeed is shown by themselves."""
+    waits = [max(0.0, (each.left_at or 0.0) - each.queued_at) for each in check.jobs]
+    started = [each.started for each in check.jobs]
+    longest = duration(max(waits, default=0.0))
+    jobs = "The job" if len(waits) == 1 else f"{len(waits)} jobs"
+    if all(started):
+        title = f"{jobs} started; the longest wait was {longest}" if len(waits) > 1 else f"Started after {longest}"
+    elif any(started):
+        title = f"{sum(started)} of {len(waits)} jobs started; the longest wait was {longest}"
+    else:
+        title = f"{jobs} ended without a runner after {longest}"
+    head = heading("Job", "Queued", "Waited", "Outcome")
+    rows = (_outcome(each, waited) for each, waited in zip(check.jobs, waits, strict=True))
+    return Report(
+        title=title,
+        summary=f"No job of {code(check.repository)} at this commit waits for a self-hosted runner any more.",
+        text=cut(head, rows, len(waits), ROOM, "jobs"),
+        conclusion=Conclusion.NEUTRAL,
+        actions=(),
+    )
+
+
+def _outcome(followed: FollowedJob, waited: float) -> str:
+    name = code(followed.name or str(followed.id))
+    link = f"[{name}]({followed.html_url})" if _is_link(followed.html_url) else name
+    outcome = "started" if followed.started else "ended without a runner"
+    return row(link, time_of(followed.queued_at), duration(waited), outcome)

@@ -1,0 +1,83 @@
+"""Tables of workflow jobs, and why a queued one waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ghapp.health.queue.explanation import duration
+from ghapp.terminal.shrinking_table import ShrinkingTable
+from ghapp.terminal.tables import constant_column, count_line, new_table, printable
+
+STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
+
+
+def jobs_table(documents: Sequence[Mapping[str, Any]], total: int) -> RenderableType:
+    """Returns a row per job; `total` is the number of jobs that match."""
+    rows = new_table("org", "pool", "job", "repository", "name", "state", "queued at", "reason", "runner")
+    for each in documents:
+        reason = each["why"]["reason"] if each["why"] is not None else ""
+        names = (Text(printable(each["repository"])), Text(printable(each["name"])))
+        state = Text(each["state"], STATE_COLOURS[each["state"]])
+        rows.add_row(
+            *(each["org"], Text(printable(each["pool"])), str(each["job_id"]), *names, state),
+            *(each["queued_at"][:19] + "Z", reason, each["runner"] or ""),
+        )
+    parts: list[RenderableType] = [
+        ShrinkingTable(rows, [*constant_column("org", documents), "runner"]),
+        count_line(documents, "job"),
+    ]
+    if total > len(documents):
+        parts.append(Text(f" {total - len(documents)} more; --limit shows them", "dim italic"))
+    return Group(*parts)
+
+
+def queue_table(pools: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Returns a row per pool: its jobs, its idle runners, and jobs that no online runner can take."""
+    rows = new_table("org", "pool", "queued", "running", "oldest queued at", "idle", "unserved")
+    for each in pools:
+        oldest = "" if each["oldest_queued_at"] is None else f"{each['oldest_queued_at'][:19]}Z"
+        unserved = Text(str(each["unserved"]), "red" if each["unserved"] else "")
+        counts = (str(each["queued"]), str(each["running"]), oldest, str(each["idle"]))
+        rows.add_row(each["org"], Text(printable(each["pool"])), *counts, unserved)
+    return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)))
+
+
+def job_explanations(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Returns for each job its state, why it waits, and the next steps."""
+    return Group(*(part for each in documents for part in _explanation(each)))
+
+
+def _explanation(document: Mapping[str, Any]) -> list[Text]:
+    name = " / ".join(each for each in (document["workflow"], document["name"]) if each)
+    # The terminal may wrap these lines, but rich must not break a name, so that it can be copied.
+    job = printable(f"{document['repository']} {name} ({document['job_id']})")
+    head = Text(f"{job} is ", no_wrap=True, overflow="ignore")
+    head.append(document["state"], STATE_COLOURS[document["state"]])
+    why = document["why"]
+    if why is None:
+        return [head.append(printable(_without_reason(document)))]
+    head.append(f": {why['reason']} since {why['since']}")
+    lines = [why["said"]]
+    if why["ahead"] is not None:
+        typical = why["typical_wait_seconds"]
+        usual = "" if typical is None else f"; the typical wait of the pool is {duration(typical)}"
+        lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
+    if document["html_url"]:
+        lines.append(document["html_url"])
+    for number, each in enumerate(why["next"], 1):
+        lines += [f"{number}. {each['step']}", f"   {each['why']}"]
+    return [head, *(Text(f"  {printable(line)}", no_wrap=True, overflow="ignore") for line in lines)]
+
+
+def _without_reason(document: Mapping[str, Any]) -> str:
+    if document["state"] == "queued":
+        return ": GitHub has assigned no runner yet; no reason is known (is the list of runners fresh? `ghapp doctor`)"
+    runner = f" on {document['runner']}" if document["runner"] else ""
+    if document["state"] == "running":
+        return f"{runner} since {document['started_at']}"
+    ended = "" if document["ended_at"] is None else f" since {document['ended_at']}"
+    return f"{runner}{ended}: {document['conclusion'] or 'no conclusion was delivered'}"

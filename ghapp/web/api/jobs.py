@@ -1,0 +1,84 @@
+"""Workflow jobs, and why each queued one waits."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.report.jobs import JOB_STATES, JobDocument, job_document, select_jobs
+from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, etag_matches, whole_number
+from ghapp.web.authentication import Authenticator
+from ghapp.web.fleet_view import FleetReader
+from ghapp.web.problems import not_installed, problem
+
+
+class JobsPage(msgspec.Struct, frozen=True):
+    """A page of the jobs, by id. `total` counts all matches."""
+
+    jobs: list[JobDocument]
+    total: Annotated[int, msgspec.Meta(ge=0)]
+    next_cursor: str | None
+
+
+class JobEndpoints:
+    """The endpoints."""
+
+    def __init__(self, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
+        self._reader, self._authenticator, self._clock = reader, authenticator, clock
+
+    def routes(self) -> Sequence[Route]:
+        """Returns all routes."""
+        return [
+            Route("/v1/orgs/{org}/jobs", self._list, methods=["GET"]),
+            Route("/v1/orgs/{org}/jobs/{job_id}", self._one, methods=["GET"]),
+        ]
+
+    async def _list(self, request: Request) -> Response:
+        """A page of jobs by id; 304 if it is the page that the client has."""
+        org, now, query = request.path_params["org"], self._clock(), request.query_params
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
+            return refusal
+        state, cursor = query.get("state"), query.get("cursor", "0")
+        limit, after = whole_number(query.get("limit", str(DEFAULT_PAGE))), whole_number(cursor)
+        if state is not None and state not in JOB_STATES:
+            return problem(400, f"{state!r} is not a state of a job; states are {', '.join(JOB_STATES)}")
+        if limit is None or not 1 <= limit <= MOST_AT_ONCE:
+            return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
+        if after is None:
+            return problem(400, "cursor takes the next_cursor of the previous page")
+        if (org_state := await self._reader.org(org)) is None:
+            return not_installed(org)
+        queue = await self._reader.job_queue(org_state, now)
+        chosen = select_jobs(queue, state, query.get("pool"))
+        start = bisect_right(chosen, after, key=lambda job: job.id)
+        page = chosen[start : start + limit]
+        following = str(page[-1].id) if len(chosen) > start + limit else None
+        documents = [job_document(queue, job) for job in page]
+        body = msgspec.json.encode(JobsPage(documents, len(chosen), following))
+        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = {"ETag": f"W/{tag}"}
+        if etag_matches(tag, request.headers.get("if-none-match")):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type="application/json")
+
+    async def _one(self, request: Request) -> Response:
+        """One job: queued, running, or over for less than an hour."""
+        org, given, now = request.path_params["org"], request.path_params["job_id"], self._clock()
+        if refusal := await self._authenticator.refuse(request, "read", org, now):
+            return refusal
+        if not (job_id := whole_number(given)):
+            return problem(400, f"{given!r}: a job id is a whole number of 1 or more")
+        if (org_state := await self._reader.org(org)) is None:
+            return not_installed(org)
+        job = await self._reader.job(org_state, job_id)
+        if job is None:
+            return problem(404, f"job {job_id} of {org} is not known: no delivery reported it, or it ended an hour ago")
+        document = job_document(await self._reader.job_queue(org_state, now), job)
+        return Response(msgspec.json.encode(document), media_type="application/json")

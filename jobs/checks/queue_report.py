@@ -1,0 +1,195 @@
+"""The check run "Runner queue" on the commits of jobs that wait: created once, updated, completed when none waits.
+
+Enqueued by the clock while a job has waited for a minute, or a check run is open. One process at a time posts for an
+installation. A check is recorded before its check run is created: after a crash in between, the publisher finds the
+check run on the commit. Posts use the budget's share for reports, and are bounded by the hour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ghapp.errors import GitHubError
+from ghapp.github.checks import Checks
+from ghapp.github.runner_groups import read_runner_groups
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.queue_check import (
+    QueueCheck,
+    checks_to_follow,
+    is_done,
+    is_forgotten,
+    is_to_be_posted,
+    unknown_jobs,
+    with_outcomes,
+)
+from ghapp.health.queue.runner_groups import RunnerGroups
+from ghapp.log import logger
+from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
+from ghapp.store.job_queues import load_job_queue
+from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.queue_checks import MOST, QueueChecks
+from ghapp.store.runner_groups import RunnerGroupStore
+from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
+from jobs.context import JobContext, configured, open_context
+
+log = logger(__name__)
+
+GROUPS_SECONDS = 3600.0
+"""How often the runner groups are read while a job waits."""
+
+GROUPS_RETRY_SECONDS = 300.0
+"""After a failure to read them."""
+
+SUBJECT = "queue"
+"""Identifies our check run on a commit, whatever its name."""
+
+MOST_AT_ONCE = 50
+"""Checks that one run of the job posts; the others follow in the next one."""
+
+
+async def report_queue(installation_id: int) -> None:
+    """The job: all commits of an org with jobs that wait."""
+    async with open_context(configured()) as context:
+        await report_queue_of(context, installation_id)
+
+
+async def report_queue_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:
+    """Publish each check that is due; the outcomes by `repository@commit`."""
+    async with context.locks.acquire("queue", installation_id, OUTLIVING_SECONDS) as is_mine:
+        installation = await context.installations.one(installation_id)
+        if not is_mine or installation is None or installation.suspended:
+            return {}
+        now, limits = context.clock(), context.settings.of(installation.org).queue
+        queue = await load_job_queue(context.redis, installation, context.settings, now)
+        queue = await _with_runner_groups(context, installation, queue)
+        checks = QueueChecks(context.redis)
+        known = await checks.all(installation_id)
+        expired = [place for place, check in known.items() if is_forgotten(check, now)]
+        await checks.forget(installation_id, *expired)
+        known = {place: check for place, check in known.items() if place not in expired}
+        followed = checks_to_follow(queue, known, limits)
+        outcomes: dict[str, CheckRunOutcome] = {}
+        for place, check in followed.items():
+            is_new = place not in known
+            if is_new and (not limits.report or len(known) >= MOST):
+                continue
+            post = _QueuePost(context, installation, place, queue)
+            outcome = await post.run(await _with_outcomes(context, installation, check, queue), known.get(place))
+            if outcome is not CheckRunOutcome.NOTHING_TO_DO:
+                outcomes[place] = outcome
+            if len(outcomes) >= MOST_AT_ONCE:
+                break
+    return outcomes
+
+
+async def _with_runner_groups(context: JobContext, installation: Installation, queue: JobQueue) -> JobQueue:
+    """Read the runner groups if a job waits for their runners, and they were not read within the hour."""
+    known, now = queue.inputs.groups, queue.now
+    waiting = [job for job in queue.queued if now - job.queued_at >= NOT_ASSIGNED_SECONDS]
+    used = {each.group_id for job in waiting for each in queue.placement(job).able if each.group_id is not None}
+    if not used or (known is not None and 0 <= now - known.read_at < GROUPS_SECONDS):
+        return queue
+    try:
+        client = await context.installation_client(installation, Purpose.REPORT)
+        all_used = {each.group_id for each in queue.capacities if each.group_id is not None}
+        groups = RunnerGroups(now, await read_runner_groups(client, all_used))
+    except GitHubError as error:
+        log.warning("runner groups not read", installation=installation.id, org=installation.org, why=str(error))
+        read_at = now - GROUPS_SECONDS + GROUPS_RETRY_SECONDS
+        groups = RunnerGroups(read_at, known.groups if known is not None else ())
+    await RunnerGroupStore(context.redis).keep(installation.id, groups)
+    return JobQueue(replace(queue.inputs, groups=groups), now)
+
+
+async def _with_outcomes(
+    context: JobContext, installation: Installation, check: QueueCheck, queue: JobQueue
+) -> QueueCheck:
+    ids = unknown_jobs(check, queue)
+    jobs = [await context.demand.one(installation.id, job_id) for job_id in ids]
+    return with_outcomes(check, jobs, ids, queue.now)
+
+
+class _QueuePost:
+    """One evaluation of one check."""
+
+    def __init__(self, context: JobContext, installation: Installation, place: str, queue: JobQueue) -> None:
+        self._context, self._installation, self._place, self._queue = context, installation, place, queue
+        self._store, self._now = QueueChecks(context.redis), queue.now
+
+    async def run(self, check: QueueCheck, known: QueueCheck | None) -> CheckRunOutcome:
+        """Post the check if it changed, and record it."""
+        outcome, why = CheckRunOutcome.NOTHING_TO_DO, ""
+        after: QueueCheck | None = check
+        try:
+            if not self._now < check.again_at <= self._now + retry_after(CheckRunOutcome.REFUSED):
+                after, outcome = await self._post(check)
+        except GitHubError as error:
+            outcome, why = outcome_of(error), str(error)
+        if outcome not in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
+            after = self._put_off(check, outcome, why)
+        if after is None:
+            await self._store.forget(self._installation.id, self._place)
+        elif after != known:
+            await self._store.keep(self._installation.id, self._place, after)
+        if outcome is not CheckRunOutcome.NOTHING_TO_DO:
+            await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
+        return outcome
+
+    async def _post(self, check: QueueCheck) -> tuple[QueueCheck | None, CheckRunOutcome]:
+        """The check after the attempt (None to forget it), and the outcome."""
+        report, over = queue_report(check, self._queue), is_done(check)
+        relevant = reasons_digest(check, self._queue)
+        if not is_to_be_posted(check, report.digest, relevant, self._now):
+            return check._replace(over=over), CheckRunOutcome.NOTHING_TO_DO
+        checks, known = await self._checks(check), check.check_run
+        if known is None and over:  # it may have been created just before a crash
+            known = await checks.find(check.sha)
+            if known is None:
+                return None, CheckRunOutcome.NOTHING_TO_DO
+        if known is None and await self._is_quiet(checks, check.repository):
+            return None, CheckRunOutcome.NOTHING_TO_DO
+        if not await self._store.may_post(self._installation.id, self._now):
+            return check, CheckRunOutcome.NOT_NOW
+        if known is None:  # recorded before it is created, so that it is completed even after a crash
+            await self._store.keep(self._installation.id, self._place, check)
+        check_run, outcome = await publish(checks, check.sha, report, known)
+        if check_run is None:
+            return check._replace(check_run=None), outcome
+        log.info("queue check posted", **self._named(check), check_run=check_run, outcome=outcome.value, over=over)
+        posted = check._replace(
+            check_run=check_run, digest=report.digest, reasons_digest=relevant, posted_at=self._now, over=over
+        )
+        return posted._replace(setback="", again_at=0.0), outcome
+
+    async def _checks(self, check: QueueCheck) -> Checks:
+        repository = self._installation.at_github(check.repository)
+        details_url = self._context.settings.public_url
+        return await open_checks(
+            self._context, self._installation, repository, name=QUEUE_CHECK, subject=SUBJECT, details_url=details_url
+        )
+
+    async def _is_quiet(self, checks: Checks, repository: str) -> bool:
+        """True if the repository opted out; GitHub is asked once an hour."""
+        known = await self._store.is_quiet(self._installation.id, repository)
+        if known is None:
+            known = QUIET_TOPIC in (await checks.topics() or ())
+            await self._store.remember_quiet(self._installation.id, repository, quiet=known)
+        return known
+
+    def _put_off(self, check: QueueCheck, outcome: CheckRunOutcome, why: str) -> QueueCheck:
+        """Record what prevents the post; it is logged if it differs from the last failure."""
+        if check.setback != outcome.value:
+            why = why or "GitHub shows no such commit or repository, or the posts of this hour are spent"
+            log.warning("queue check not posted", **self._named(check), reason=outcome.value, why=why)
+        return check._replace(setback=outcome.value, again_at=self._now + retry_after(outcome))
+
+    def _named(self, check: QueueCheck) -> dict[str, str | int]:
+        return {
+            "installation": self._installation.id,
+            "org": self._installation.org,
+            "repository": check.repository,
+            "sha": check.sha,
+        }

@@ -1,0 +1,63 @@
+"""Histograms of how long jobs waited and ran, by org and pool, from the deliveries of their start and end.
+
+A delivery has one effect, so each start and each end is counted once; without its delivery it is not counted. Only
+configured pools have a label of their own: labels of jobs and runners could make any number of series.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from ghapp.health.job import Job, was_hosted
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.runner.evidence import Evidence
+from ghapp.settings import PoolSettings
+from jobs.context import JobContext
+
+QUEUE_BUCKETS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0)
+RUN_BUCKETS = (30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21_600.0)
+"""Upper bounds, in seconds."""
+
+OTHER = "other"
+"""The pool of all jobs that no configured pool took."""
+
+
+async def count_job_times(
+    context: JobContext, installation_id: int, jobs: Iterable[Job], runners: Mapping[int, Evidence]
+) -> None:
+    """Counts the waits of jobs that started, and the durations of jobs that ended.
+
+    Args:
+        context: the stores.
+        installation_id: of the jobs.
+        jobs: as delivered.
+        runners: the records of their runners, by id.
+    """
+    taken = [job for job in jobs if job.runner_id is not None and job.started_at is not None and not was_hosted(job)]
+    installation = await context.installations.one(installation_id) if taken else None
+    if installation is None:
+        return
+    rules = context.settings.pools_of(installation.org)
+    waits: dict[str, list[float]] = defaultdict(list)
+    runs: dict[str, list[float]] = defaultdict(list)
+    for job in taken:
+        pool, started_at = configured_pool(job, runners.get(job.runner_id or 0), rules), job.started_at or 0.0
+        if job.status == "running":
+            waits[pool].append(max(0.0, started_at - job.queued_at))
+        elif job.ended_at is not None:
+            runs[pool].append(max(0.0, job.ended_at - started_at))
+    for pool, values in waits.items():
+        labels = {"org": installation.org, "pool": pool}
+        await context.counters.observe("ghapp_job_queue_seconds", values, QUEUE_BUCKETS, **labels)
+    for pool, values in runs.items():
+        labels = {"org": installation.org, "pool": pool}
+        await context.counters.observe("ghapp_job_run_seconds", values, RUN_BUCKETS, **labels)
+
+
+def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolSettings]) -> str:
+    """Returns the configured pool of the job's runner, or, if no list had the runner yet, of the job's labels."""
+    rules = tuple(rules)
+    labels = runner.labels if runner is not None and runner.labels else job.labels
+    pool = pool_of(labels, (), rules)
+    return pool if any(rule.name == pool for rule in rules) else OTHER

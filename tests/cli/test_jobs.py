@@ -1,0 +1,140 @@
+"""`ghapp jobs` and `ghapp why`, as a person and as a program read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.cli.job_queries import JobReference
+from ghapp.health.job import Job
+from ghapp.store.demand import Demand
+from tests.cli.conftest import ACME
+from tests.cli.test_cli import one_line
+from tests.health.builders import online
+
+PAGE = "https://github.com/acme/api/actions/runs/41/job/"
+
+
+def job(known, number, status="queued", waited=600.0, **changes):
+    waiting = Job(
+        number, status, ("self-hosted", "linux-4vcpu"), "acme/api", known.now - waited, run_id=41, name="test"
+    )
+    return waiting._replace(html_url=f"{PAGE}{number}", **changes)
+
+
+async def three_jobs(known):
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 300}
+    await known.knows(online(1, first_seen=known.now - 60, busy=True))
+    jobs = [
+        job(known, 1, labels=("linux-4vpcu",), waited=90, repository="acme/web", run_id=40),
+        job(known, 2),
+        job(known, 3, "running", 900.0, **started),
+        job(known, 4, "over", 900.0, ended_at=known.now - 5, conclusion="success", **started),
+    ]
+    await Demand(known.redis).record(ACME, jobs)
+
+
+@pytest.mark.parametrize(
+    ("options", "listed"),
+    [
+        ([], [3, 2, 1]),
+        (["--queued"], [2, 1]),
+        (["--running"], [3]),
+        (["--unserved"], [1]),
+        (["--pool", "linux-4vcpu"], [3, 2]),
+        (["--sort", "repository"], [3, 2, 1]),
+        (["--sort", "pool", "--limit", "2"], [3, 2]),
+        (["--org", "acme"], [3, 2, 1]),
+    ],
+    ids=str,
+)
+async def test_jobs_are_selected_and_sorted(known, options, listed):
+    await three_jobs(known)
+    found = await known.told("jobs", *options)
+    assert [each["job_id"] for each in found["jobs"]] == listed
+    assert found["total"] == (3 if "--limit" in options else len(listed))
+
+
+async def test_a_person_sees_the_reason_and_how_many_are_not_shown(known):
+    await three_jobs(known)
+    shown = (await known.ask("jobs", "--sort", "age", "--limit", "2")).stdout
+    assert "AllBusy" in shown
+    assert "linux-1" in shown
+    assert "2 jobs\n 1 more; --limit shows them" in shown
+
+
+async def test_runners_are_listed_with_the_queue_of_each_pool(known):
+    await three_jobs(known)
+    pools = {each["pool"]: each for each in (await known.told("runners"))["pools"]}
+    linux, typo = pools["linux-4vcpu"], pools["linux-4vpcu"]
+    assert (linux["queued"], linux["running"], linux["idle"], linux["unserved"]) == (1, 1, 0, 0)
+    assert (typo["queued"], typo["running"], typo["idle"], typo["unserved"]) == (1, 0, 0, 1)
+    assert linux["oldest_queued_at"] == (await known.told("why", "acme", "2"))["jobs"][0]["queued_at"]
+    shown = (await known.ask("runners")).stdout
+    assert shown.count("linux-4vpcu") == 1
+    assert "oldest queued at" in shown
+
+
+async def test_without_a_queued_job_no_queue_is_shown(known):
+    assert "oldest queued at" not in (await known.ask("runners")).stdout
+
+
+async def test_why_a_job_waits_and_what_to_do(known):
+    await three_jobs(known)
+    shown = (await known.ask("why", "acme", "1")).stdout
+    assert "acme/web test (1) is queued: NoRunnerWithLabels since " in shown
+    assert "1. change linux-4vpcu to linux-4vcpu in runs-on" in shown
+    assert f"{PAGE}1" in shown
+    (found,) = (await known.told("why", "acme", f"{PAGE}2"))["jobs"]
+    assert (found["org"], found["job_id"], found["why"]["reason"], found["why"]["ahead"]) == ("acme", 2, "AllBusy", 0)
+
+
+async def test_all_known_jobs_of_a_run_are_shown(known):
+    await three_jobs(known)
+    found = (await known.told("why", "acme", "https://github.com/acme/api/actions/runs/41"))["jobs"]
+    assert [(each["job_id"], each["state"]) for each in found] == [(2, "queued"), (3, "running"), (4, "over")]
+    shown = (await known.ask("why", "acme", "https://github.com/acme/api/actions/runs/41")).stdout
+    assert "(3) is running on linux-1 since " in shown
+    assert "(4) is over on linux-1 since " in shown
+
+
+async def test_control_characters_in_a_name_are_not_printed(known):
+    await Demand(known.redis).record(ACME, [job(known, 7, name="\x1b[31mred", labels=("\x1b[2J",))])
+    for words in (("why", "acme", "7"), ("jobs",)):
+        assert "\x1b" not in (await known.ask(*words)).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("why", "acme", "99"), 1, "job 99: not known"),
+        (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 1, "run 98: not known"),
+        (("why", "globex", "1"), 2, "not installed"),
+        (("why", "acme", "linux-1"), 2, "neither the id of a job nor the URL"),
+        (("jobs", "--org", "globex"), 2, "not installed"),
+        (("jobs", "--sort", "colour"), 2, "--sort"),
+    ],
+)
+async def test_what_is_not_known_or_not_valid_is_one_line(known, words, code, message):
+    assert message in one_line(await known.ask(*words), code)
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("42", JobReference(42)),
+        (f"{PAGE}42", JobReference(42)),
+        (f"{PAGE}42?pr=7#step:3:1", JobReference(42)),
+        ("https://ghe.example.com/acme/api/actions/runs/41/job/42", JobReference(42)),
+        ("https://api.github.com/repos/acme/api/actions/jobs/42", JobReference(42)),
+        ("https://github.com/acme/api/actions/runs/41", JobReference(run_id=41)),
+        ("https://github.com/acme/api/actions/runs/41/attempts/2", JobReference(run_id=41)),
+        ("https://api.github.com/repos/acme/api/actions/runs/41/jobs", JobReference(run_id=41)),
+        ("0", None),
+        ("-1", None),
+        ("9" * 19, None),
+        ("https://github.com/acme/api", None),
+        ("runs/41", None),
+    ],
+)
+def test_a_job_is_named_by_its_id_or_by_a_url(text, reference):
+    assert JobReference.parse(text) == reference

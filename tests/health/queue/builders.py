@@ -1,0 +1,36 @@
+"""Jobs and runners to judge. A job has waited for an hour, and a runner is online, idle and settled."""
+
+from __future__ import annotations
+
+from ghapp.health.job import Job
+from ghapp.health.queue.capacity import AvailableRunner
+from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from tests.health.builders import LONG_AGO, NOW
+
+POOL = "linux-4vcpu"
+LABELS = ("self-hosted", "Linux", "X64", POOL)
+
+
+def job(job_id=1, **changes):
+    return Job(job_id, "queued", ("self-hosted", POOL), "acme/api", NOW - 3600, private=True)._replace(**changes)
+
+
+def runner(**changes):
+    return AvailableRunner(POOL, LABELS, online=True, busy=False, idle_since=LONG_AGO)._replace(**changes)
+
+
+def busy(**changes):
+    return runner(busy=True)._replace(**changes)
+
+
+def offline(**changes):
+    return runner(online=False, away_since=NOW - 600)._replace(**changes)
+
+
+def missing(**changes):
+    """A lost runner whose replacement was not accepted."""
+    return runner(online=False, lost=True, away_since=NOW - 300)._replace(**changes)
+
+
+def queue(jobs, runners, **inputs):
+    return JobQueue(QueueInputs("acme", jobs, runners, **inputs), NOW)

@@ -1,0 +1,196 @@
+"""What is shown of a reason: since when, how many jobs are ahead, the typical wait, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.queue.explanation import duration, explain
+from ghapp.health.queue.labels import LONGEST_LABEL, edit_distance, nearest_label
+from ghapp.health.queue.reason import QueueReason
+from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from tests.health.builders import NOW
+from tests.health.queue.builders import POOL, busy, job, missing, offline, queue, runner
+from tests.health.queue.test_reason import PAUSED
+from tests.health.test_pool_matching import Rule
+
+
+def explained(runners, jobs=(), **inputs):
+    waiting = inputs.pop("waiting", job())
+    return explain(queue([waiting, *jobs], runners, **inputs), waiting)
+
+
+def test_a_job_without_a_reason_is_not_explained():
+    assert explained([runner()], waiting=job(status="running")) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "text", "steps"),
+    [
+        (
+            ("self-hosted", "linux-4vpcu"),
+            "no runner has the label linux-4vpcu; the nearest label to linux-4vpcu is linux-4vcpu",
+            ["change linux-4vpcu to linux-4vcpu in runs-on", "register a runner with the label linux-4vpcu"],
+        ),
+        (("mainframe",), "no runner has the label mainframe", ["register a runner with the label mainframe"]),
+        (
+            ("a-a", "b-b"),
+            "no runner has the labels a-a, b-b",
+            ["register a runner with the labels a-a, b-b"],
+        ),
+        (
+            (POOL, "big"),
+            "no runner with the label big is registered; pool big is configured for these labels",
+            ["start runners of big"],
+        ),
+        (
+            (POOL, "arm"),
+            "no runner has all of these labels: linux-4vcpu, arm",
+            ["request fewer labels in runs-on"],
+        ),
+    ],
+    ids=["misspelt", "unknown", "several unknown", "a pool without runners", "on different runners"],
+)
+def test_missing_labels_are_named_with_the_nearest_that_exists(labels, text, steps):
+    runners = [runner(), runner(pool="arm", labels=("self-hosted", "arm"))]
+    found = explained(runners, waiting=job(labels=labels), rules=[Rule("big", ("big",)), Rule(POOL, (POOL,))])
+    assert found.reason is QueueReason.NO_RUNNER_WITH_LABELS
+    assert (found.text, [each.step for each in found.next]) == (text, steps)
+    assert (found.since, found.ahead, found.typical_wait_seconds) == (NOW - 3600, None, None)
+
+
+def test_many_and_long_labels_are_shortened():
+    found = explained([], waiting=job(labels=("x" * 999, *(f"label-{each}" for each in range(20)))))
+    assert "…" in found.text
+    assert "and 11 more" in found.text
+    assert len(found.text) < 400
+
+
+def test_older_jobs_of_the_pool_are_ahead():
+    others = [
+        job(2, queued_at=NOW - 3601),
+        job(0, queued_at=NOW - 3600),
+        job(3, queued_at=NOW - 3600),
+        job(4, queued_at=NOW - 9000, labels=("gpu",)),
+        job(5, queued_at=NOW - 9000, status="running", started_at=NOW - 8000),
+    ]
+    assert explained([busy()], others).ahead == 2
+
+
+def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour():
+    def started(number, waited, at=NOW - 60.0, status="over"):
+        return job(number, status=status, started_at=at, queued_at=at - waited)
+
+    waits = [started(10, 30), started(11, 90), started(12, 9999, NOW - 3601)]
+    running = [started(13, 600, NOW - 3600, "running")]
+    found = explained([busy(), busy()], running, ended=waits)
+    assert found.typical_wait_seconds == 90
+    assert found.text == "all 2 runners of linux-4vcpu are busy; 0 jobs ahead"
+    assert found.next[0] == ("wait", "the median wait in the last hour was 90 s")
+    assert explained([busy()]).typical_wait_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "step", "why"),
+    [
+        (
+            {"pauses": PAUSED},
+            "ghapp resume acme --pool linux-4vcpu",
+            "1 lost runner is not replaced: paused by mona: maintenance",
+        ),
+        (
+            {"fuses": {POOL: Fuse(Position.STOPPED, NOW, reason=FuseReason.BATCH_NEVER_ONLINE)}},
+            "ghapp doctor; then ghapp resume acme --pool linux-4vcpu",
+            "1 lost runner is not replaced: the fuse is stopped (BatchNeverOnline)",
+        ),
+        (
+            {"mode": "dry-run"},
+            'replace them, or set mode = "act"',
+            "1 lost runner is not replaced: [remediation] mode is dry-run",
+        ),
+    ],
+    ids=["a pause", "a stopped fuse", "dry-run"],
+)
+@pytest.mark.parametrize("others", [[], [busy()]], ids=["all lost", "others busy"])
+def test_what_prevents_replacements_is_a_next_step(inputs, step, why, others):
+    assert (step, why) in explained([missing(), *others], **inputs).next
+
+
+@pytest.mark.parametrize(
+    ("runners", "inputs", "since"),
+    [
+        ([runner()], {}, NOW - 3540),
+        ([missing(), missing(away_since=NOW - 20)], {}, NOW - 20),
+        ([offline(away_since=NOW - 9000)], {}, NOW - 3600),
+        ([offline(away_since=None)], {}, NOW - 3600),
+        ([missing()], {"pauses": PAUSED}, NOW - 120),
+        ([missing()], {"fuses": {POOL: Fuse(Position.STOPPED, NOW - 900, stopped_at=NOW - 50)}}, NOW - 50),
+        ([busy()], {}, NOW - 3600),
+    ],
+    ids=[
+        "not assigned",
+        "lost",
+        "offline before it was queued",
+        "offline, not known since when",
+        "paused",
+        "fuse",
+        "busy",
+    ],
+)
+def test_a_reason_holds_since_it_began_and_not_before_the_job_was_queued(runners, inputs, since):
+    assert explained(runners, **inputs).since == since
+
+
+@pytest.mark.parametrize(
+    ("group", "private", "step"),
+    [
+        (RunnerGroup(3, "gpu", "selected", repositories=()), True, "allow acme/api in the runner group gpu"),
+        (RunnerGroup(3, "gpu", allows_public=False), False, "allow public repositories in the runner group gpu"),
+    ],
+)
+def test_a_group_that_excludes_a_repository_is_named(group, private, step):
+    found = explained([runner(group_id=3)], waiting=job(private=private), groups=RunnerGroups(NOW, (group,)))
+    assert [each.step for each in found.next] == [step]
+    assert "gpu" in found.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"),
+    [("", "", 0), ("gpu", "gpu", 0), ("gpu", "cpu", 1), ("vpcu", "vcpu", 1), ("ab", "abcd", 2), ("abc", "xyz", 3)],
+)
+def test_the_edit_distance_counts_changes_and_swaps(one, other, distance):
+    assert edit_distance(one, other, 3) == edit_distance(other, one, 3) == distance
+
+
+@given(st.text("abc", max_size=8), st.text("abc", max_size=8), st.integers(0, 8))
+def test_a_distance_above_the_bound_is_one_above_it(one, other, most):
+    exact = edit_distance(one, other, 20)
+    assert edit_distance(one, other, most) == min(exact, most + 1)
+    assert edit_distance(other, one, most) == min(exact, most + 1)
+
+
+@pytest.mark.parametrize(
+    ("label", "known", "nearest"),
+    [
+        ("GPU-large", {"gpu-larg"}, "gpu-larg"),
+        ("gpu", {"cpu", "gpus"}, "cpu"),
+        ("gpu", {"tpus"}, None),
+        ("linux", set(), None),
+        ("abcdef", {"abcdxy"}, "abcdxy"),
+        ("abcdef", {"abcxyz"}, None),
+        ("y" * LONGEST_LABEL + "tail", {"y" * LONGEST_LABEL}, "y" * LONGEST_LABEL),
+    ],
+    ids=["case", "the first of equals", "two of three differ", "none known", "a third differs", "a half", "cut"],
+)
+def test_the_nearest_label_differs_in_at_most_a_third(label, known, nearest):
+    assert nearest_label(label, known) == nearest
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0 s"), (119.9, "120 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (200_000, "2 d")],
+)
+def test_a_duration_has_its_largest_fitting_unit(seconds, text):
+    assert duration(seconds) == text

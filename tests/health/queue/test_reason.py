@@ -1,0 +1,199 @@
+"""The reasons of queued jobs: a row for each rule, and what takes precedence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from ghapp.health.job import QUEUED_TOO_LONG_SECONDS
+from ghapp.health.queue.capacity import SUCCESSOR_SECONDS, available_runners
+from ghapp.health.queue.reason import STUCK, UNSERVED, QueueReason
+from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
+from ghapp.health.remediation.fuse import Fuse, Position
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, suspect
+from tests.health.queue.builders import POOL, busy, job, missing, offline, queue, runner
+
+
+class Pause(NamedTuple):
+    who: str = "mona"
+    why: str = "maintenance"
+    at: float = NOW - 120
+
+
+HOSTED = ("ubuntu-latest",)
+STOPPED = {POOL: Fuse(Position.STOPPED, NOW - 900, stopped_at=NOW - 60)}
+PAUSED = {POOL: Pause()}
+EXCLUDING = RunnerGroups(NOW, (RunnerGroup(3, "gpu", "selected", repositories=("acme/web",)),))
+R = QueueReason
+
+
+@pytest.mark.parametrize(
+    ("runners", "changes", "inputs", "reason"),
+    [
+        ([], {"labels": HOSTED}, {}, R.HOSTED_BY_GITHUB),
+        ([busy(labels=HOSTED)], {"labels": HOSTED}, {}, R.ALL_BUSY),
+        ([], {}, {}, R.NO_RUNNER_WITH_LABELS),
+        ([runner()], {"labels": ("gpu",)}, {}, R.NO_RUNNER_WITH_LABELS),
+        ([runner(group_id=3)], {}, {"groups": EXCLUDING}, R.GROUP_EXCLUDES_REPOSITORY),
+        ([missing(group_id=3)], {}, {"groups": EXCLUDING, "pauses": PAUSED}, R.GROUP_EXCLUDES_REPOSITORY),
+        ([runner(group_id=3), offline(group_id=1)], {}, {"groups": EXCLUDING}, R.RUNNERS_OFFLINE),
+        ([runner(group_id=3)], {"repository": "ACME/Web"}, {"groups": EXCLUDING}, R.NOT_ASSIGNED),
+        ([runner(group_id=9)], {}, {"groups": EXCLUDING}, R.NOT_ASSIGNED),
+        ([runner(), busy(), offline(), missing()], {}, {"pauses": PAUSED}, R.NOT_ASSIGNED),
+        ([busy(), offline(), missing()], {}, {"pauses": PAUSED, "fuses": STOPPED}, R.ALL_BUSY),
+        ([offline(), missing()], {}, {"pauses": PAUSED, "fuses": STOPPED}, R.POOL_PAUSED),
+        ([missing()], {}, {"pauses": {"*": Pause()}}, R.POOL_PAUSED),
+        ([missing()], {}, {"pauses": {"other": Pause()}}, R.RUNNERS_LOST),
+        ([offline()], {}, {"pauses": PAUSED, "fuses": STOPPED}, R.RUNNERS_OFFLINE),
+        ([offline(), missing()], {}, {"fuses": STOPPED}, R.FUSE_STOPPED),
+        ([missing()], {}, {"fuses": {"*": STOPPED[POOL]}}, R.FUSE_STOPPED),
+        ([missing()], {}, {"fuses": {POOL: Fuse(Position.PROVING, NOW)}}, R.RUNNERS_LOST),
+        ([offline(), missing()], {}, {}, R.RUNNERS_LOST),
+        ([offline(), missing(replaced_at=NOW - SUCCESSOR_SECONDS)], {}, {}, R.RUNNERS_LOST),
+        ([offline(), missing(replaced_at=NOW - SUCCESSOR_SECONDS - MICROSECOND)], {}, {}, R.RUNNERS_OFFLINE),
+        ([missing(replaced_at=NOW - SUCCESSOR_SECONDS - MICROSECOND)], {}, {}, R.NO_RUNNER_WITH_LABELS),
+        ([offline()], {}, {}, R.RUNNERS_OFFLINE),
+    ],
+    ids=[
+        "hosted labels, no runner",
+        "hosted labels that a runner here has",
+        "no runners",
+        "no runner with the label",
+        "its group excludes the repository",
+        "an excluding group before a pause",
+        "only the other group counts",
+        "the group admits the repository, in any case",
+        "a group that was not read",
+        "an idle runner before all others",
+        "busy before lost",
+        "a pause before a stopped fuse",
+        "the whole org paused",
+        "another pool paused",
+        "a pause without lost runners",
+        "a stopped fuse",
+        "the installation's fuse",
+        "a proving fuse",
+        "lost before offline",
+        "a successor to come",
+        "a successor that never came",
+        "only successors that never came",
+        "offline",
+    ],
+)
+def test_a_queued_job_has_the_first_reason_that_holds(runners, changes, inputs, reason):
+    waiting = job(**changes)
+    assert queue([waiting], runners, **inputs).reason(waiting) is reason
+
+
+@pytest.mark.parametrize(
+    ("waited", "idle_for", "reason"),
+    [
+        (60.0, 60.0, R.NOT_ASSIGNED),
+        (60.0 - MICROSECOND, 3600.0, None),
+        (3600.0, 60.0 - MICROSECOND, None),
+    ],
+    ids=["both a minute", "a younger job", "a runner that has just become idle"],
+)
+def test_github_has_a_minute_to_assign_a_job_to_an_idle_runner(waited, idle_for, reason):
+    waiting = job(queued_at=NOW - waited)
+    assert queue([waiting], [runner(idle_since=NOW - idle_for), busy()]).reason(waiting) is reason
+
+
+@pytest.mark.parametrize(
+    ("group", "private", "is_excluded"),
+    [
+        (RunnerGroup(3, "g"), False, False),
+        (RunnerGroup(3, "g", allows_public=False), False, True),
+        (RunnerGroup(3, "g", allows_public=False), True, False),
+        (RunnerGroup(3, "g", allows_public=False), None, False),
+        (RunnerGroup(3, "g", "private"), False, True),
+        (RunnerGroup(3, "g", "selected", repositories=("acme/api",)), True, False),
+        (RunnerGroup(3, "g", "selected", repositories=()), True, True),
+        (RunnerGroup(3, "g", "selected", repositories=None), True, False),
+    ],
+    ids=[
+        "open to all",
+        "closed to public ones",
+        "closed to public ones, and this is private",
+        "visibility not known",
+        "private ones only",
+        "selected, and this is one",
+        "selected, and this is none",
+        "selected ones that could not be read",
+    ],
+)
+def test_a_runner_group_excludes_repositories_by_visibility_or_by_name(group, private, is_excluded):
+    waiting = job(private=private)
+    judged = queue([waiting], [offline(group_id=3)], groups=RunnerGroups(NOW, (group,)))
+    assert (judged.reason(waiting) is R.GROUP_EXCLUDES_REPOSITORY) is is_excluded
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "running"}, {"waiting": True}, {"queued_at": NOW - QUEUED_TOO_LONG_SECONDS - 1}]
+)
+def test_a_job_that_is_not_queued_has_no_reason(changes):
+    assert queue([job(**changes)], []).reason(job(**changes)) is None
+
+
+@pytest.mark.parametrize(("labels", "reason"), [(HOSTED, R.HOSTED_BY_GITHUB), (("gpu",), None)])
+def test_without_a_fresh_list_only_a_hosted_job_has_a_reason(labels, reason):
+    waiting = job(labels=labels)
+    assert queue([waiting], [], fresh=False).reason(waiting) is reason
+
+
+def test_every_reason_belongs_to_one_kind():
+    waits_for_github_or_runners = {R.HOSTED_BY_GITHUB, R.ALL_BUSY, R.NOT_ASSIGNED}
+    assert STUCK < UNSERVED
+    assert UNSERVED | waits_for_github_or_runners == set(R)
+    assert not UNSERVED & waits_for_github_or_runners
+
+
+@pytest.mark.parametrize(
+    ("evidence", "counts"),
+    [
+        (online(), (1, 1, 0, 0, 0)),
+        (online(busy=True), (1, 0, 0, 0, 0)),
+        (online(job_id=5, job_started_at=NOW), (1, 0, 0, 0, 0)),
+        (present(), (0, 0, 1, 0, 0)),
+        (suspect(), (0, 0, 0, 1, 0)),
+        (lost(), (0, 0, 0, 1, 0)),
+        (lost(online=True, busy=True), (0, 0, 0, 1, 0)),
+        (lost(replaced_at=NOW), (0, 0, 0, 0, 1)),
+    ],
+    ids=["idle", "busy", "at work by a delivery", "offline", "suspect", "lost", "online when last listed", "replaced"],
+)
+def test_runners_are_counted_by_what_they_can_do(evidence, counts):
+    (found,) = queue([], available_runners([evidence], [])).capacities
+    assert (found.online, found.idle, found.offline, found.lost, found.replaced) == counts
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        online(registered=False),
+        online(retired_at=NOW),
+        online(ephemeral=True, job_id=5, job_started_at=LONG_AGO, job_ended_at=NOW),
+        lost(reregistered_as=9),
+        lost(not_needed_at=NOW),
+        lost(ephemeral=True, job_id=5, job_started_at=LONG_AGO, job_ended_at=NOW),
+    ],
+    ids=["never registered", "retired", "its only job ended", "registered again", "not needed", "absent after its job"],
+)
+def test_a_runner_that_takes_no_more_jobs_is_not_counted(evidence):
+    assert available_runners([evidence], []) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "settled"),
+    [
+        ({"first_seen": NOW - 60}, 1),
+        ({"first_seen": NOW - 60 + MICROSECOND}, 0),
+        ({"job_id": 5, "job_ended_at": NOW - 60 + MICROSECOND}, 0),
+        ({"back_at": NOW - 60 + MICROSECOND}, 0),
+    ],
+    ids=["a minute old", "younger", "its job has just ended", "just registered again"],
+)
+def test_a_runner_is_settled_after_an_idle_minute(changes, settled):
+    (found,) = queue([], available_runners([online(**changes)], [])).capacities
+    assert (found.idle, found.settled) == (1, settled)

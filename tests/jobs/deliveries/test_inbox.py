@@ -1,0 +1,81 @@
+"""What is recorded of a job from its deliveries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from ghapp.github.deliveries import parse
+from ghapp.health.job import HOSTED_GROUP, was_hosted
+from jobs.deliveries.inbox import _job
+
+NOW = datetime(2026, 11, 20, 12, 30, 0, tzinfo=UTC).timestamp()
+QUEUED_AT = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC).timestamp()
+QUEUED = {
+    "id": 42,
+    "run_id": 41,
+    "run_attempt": 2,
+    "workflow_name": "CI",
+    "name": "test (3.11)",
+    "head_sha": "f" * 40,
+    "html_url": "https://github.com/acme/api/actions/runs/41/job/42",
+    "status": "queued",
+    "conclusion": None,
+    "labels": ["self-hosted", "linux-4vcpu"],
+    "created_at": "2026-11-20T12:00:00Z",
+    "started_at": "2026-11-20T12:00:00Z",
+    "completed_at": None,
+    "runner_id": None,
+    "runner_name": None,
+    "runner_group_name": None,
+}
+TAKEN = {"runner_id": 7, "runner_name": "linux-7", "runner_group_name": "Default", "started_at": "2026-11-20T12:05:00Z"}
+COMPLETED = {**TAKEN, "status": "completed", "conclusion": "failure", "completed_at": "2026-11-20T12:10:00Z"}
+
+
+def recorded(**changes):
+    payload = {
+        "action": "queued",
+        "workflow_job": {**QUEUED, **changes},
+        "repository": {"full_name": "acme/api", "private": True},
+        "installation": {"id": 7},
+    }
+    delivery = parse("workflow_job", msgspec.json.encode(payload), "application/json")
+    return _job(delivery, delivery.workflow_job, NOW)
+
+
+def test_a_queued_job_has_its_run_its_commit_and_its_page():
+    job = recorded()
+    assert (job.id, job.run_id, job.attempt, job.workflow, job.name) == (42, 41, 2, "CI", "test (3.11)")
+    assert (job.head_sha, job.html_url) == (QUEUED["head_sha"], QUEUED["html_url"])
+    assert (job.status, job.queued_at, job.started_at, job.ended_at) == ("queued", QUEUED_AT, None, None)
+    assert (job.conclusion, job.runner_group, job.private) == ("", "", True)
+
+
+def test_a_job_that_ended_has_its_conclusion_its_end_and_its_runners_group():
+    job = recorded(**COMPLETED)
+    assert (job.status, job.conclusion, job.runner_group) == ("over", "failure", "Default")
+    assert (job.started_at, job.ended_at) == (QUEUED_AT + 300, QUEUED_AT + 600)
+
+
+def test_an_end_without_a_time_is_dated_by_its_arrival():
+    assert recorded(**{**COMPLETED, "completed_at": None}).ended_at == NOW
+
+
+@pytest.mark.parametrize(("status", "ended_at"), [("in_progress", None), ("completed", QUEUED_AT + 600)])
+def test_a_hosted_job_is_over_once_it_is_taken(status, ended_at):
+    end = {"completed_at": "2026-11-20T12:10:00Z"} if status == "completed" else {}
+    job = recorded(**{**TAKEN, "status": status, "runner_group_name": HOSTED_GROUP, **end})
+    assert (job.status, job.ended_at, was_hosted(job)) == ("over", ended_at, True)
+
+
+def test_what_github_omits_is_unknown():
+    job = recorded(**dict.fromkeys(("run_id", "run_attempt", "workflow_name", "name", "head_sha", "html_url")))
+    assert (job.run_id, job.attempt, job.workflow, job.name, job.head_sha, job.html_url) == (None, 1, "", "", "", "")
+
+
+def test_a_job_that_waits_for_an_approval_is_queued_and_waiting():
+    job = recorded(status="waiting")
+    assert (job.status, job.waiting, job.started_at) == ("queued", True, None)

@@ -1,0 +1,109 @@
+"""The check run "Runner queue": its words, its conclusion, and what a hash of it ignores."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
+from ghapp.health.queue.reason import QueueReason
+from ghapp.report.check_run import LONGEST, Conclusion
+from ghapp.report.queue_report import _TITLES, queue_report, reasons_digest
+from tests.health.builders import NOW
+from tests.health.queue.builders import busy, job, missing, offline, queue
+from tests.health.queue.test_reason import PAUSED
+
+SHA = "f" * 40
+PAGE = "https://github.com/acme/api/actions/runs/40000000001/job/40000000002"
+
+
+def waiting(number=1, **changes):
+    return job(number, **{"head_sha": SHA, "name": "test", "html_url": PAGE, **changes})
+
+
+def followed(*jobs):
+    kept = (FollowedJob(each.id, each.queued_at, each.name, each.html_url) for each in jobs)
+    return QueueCheck("acme/api", SHA, tuple(kept))
+
+
+def rendered(jobs, runners, others=(), **inputs):
+    return queue_report(followed(*jobs), queue([*jobs, *others], runners, **inputs))
+
+
+def test_a_job_that_cannot_start_is_explained_with_what_to_do():
+    report = rendered([waiting(labels=("linux-4vpcu",))], [busy()])
+    assert report.title == "No runner has the labels of this job"
+    assert report.conclusion is None
+    assert "1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21T" in report.summary
+    assert "1. change linux-4vpcu to linux-4vcpu in runs-on: a runner or a pool has that label" in report.summary
+    assert f"| [`test`]({PAGE}) |" in report.text
+    assert "NoRunnerWithLabels" in report.text
+
+
+def test_the_title_names_a_reason_that_needs_a_person_before_busy_runners():
+    report = rendered([waiting(1), waiting(2, labels=("gpu",))], [busy()])
+    assert report.title == "No runner has the labels of 2 jobs"
+
+
+def test_a_job_that_is_about_to_be_assigned_has_no_reason():
+    report = rendered([waiting(queued_at=NOW)], [busy()._replace(busy=False)])
+    assert report.title == "GitHub has assigned no runner to this job yet"
+
+
+@pytest.mark.parametrize(("private", "shown"), [(True, True), (False, False), (None, False)])
+def test_who_paused_and_why_is_shown_to_members_only(private, shown):
+    report = rendered([waiting(private=private)], [missing()], pauses=PAUSED)
+    assert ("maintenance" in report.summary) is shown
+    assert "PoolPaused" in report.summary
+
+
+def digest_of(jobs, runners, others=()):
+    return reasons_digest(followed(*jobs), queue([*jobs, *others], runners))
+
+
+def test_other_numbers_change_the_report_and_not_the_digest_of_its_reasons():
+    older = [job(number, queued_at=NOW - 9000) for number in (50, 51)]
+    assert rendered([waiting()], [busy()], older[:1]).digest != rendered([waiting()], [busy()], older).digest
+    assert digest_of([waiting()], [busy()], older[:1]) == digest_of([waiting()], [busy(), busy()], older)
+
+
+def test_another_reason_or_another_job_changes_the_digest_of_its_reasons():
+    cases = (([waiting()], [busy()]), ([waiting()], [offline()]), ([waiting(), waiting(2)], [busy()]), ([], []))
+    assert len({digest_of(*case) for case in cases}) == 4
+
+
+@pytest.mark.parametrize(
+    ("jobs", "title"),
+    [
+        ([(300, True)], "Started after 5 min"),
+        ([(300, True), (90, True)], "2 jobs started; the longest wait was 5 min"),
+        ([(300, True), (9000, False)], "1 of 2 jobs started; the longest wait was 2 h"),
+        ([(300, False)], "The job ended without a runner after 5 min"),
+        ([(300, False), (90, False)], "2 jobs ended without a runner after 5 min"),
+    ],
+)
+def test_a_completed_check_shows_how_long_the_jobs_waited(jobs, title):
+    left = [FollowedJob(n, NOW - waited, "test", PAGE, NOW, started) for n, (waited, started) in enumerate(jobs, 1)]
+    report = queue_report(QueueCheck("acme/api", SHA, tuple(left)), queue([], []))
+    assert (report.title, report.conclusion) == (title, Conclusion.NEUTRAL)
+    assert report.text.count("| [`test`]") == len(jobs)
+
+
+def test_text_of_others_cannot_leave_its_cell():
+    evil = waiting(name="a | b\n<b>", labels=("x|y`z",), html_url="https://e.example/](x) | y")
+    report = rendered([evil], [])
+    row = report.text.splitlines()[-1]
+    assert row.count(" | ") == 4
+    assert "](x)" not in report.text
+    assert "<b>" not in report.text
+    assert "`z" not in report.summary
+
+
+def test_many_jobs_fit_into_githubs_limits():
+    jobs = [waiting(number, name="n" * 300, labels=("l" * 300,)) for number in range(200)]
+    report = rendered(jobs, [])
+    assert len(report.summary) <= LONGEST
+    assert len(report.text) <= LONGEST
+
+
+def test_every_reason_of_a_followed_job_has_a_title():
+    assert _TITLES.keys() == {each.value for each in QueueReason} - {"HostedByGitHub"}

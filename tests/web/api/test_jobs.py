@@ -1,0 +1,136 @@
+"""Jobs in pages, and one job with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.job import Job
+from ghapp.store.demand import Demand
+from tests.web.conftest import INSTALLATION, NOW
+
+QUEUED = Job(
+    1,
+    "queued",
+    ("gpu",),
+    "acme/api",
+    NOW - 600,
+    run_id=41,
+    attempt=2,
+    workflow="CI",
+    name="test",
+    head_sha="f" * 40,
+    html_url="https://github.com/acme/api/actions/runs/41/job/1",
+)
+IDLE = Job(2, "queued", ("linux-4vcpu",), "acme/api", NOW - 30)
+RUNNING = Job(3, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 1, "a", NOW - 80)
+OVER = Job(
+    4, "over", ("linux-4vcpu",), "acme/api", NOW - 900, 1, "a", NOW - 800, ended_at=NOW - 9, conclusion="failure"
+)
+
+
+@pytest.fixture(autouse=True)
+async def four_jobs(redis):
+    await Demand(redis).record(INSTALLATION, [QUEUED, IDLE, RUNNING, OVER])
+
+
+async def test_a_queued_job_has_its_reason(http):
+    answer = await http.get("/v1/orgs/ACME/jobs/1")
+    assert answer.json() == {
+        "job_id": 1,
+        "run_id": 41,
+        "attempt": 2,
+        "repository": "acme/api",
+        "workflow": "CI",
+        "name": "test",
+        "head_sha": "f" * 40,
+        "html_url": "https://github.com/acme/api/actions/runs/41/job/1",
+        "labels": ["gpu"],
+        "pool": "gpu",
+        "state": "queued",
+        "queued_at": "2027-01-15T07:50:00Z",
+        "started_at": None,
+        "ended_at": None,
+        "conclusion": None,
+        "runner": None,
+        "why": {
+            "reason": "NoRunnerWithLabels",
+            "said": "no runner has the label gpu",
+            "since": "2027-01-15T07:50:00Z",
+            "ahead": None,
+            "typical_wait_seconds": None,
+            "next": [
+                {"step": "register a runner with the label gpu", "why": "GitHub fails the job after 24 hours"},
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("job_id", "state", "started_at", "ended_at", "conclusion", "runner"),
+    [
+        (2, "queued", None, None, None, None),
+        (3, "running", "2027-01-15T07:58:40Z", None, None, "a"),
+        (4, "over", "2027-01-15T07:46:40Z", "2027-01-15T07:59:51Z", "failure", "a"),
+    ],
+    ids=["about to be assigned", "running", "over"],
+)
+async def test_a_job_that_waits_for_nothing_has_no_reason(
+    http, job_id, state, started_at, ended_at, conclusion, runner
+):
+    found = (await http.get(f"/v1/orgs/acme/jobs/{job_id}")).json()
+    assert (found["state"], found["started_at"], found["ended_at"]) == (state, started_at, ended_at)
+    assert (found["conclusion"], found["runner"], found["why"]) == (conclusion, runner, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("", [1, 2, 3, 4]),
+        ("?state=queued", [1, 2]),
+        ("?state=running", [3]),
+        ("?state=over", [4]),
+        ("?pool=linux-4vcpu", [2, 3, 4]),
+        ("?pool=gpu&state=running", []),
+    ],
+)
+async def test_jobs_are_listed_by_state_and_pool(http, query, ids):
+    listed = (await http.get(f"/v1/orgs/acme/jobs{query}")).json()
+    assert [each["job_id"] for each in listed["jobs"]] == ids
+    assert (listed["total"], listed["next_cursor"]) == (len(ids), None)
+
+
+async def test_pages_follow_each_other(http):
+    first = (await http.get("/v1/orgs/acme/jobs?limit=3")).json()
+    assert ([each["job_id"] for each in first["jobs"]], first["total"], first["next_cursor"]) == ([1, 2, 3], 4, "3")
+    second = (await http.get(f"/v1/orgs/acme/jobs?limit=3&cursor={first['next_cursor']}")).json()
+    assert ([each["job_id"] for each in second["jobs"]], second["next_cursor"]) == ([4], None)
+
+
+async def test_an_unchanged_page_is_not_sent_again(http):
+    first = await http.get("/v1/orgs/acme/jobs")
+    again = await http.get("/v1/orgs/acme/jobs", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+    other = await http.get("/v1/orgs/acme/jobs?state=over", headers={"if-none-match": first.headers["etag"]})
+    assert other.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("jobs?state=done", 400),
+        ("jobs?limit=0", 400),
+        ("jobs?limit=1001", 400),
+        ("jobs?cursor=x", 400),
+        ("jobs/0", 400),
+        ("jobs/x", 400),
+        ("jobs/99", 404),
+    ],
+)
+async def test_what_is_not_valid_or_not_known_is_a_problem(http, path, status):
+    answer = await http.get(f"/v1/orgs/acme/{path}")
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+@pytest.mark.parametrize("path", ["jobs", "jobs/1"])
+async def test_another_org_is_refused(http, path):
+    assert (await http.get(f"/v1/orgs/globex/{path}")).status_code == 403
