@@ -14,9 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
 from ghapp.health.installation import Installation
 from ghapp.log import logger
@@ -125,7 +124,7 @@ class Scheduler:
         self._missed: set[Enqueued] = set()
 
     async def begin(self) -> None:
-        """Raises: RedisError: at the start, a Redis that is not there is a mistake, and said at once."""
+        """Checks that Redis answers; raises StoreUnavailableError, which at the start is a configuration error."""
         await self._redis.ping()
 
     async def tick(self) -> float:
@@ -136,7 +135,7 @@ class Scheduler:
                 if now >= self._due[number]:
                     await chore()
                     self._due[number] = now + every
-        except (RedisError, OSError) as error:
+        except StoreUnavailableError as error:
             log.warning("Redis unavailable, retrying", why=str(error))
             return WAIT_SECONDS
         return TICK_SECONDS

@@ -46,13 +46,12 @@ def require_redis(settings: Settings) -> None:
     """Checks at the start of a role that Redis answers.
 
     Raises:
-        RedisError: Redis does not answer.
+        StoreUnavailableError: Redis does not answer.
     """
-    from ghapp.store.connect import connect_sync
+    from ghapp.store.connect import require
 
     if settings.redis_url is not None:
-        with connect_sync(settings.redis_url) as redis:
-            redis.ping()
+        require(settings.redis_url)
 
 
 async def chosen(installations: Any, org: str | None) -> list[Installation]:

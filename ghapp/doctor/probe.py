@@ -10,7 +10,6 @@ from threading import Thread
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from ghapp.doctor.finding import Finding, wrong
 from ghapp.errors import GhappError
@@ -30,7 +29,7 @@ async def probe(group: str, name: str, check: Check, fix: str) -> list[Finding]:
             return await check()
     except TimeoutError:
         return [wrong(group, name, f"no answer within {TIMEOUT_SECONDS:.0f} s", fix)]
-    except (GhappError, RedisError, OSError) as error:
+    except (GhappError, OSError) as error:
         return [wrong(group, name, redact(str(error)), fix)]
 
 

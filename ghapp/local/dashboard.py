@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from redis.exceptions import RedisError
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import fuse_of
@@ -81,7 +81,7 @@ async def frames(site: Site) -> AsyncIterator[Group]:
         site.supervise()
         try:
             fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
-        except RedisError as error:  # it may be restarting, or slow; the roles wait for it, too
+        except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
             yield Group(*panels, _redis_error(error), _footer(lost, settings))
             await asyncio.sleep(0.5)
             continue
@@ -93,8 +93,8 @@ async def frames(site: Site) -> AsyncIterator[Group]:
         await asyncio.sleep(0.5)
 
 
-def _redis_error(error: RedisError) -> Text:
-    why = redact(str(error)).rstrip(".")
+def _redis_error(error: StoreUnavailableError) -> Text:
+    why = redact(str(error.__cause__ or error)).rstrip(".")
     return Text(f"Redis does not answer, retrying; the data above is from before. ({why})", "bold red")
 
 

@@ -12,6 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ghapp.queue import transitions
+from ghapp.redis_errors import redis_errors
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -96,6 +97,7 @@ def next_order(queues: Sequence[str], served: str) -> list[str]:
     return [*others, *urgent] if served == URGENT else [*urgent, *others, served]
 
 
+@redis_errors()
 def enqueue(
     redis: Redis,
     work: JobName,
@@ -118,6 +120,9 @@ def enqueue(
 
     Returns:
         False if a job with that key waits, is scheduled or runs.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
     """
     from rq import Retry
 
@@ -164,6 +169,7 @@ class Load(NamedTuple):
     failed: int
 
 
+@redis_errors()
 def load(redis: Redis) -> Load:
     """Returns the present load."""
     from rq import Worker
@@ -176,6 +182,7 @@ def load(redis: Redis) -> Load:
     )
 
 
+@redis_errors()
 def promote_due(redis: Redis, now: float) -> int:
     """Moves due jobs into their queues; returns how many.
 

@@ -11,8 +11,10 @@ from redis import Redis
 from ghapp.queue import transitions
 from ghapp.queue.jobs import QUEUES
 from ghapp.queue.transitions import Enqueued
+from ghapp.redis_errors import redis_errors
 
 
+@redis_errors()
 def find(redis: Redis) -> set[Enqueued]:
     """Returns jobs that are in no queue, not scheduled, and not being executed.
 
@@ -22,6 +24,7 @@ def find(redis: Redis) -> set[Enqueued]:
     return transitions.unplaced(redis, QUEUES)
 
 
+@redis_errors()
 def requeue(redis: Redis, lost: Enqueued) -> bool:
     """Moves a lost job back into its queue; returns False if it was started, finished or requeued meanwhile."""
     return transitions.requeue(redis, lost)

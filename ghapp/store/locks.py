@@ -13,9 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from ghapp.errors import LockLostError
+from ghapp.errors import LockLostError, StoreUnavailableError
 from ghapp.store import keys
 
 LEASE_SECONDS = 10.0
@@ -46,7 +45,6 @@ class Locks:
             patience_seconds: how long to wait for it; `OUTLIVING_SECONDS` outlasts the lease of a crashed holder.
 
         Raises:
-            LockLostError: in the block, if the lease could not be renewed in time.
             LockLostError: in the block, when the lease could not be renewed in time.
         """
         key, token = keys.lock(kind, str(of)), secrets.token_hex(8)
@@ -74,7 +72,7 @@ class Locks:
         finally:
             is_held = False
             renewing.cancel()
-            with suppress(RedisError):  # it expires by itself
+            with suppress(StoreUnavailableError):  # it expires by itself
                 await self._release(keys=[key], args=[token])
 
     async def _take(self, key: str, token: str, patience: float) -> bool:
@@ -97,7 +95,7 @@ class Locks:
         while loop.time() - renewed < 0.8 * self._lease:
             await asyncio.sleep(self._lease / 5)
             began = loop.time()
-            with suppress(RedisError, OSError):
+            with suppress(StoreUnavailableError, TimeoutError):
                 async with asyncio.timeout(self._lease / 5):
                     if not await self._renew(keys=[key], args=[token, self._milliseconds]):
                         return

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -34,6 +33,7 @@ from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
 from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
+from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.openapi import description
 from ghapp.web.pages import layout
@@ -84,7 +84,6 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
         exception_handlers={
             HTTPException: _as_problem,
             StoreUnavailableError: _away,
-            RedisError: _away,
             Exception: _as_problem,
         },
         lifespan=lifespan,
@@ -142,5 +141,6 @@ async def _as_problem(_: Request, error: Exception) -> Response:
 
 
 async def _away(_: Request, error: Exception) -> Response:
-    detail = str(error) if isinstance(error, StoreUnavailableError) else "Redis is unavailable; try again"
+    # Other errors of the store quote Redis, and its address is not for clients.
+    detail = str(error) if isinstance(error, NoCachedValueError) else "Redis is unavailable; try again"
     return problem(503, detail, {"Retry-After": "5"})

@@ -22,7 +22,7 @@ from ghapp.health.runner.verdict import State
 from ghapp.report.documents import Document, is_healed, never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
-from ghapp.store.connect import PipeliningRedis, redis_errors
+from ghapp.store.connect import PipeliningRedis
 from ghapp.store.demand import Demand
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.installations import Installations
@@ -213,8 +213,7 @@ class FleetReader:
         if org_state is None:
             return
         installation = org_state.installation.id
-        async with redis_errors():
-            await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
+        await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
         self._one.forget((installation, runner_id))
         self._fleets.forget(installation)
 

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from redis.exceptions import RedisError
 from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
@@ -63,7 +62,7 @@ async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
     fresh = await context.inbox.without_effect(entries, context.clock())
     try:
         await _take_effect(context, fresh)
-    except (GhappError, RedisError, BaseTimeoutException):  # nothing is wrong with what was delivered
+    except (GhappError, BaseTimeoutException):  # nothing is wrong with what was delivered
         raise
     except Exception as error:
         if len(entries) > 1:

@@ -19,9 +19,8 @@ from typing import NamedTuple
 import msgspec
 from httpx import AsyncClient
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from ghapp.errors import LockLostError, ReplacerUnavailableError
+from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
 from ghapp.health.remediation.steps import RequestStep, request_step
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
@@ -93,7 +92,7 @@ class EventDelivery:
                 async with self._locks.acquire(*LOCK) as mine:
                     if mine:
                         await self._deliver_all()
-            except (RedisError, OSError, LockLostError) as error:
+            except (StoreUnavailableError, LockLostError) as error:
                 log.warning("event delivery interrupted, retrying", why=str(error))
             except Exception:
                 log.exception("event delivery interrupted, retrying")
@@ -178,9 +177,9 @@ class EventDelivery:
         except ReplacerUnavailableError as error:
             if backlog.refused(event_id, time.monotonic()):
                 log.warning("event delivery failing", url=url, why=str(error))
-            with suppress(RedisError):
+            with suppress(StoreUnavailableError):
                 await self._counters.add("ghapp_jobs_failed_total", work=WORK)
-        except (RedisError, OSError) as error:  # the URL may have it; it gets it again under the same id
+        except StoreUnavailableError as error:  # the URL may have it; it gets it again under the same id
             backlog.put_off(event_id, time.monotonic())
             log.warning("Redis unavailable, retrying", event_id=event_id, why=str(error))
         except Exception:

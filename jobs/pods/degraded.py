@@ -37,7 +37,7 @@ class DegradedView:
         A refusal of RBAC's is told, and logged, only when it lasts: an API server that has just started refuses, too.
 
         Raises:
-            RedisError: only the log has it.
+            StoreUnavailableError: only the log has it.
         """
         if isinstance(error, ClusterForbiddenError) and not self._grace.lasts(self._place, str(error)):
             return
@@ -47,7 +47,7 @@ class DegradedView:
             await self._troubles.say(self._place, redact(str(error)))
 
     async def over(self) -> None:
-        """Nothing is, any more. Raises: RedisError: nobody was told."""
+        """Nothing is, any more. Raises: StoreUnavailableError: nobody was told."""
         self._why = ""
         self._grace.over(self._place)
         if self._may_be_kept:  # by whoever led before us, if not by us

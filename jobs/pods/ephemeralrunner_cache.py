@@ -13,13 +13,12 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import follow_objects
 from ghapp.cluster.watch_events import Listed, Sight, WatchChange
 from ghapp.cluster.watch_events import WatchFailure as Unseen
-from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
+from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError, StoreUnavailableError
 from ghapp.health.pods.degraded_sources import objects_source
 from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.settings import Settings
@@ -62,13 +61,13 @@ class EphemeralRunnerCache:
             if self._leads():
                 try:
                     await self.attend()
-                except (RedisError, OSError) as error:
+                except (StoreUnavailableError, OSError) as error:
                     self._trouble.log("watch waits for Redis", str(error))
                     pause = WAIT_SECONDS
             await asyncio.sleep(pause)
 
     async def attend(self) -> None:
-        """See and record, until we lead no more. Raises: RedisError: begin again with a list."""
+        """See and record, until we lead no more. Raises: StoreUnavailableError: begin again with a list."""
         async with aclosing(follow_objects(self._cluster, self._namespace)) as sights:
             async for sight in sights:
                 if not self._leads():

@@ -7,11 +7,10 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from redis.exceptions import RedisError
-
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, Sight, WatchChange
 from ghapp.cluster.watch_events import WatchFailure as Unseen
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.pods.degraded_sources import pods_source
 from ghapp.health.pods.pod import Pod
 from ghapp.store.pods import Pods
@@ -52,13 +51,17 @@ class PodCache:
             if self._leads():
                 try:
                     await self.attend()
-                except (RedisError, OSError) as error:
+                except (StoreUnavailableError, OSError) as error:
                     self._trouble.log("watch waits for Redis", str(error))
                     pause = WAIT_SECONDS
             await asyncio.sleep(pause)
 
     async def attend(self) -> None:
-        """Take over: see and record, until we lead no more. Raises: RedisError: begin again from the last record."""
+        """Follows the namespace while this process leads.
+
+        Raises:
+            StoreUnavailableError: start again from the last record.
+        """
         self._known = {each.uid: each for each in await self._pods.known(self._namespace)}
         async with aclosing(follow(self._cluster, self._namespace)) as sights:
             async for sight in sights:

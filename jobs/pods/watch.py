@@ -15,13 +15,11 @@ import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
 
-from redis.exceptions import RedisError
-
 from ghapp.cluster.access import WATCH_LEASE
 from ghapp.cluster.connection import is_configured, open_cluster
 from ghapp.cluster.lease import Leadership
 from ghapp.cluster.task_cancel import cancel_tasks
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.heartbeats import Heartbeats
@@ -61,7 +59,7 @@ async def watch(settings: Settings) -> None:
 
 async def _beat(heartbeats: Heartbeats, who: str) -> None:
     while True:
-        with suppress(RedisError, OSError):
+        with suppress(StoreUnavailableError, OSError):
             await heartbeats.beat("watch", who, time.time())
         await asyncio.sleep(BEAT_SECONDS)
 

@@ -7,8 +7,8 @@ import re
 import time
 
 import pytest
-from redis.exceptions import NoPermissionError
 
+from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.pods.pod import Pod
@@ -71,10 +71,10 @@ async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     await Pods(redis).drop("runners", "a", "u")
     await PodClaims(redis, lambda: NOW).claim(7, "a", "a", None, NOW + 60)
     assert len(await PodClaims(redis).all(7, NOW)) == 1
-    with pytest.raises(NoPermissionError):
-        await redis.set("others:key", "x")
-    with pytest.raises(NoPermissionError):
-        await redis.config_set("dir", "/tmp")
+    for forbidden in (redis.set("others:key", "x"), redis.config_set("dir", "/tmp")):
+        with pytest.raises(StoreRefusedError) as refused:
+            await forbidden
+        assert refused.value.refusal is Refusal.PERMISSION
     await redis.aclose()
 
 

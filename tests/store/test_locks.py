@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ghapp.errors import LockLostError
+from ghapp.errors import LockLostError, StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.locks import Locks
 
@@ -86,7 +86,7 @@ async def test_whoever_cannot_renew_it_is_stopped_before_it_can_be_another_s(red
     locks = Locks(redis, lease_seconds=0.5)
 
     async def away(**_):
-        raise ConnectionError("Redis is away")
+        raise StoreUnavailableError("away")
 
     left = []
 

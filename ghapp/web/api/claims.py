@@ -14,7 +14,6 @@ from starlette.routing import Route
 
 from ghapp.errors import PodClaimsFullError
 from ghapp.health.installation import Installation
-from ghapp.store.connect import redis_errors
 from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS, PodClaims
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
@@ -59,8 +58,7 @@ class ClaimEndpoints:
         claim = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
         runner_name = claim.runner_name or pod
         try:
-            async with redis_errors():
-                await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
+            await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
         except PodClaimsFullError as error:
             return problem(507, str(error))
         self._reader.forget(org)
@@ -71,8 +69,7 @@ class ClaimEndpoints:
         installation = await self._authorized(request, org, pod, now)
         if isinstance(installation, Response):
             return installation
-        async with redis_errors():
-            await self._claims.release(installation.id, pod)
+        await self._claims.release(installation.id, pod)
         self._reader.forget(org)
         return Response(status_code=204)
 

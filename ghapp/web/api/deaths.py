@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.report.documents import death_document
-from ghapp.store.connect import redis_errors
 from ghapp.store.deaths import Deaths
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
@@ -36,8 +35,7 @@ class DeathEndpoints:
             return refusal
         if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
-        async with redis_errors():
-            found = await self._deaths.of(org_state.installation.id, name)
+        found = await self._deaths.of(org_state.installation.id, name)
         if found is None:
             return problem(404, f"no death of a runner {name} of {org} was recorded in the last 30 days")
         return Response(msgspec.json.encode(death_document(found)), media_type="application/json")

@@ -8,13 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.store.connect import redis_errors
 from ghapp.store.events import Events as Stream
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
@@ -59,11 +57,10 @@ class EventStream:
         if (org_state := await self._reader.org(org)) is None:
             return not_installed(org)
         installation = org_state.installation.id
-        async with redis_errors():
-            if last_id is None:
-                last_id = await self._stream.last_id(installation)
-            elif await self._stream.since(installation, last_id, 1) is None:
-                return problem(410, f"{last_id} is no longer stored; read the fleet, then listen without Last-Event-ID")
+        if last_id is None:
+            last_id = await self._stream.last_id(installation)
+        elif await self._stream.since(installation, last_id, 1) is None:
+            return problem(410, f"{last_id} is no longer stored; read the fleet, then listen without Last-Event-ID")
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
         messages = self._messages(request, org, installation, last_id)
@@ -80,7 +77,7 @@ class EventStream:
                 end = await self._ends.read(installation, lambda: self._stream.last_id(installation))
                 is_behind = end is not None and position(end) > position(last_id)
                 new = await self._stream.since(installation, last_id, MOST_PER_READ) if is_behind else []
-            except (RedisError, OSError, StoreUnavailableError):  # the stream continues when Redis is back
+            except StoreUnavailableError:  # the stream continues when Redis is back
                 new = []
             if new is None:  # the listener was too slow: its position expired, and reconnecting returns 410
                 return

@@ -24,7 +24,6 @@ from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.connect import redis_errors
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
 from ghapp.store.runners import Runners
@@ -132,14 +131,13 @@ class GateEndpoints:
             when = "in the future" if at > 0 else "before 1970"
             return problem(400, f"deployed_at is {when}; it takes the time when the shard was deployed")
         by = await self._authenticator.who(request)
-        async with redis_errors():
-            recorded = await self._shards.record(
-                org_state.installation.id, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
+        recorded = await self._shards.record(
+            org_state.installation.id, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
+        )
+        if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
+            await self._enqueue(
+                JobName.GATE, org_state.installation.id, key=gates_key(org_state.installation.id), retry=False
             )
-            if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
-                await self._enqueue(
-                    JobName.GATE, org_state.installation.id, key=gates_key(org_state.installation.id), retry=False
-                )
         return Response(status_code=204)
 
     def _pool(self, org_state: OrgState, name: str) -> PoolSettings | Response:
@@ -153,21 +151,19 @@ class GateEndpoints:
 
     async def _known(self, org_state: OrgState, pool: PoolSettings, now: float) -> ShardInputs:
         installation, deaths = org_state.installation.id, None
-        async with redis_errors():
-            survey = await self._runners.survey(installation)  # read first, so that the runners are not older than it
-            runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
-            taken = await self._demand.taken(installation, now - ACTIVE_SECONDS)
-            if self._settings.namespaces:
-                deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
+        survey = await self._runners.survey(installation)  # read first, so that the runners are not older than it
+        runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
+        taken = await self._demand.taken(installation, now - ACTIVE_SECONDS)
+        if self._settings.namespaces:
+            deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
         org = org_state.installation.org
         rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
         return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
 
     async def _sources(self, org_state: OrgState, pool: PoolSettings) -> ActiveShardSources:
         installation = org_state.installation.id
-        async with redis_errors():
-            deploys = await self._shards.deploys(installation, pool.name)
-            answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
+        deploys = await self._shards.deploys(installation, pool.name)
+        answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
         return ActiveShardSources(deploys, pool.active_source, answer)
 
 

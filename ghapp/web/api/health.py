@@ -21,7 +21,6 @@ from ghapp.health.runner.verdict import State
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
-from ghapp.store.connect import redis_errors
 from ghapp.web.api.demand import demand_document
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader
@@ -188,10 +187,7 @@ class HealthEndpoints:
         if wait := self._checks.grant(installation, now):
             return problem(429, TOO_MANY_CHECKS, {"Retry-After": str(ceil(wait))})
         which = runner_id if await self._reader.knows(org_state, runner_id) else "unknown"
-        async with redis_errors():
-            await self._enqueue(
-                JobName.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False
-            )
+        await self._enqueue(JobName.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False)
         return Response(status_code=202)
 
     async def _demand(self, request: Request) -> Response:

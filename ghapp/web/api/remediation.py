@@ -14,7 +14,6 @@ from starlette.routing import Route
 from ghapp.queue.jobs import JobName
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.connect import redis_errors
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
@@ -77,9 +76,8 @@ class RemediationEndpoints:
             return not_installed(org)
         if unknown := await self._unknown_pool(org_state, body.pool):
             return unknown
-        async with redis_errors():
-            pause = Pause(await self._authenticator.who(request), body.why, now)
-            first = await self._fuses.pause(org_state.installation.id, body.pool or WHOLE_ORG, pause)
+        pause = Pause(await self._authenticator.who(request), body.why, now)
+        first = await self._fuses.pause(org_state.installation.id, body.pool or WHOLE_ORG, pause)
         self._reader.forget(org)
         if (first.who, first.why) == (pause.who, pause.why):  # a retry of a request whose answer was lost
             return Response(status_code=204)
@@ -101,11 +99,8 @@ class RemediationEndpoints:
             return unknown
         installation = org_state.installation
         limits = self._settings.of(installation.org).fuse
-        async with redis_errors():
-            done = await self._fuses.resume(
-                installation, body.pool, await self._authenticator.who(request), now, limits
-            )
-            await self._enqueue(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
+        done = await self._fuses.resume(installation, body.pool, await self._authenticator.who(request), now, limits)
+        await self._enqueue(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
         self._reader.forget(org)
         result = {"ended": sorted(done.ended), "proving": sorted(done.proving)}
         return Response(msgspec.json.encode(result), media_type="application/json")

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -28,7 +27,7 @@ from ghapp.report.documents import Document, is_healed, timestamp
 from ghapp.settings import Settings
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.connect import PipeliningRedis, redis_errors
+from ghapp.store.connect import PipeliningRedis
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
@@ -79,7 +78,7 @@ class StatusEndpoints:
         """Ready if Redis answers; the state of each installation is included but does not affect readiness."""
         try:
             rows = [self._row(each) async for each in self._known()]
-        except (RedisError, OSError, StoreUnavailableError):
+        except StoreUnavailableError:
             return _json({"ready": False, "redis": "away", "installations": []}, 503)
         return _json({"ready": True, "redis": "ok", "installations": rows})
 
@@ -113,19 +112,16 @@ class StatusEndpoints:
         return left(allowance, self._settings.of(installation.org).budget)
 
     async def _metrics(self, _: Request) -> Response:
-        async with redis_errors():
-            lag, dead, counters = await asyncio.gather(
-                self._inbox.lag(), self._inbox.dead_letters(), self._counters.all()
-            )
-            samples = [
-                Sample("ghapp_inbox_lag", {}, lag),
-                Sample("ghapp_dead_letters", {}, dead),
-                *await self._of_views(),
-            ]
-            for several in _chunks([each async for each in self._known()]):
-                for of_org in await asyncio.gather(*map(self._of_org, several)):
-                    samples += of_org
-            return Response(exposition(samples, counters), media_type=TYPE)
+        lag, dead, counters = await asyncio.gather(self._inbox.lag(), self._inbox.dead_letters(), self._counters.all())
+        samples = [
+            Sample("ghapp_inbox_lag", {}, lag),
+            Sample("ghapp_dead_letters", {}, dead),
+            *await self._of_views(),
+        ]
+        for several in _chunks([each async for each in self._known()]):
+            for of_org in await asyncio.gather(*map(self._of_org, several)):
+                samples += of_org
+        return Response(exposition(samples, counters), media_type=TYPE)
 
     async def _of_views(self) -> list[Sample]:
         """Returns the age of each namespace's snapshot; none for a namespace that was never seen."""

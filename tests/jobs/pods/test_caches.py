@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace, watch
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.task_cancel import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
@@ -206,7 +205,7 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, red
     async def away_once(self, *what, **how):
         calls.append(what)
         if len(calls) == 1:
-            raise RedisAway
+            raise StoreUnavailableError
         await replace(self, *what, **how)
 
     monkeypatch.setattr(Pods, "replace_objects", away_once)

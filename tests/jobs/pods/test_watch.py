@@ -9,14 +9,13 @@ from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.task_cancel import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
@@ -424,7 +423,7 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, ask
     async def away_once(self, *what):
         calls.append(what)
         if len(calls) == 1:
-            raise RedisAway
+            raise StoreUnavailableError
         return await keep(self, *what)
 
     monkeypatch.setattr(Pods, "put", away_once)
