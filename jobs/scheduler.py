@@ -13,8 +13,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
-from redis.asyncio import Redis
-
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
 from ghapp.health.installation import Installation
@@ -25,12 +23,8 @@ from ghapp.queue.transitions import Enqueued
 from ghapp.report.check_run_state import repository_of
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.gate_checks import GateChecks
-from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
-from ghapp.store.schedule import Schedule
-from ghapp.store.shards import Shards
+from ghapp.store.stores import Stores, stores_over
 from jobs.events.deliver_event import EventDelivery
 
 log = logger(__name__)
@@ -74,7 +68,7 @@ async def run_scheduler(settings: Settings) -> None:
     clock = Scheduler(settings)
     try:
         await clock.begin()
-        async with _delivering(settings):
+        async with _delivering(settings, clock.stores):
             while not stopped.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), await clock.tick())
@@ -83,16 +77,14 @@ async def run_scheduler(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _delivering(settings: Settings) -> AsyncIterator[None]:
+async def _delivering(settings: Settings, stores: Stores) -> AsyncIterator[None]:
     """Events are delivered while the block runs."""
-    redis = connect(str(settings.redis_url))
-    delivery = asyncio.create_task(EventDelivery(settings, redis).run())
+    delivery = asyncio.create_task(EventDelivery(settings, stores).run())
     try:
         yield
     finally:
         delivery.cancel()
         await asyncio.gather(delivery, return_exceptions=True)
-        await redis.aclose()
 
 
 class Scheduler:
@@ -102,10 +94,13 @@ class Scheduler:
         if settings.redis_url is None:
             raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
         self._settings = settings
-        self._redis, self._desk = connect(settings.redis_url), connect_sync(settings.redis_url)
-        self._schedule, self._installations = Schedule(self._redis), Installations(self._redis)
-        self._inbox = Inbox(self._redis)
-        self._heartbeats, self._name = Heartbeats(self._redis), f"{socket.gethostname()}-{os.getpid()}"
+        self.stores, self._desk = (
+            stores_over(connect(settings.redis_url), settings.named),
+            connect_sync(settings.redis_url),
+        )
+        self._schedule, self._installations = self.stores.schedule, self.stores.installations
+        self._inbox = self.stores.inbox
+        self._heartbeats, self._name = self.stores.heartbeats, f"{socket.gethostname()}-{os.getpid()}"
         self._chores: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
@@ -125,7 +120,7 @@ class Scheduler:
 
     async def begin(self) -> None:
         """Checks that Redis answers; raises StoreUnavailableError, which at the start is a configuration error."""
-        await self._redis.ping()
+        await self.stores.redis.ping()
 
     async def tick(self) -> float:
         """Do the chores that are due; seconds until the next tick."""
@@ -142,7 +137,7 @@ class Scheduler:
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._redis.aclose()
+        await self.stores.redis.aclose()
         self._desk.close()
 
     async def _sweep(self) -> None:
@@ -179,7 +174,7 @@ class Scheduler:
     async def _gates(self) -> None:
         """Only while a commit waits: in most hours there is nothing to look at, and no job for it."""
         for each in await self._installations.all():
-            if not each.suspended and await is_waited_for(self._settings, self._redis, each, time.time()):
+            if not each.suspended and await is_waited_for(self._settings, self.stores, each, time.time()):
                 jobs.enqueue_gates(self._desk, each.id)
 
     async def _reap(self) -> None:
@@ -210,10 +205,10 @@ async def reporting(settings: Settings, installations: Installations) -> list[in
     ]
 
 
-async def is_waited_for(settings: Settings, redis: Redis, installation: Installation, now: float) -> bool:
+async def is_waited_for(settings: Settings, stores: Stores, installation: Installation, now: float) -> bool:
     """Whether a commit that was deployed in an org waits for the gate's answer."""
     pools = [pool for pool in settings.pools_of(installation.org) if pool.deploy_repository]
-    known = await GateChecks(redis).rounds(installation.id) if pools else {}
-    deploys = {pool.name: await Shards(redis).deploys(installation.id, pool.name) for pool in pools}
+    known = await stores.gate_checks.rounds(installation.id) if pools else {}
+    deploys = {pool.name: await stores.shards.deploys(installation.id, pool.name) for pool in pools}
     goes_on = any(open_gate_checks(pool, deploys[pool.name], known, now) for pool in pools)
     return goes_on or bool(superseded(pools, deploys, known))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings
+
+if TYPE_CHECKING:
+    from ghapp.store.stores import Stores
 
 T = TypeVar("T")
 
@@ -69,17 +72,14 @@ async def chosen(installations: Any, org: str | None) -> list[Installation]:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Any]:
-    """Yields a Redis client, closed at the end of the block."""
-    from ghapp.store.connect import connect
+async def opened(settings: Settings) -> AsyncIterator[Stores]:
+    """Yields the stores, closed at the end of the block."""
+    from ghapp.store.stores import open_stores
 
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine")
-    redis = connect(settings.redis_url)
-    try:
-        yield redis
-    finally:
-        await redis.aclose()
+    async with open_stores(settings.redis_url, settings.named) as stores:
+        yield stores
 
 
 def _is_listening(path: Path) -> bool:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from threading import Thread
 from typing import Any
-
-from redis.asyncio import Redis
 
 from ghapp.doctor.finding import Finding, wrong
 from ghapp.errors import GhappError
 from ghapp.log import redact
-from ghapp.store.connect import connect
 
 TIMEOUT_SECONDS = 4.0
 """For one check. At most three checks run one after the other."""
@@ -55,13 +51,3 @@ class DetachedThreads(ThreadPoolExecutor):
         if future.set_running_or_notify_cancel():
             Thread(target=call, daemon=True).start()
         return future
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Redis]:
-    """Yields a Redis client, closed at the end of the block."""
-    redis = connect(url)
-    try:
-        yield redis
-    finally:
-        await redis.aclose()

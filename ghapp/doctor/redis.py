@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.probe import connected
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
-from ghapp.store.quarantine import Quarantine, UnreadableRecord
+from ghapp.store.quarantine import UnreadableRecord
+from ghapp.store.stores import open_stores
 
 GROUP = "redis"
 PINGS = 3
@@ -28,7 +28,8 @@ MOST_NAMED = 5
 
 async def check(url: str) -> list[Finding]:
     """Reads its INFO and configuration, and writes a probe key."""
-    async with connected(url) as redis:
+    async with open_stores(url) as stores:
+        redis = stores.redis
         milliseconds = min([await _ping(redis) for _ in range(PINGS)])
         info: Any = {}
         with suppress(StoreRefusedError):  # its ACL user may lack INFO
@@ -44,7 +45,7 @@ async def check(url: str) -> list[Finding]:
             fsync = str(config.get("appendfsync", ""))
         unreadable: list[UnreadableRecord] = []
         with suppress(StoreRefusedError):
-            unreadable = await Quarantine(redis).unresolved()
+            unreadable = await stores.quarantine.unresolved()
     return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
 
 

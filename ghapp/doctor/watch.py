@@ -11,13 +11,12 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.request import LEASES, ClusterRequest
 from ghapp.cluster.wire.leases import lease
 from ghapp.doctor.finding import Finding, ok, warning
-from ghapp.doctor.probe import connected, probe
+from ghapp.doctor.probe import probe
 from ghapp.errors import ClusterForbiddenError
 from ghapp.health.pods.pod import is_fresh
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.pods import Pods
+from ghapp.store.stores import open_stores
 
 GROUP = "cluster"
 START = "start `ghapp watch`; two for availability. Until then deaths and phantoms are not detected"
@@ -39,14 +38,14 @@ async def of_leader(cluster: Cluster, url: str | None) -> list[Finding]:
 
 
 async def _views(namespaces: Sequence[str], url: str) -> list[Finding]:
-    async with connected(url) as redis:
-        pods = Pods(redis)
+    async with open_stores(url) as stores:
+        pods = stores.pods
         return of_ages({each: await pods.seen_at(each) for each in namespaces}, time.time())
 
 
 async def _leader(cluster: Cluster, url: str) -> list[Finding]:
-    async with connected(url) as redis:
-        alive = await Heartbeats(redis).alive("watch", time.time())
+    async with open_stores(url) as stores:
+        alive = await stores.heartbeats.alive("watch", time.time())
     try:
         body = await cluster.transport.send(ClusterRequest("get", LEASES, cluster.namespace, WATCH_LEASE))
     except ClusterForbiddenError:

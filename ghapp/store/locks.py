@@ -35,6 +35,10 @@ class Locks:
         self._renew: Any = redis.register_script(_RENEW)
         self._release: Any = redis.register_script(_RELEASE)
 
+    def lasting(self, lease_seconds: float) -> Locks:
+        """Returns locks with another lease, for a holder that may be frozen for longer."""
+        return Locks(self._redis, lease_seconds)
+
     @asynccontextmanager
     async def acquire(self, kind: str, of: str | int, patience_seconds: float = 0.0) -> AsyncIterator[bool]:
         """Holds a lock while the block runs; yields False if another process has it.

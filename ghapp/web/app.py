@@ -21,9 +21,8 @@ from starlette.routing import Route
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.queue.jobs import JobName, enqueue
 from ghapp.settings import Settings
-from ghapp.store.connect import connect, connect_sync
-from ghapp.store.inbox import Inbox
-from ghapp.store.tokens import Tokens
+from ghapp.store.connect import PipeliningRedis, connect, connect_sync
+from ghapp.store.stores import stores_over
 from ghapp.web.api.claims import ClaimEndpoints
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.events import EventStream
@@ -56,8 +55,9 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
     if settings.credentials is None and settings.setup_key is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     stopping = asyncio.Event()
-    inbox = Inbox(redis, lambda: enqueue_job(JobName.INBOX))
-    reader, authenticator = FleetReader(settings, redis), Authenticator(Tokens(redis))
+    stores = stores_over(redis, settings.named, clock, lambda: enqueue_job(JobName.INBOX))
+    reading = stores_over(PipeliningRedis(redis), settings.named, clock)  # many reads at once cost few round trips
+    reader, authenticator = FleetReader(settings, reading), Authenticator(stores.tokens)
     setup = SetupEndpoints(settings, enqueue_job, clock)
 
     @asynccontextmanager
@@ -69,15 +69,15 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
 
     application = Starlette(
         routes=[
-            Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
+            Route("/webhook", Webhook(stores.inbox, setup.webhook_secrets).receive, methods=["POST"]),
             *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
             *setup.routes(),
-            *RemediationEndpoints(settings, redis, reader, authenticator, enqueue_job, clock).routes(),
-            *ClaimEndpoints(redis, reader, authenticator, clock).routes(),
-            *GateEndpoints(settings, redis, reader, authenticator, enqueue_job, clock).routes(),
-            *DeathEndpoints(redis, reader, authenticator, clock).routes(),
-            *EventStream(redis, reader, authenticator, clock, stopping).routes(),
-            *StatusEndpoints(settings, redis, clock).routes(),
+            *RemediationEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
+            *ClaimEndpoints(stores, reader, authenticator, clock).routes(),
+            *GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
+            *DeathEndpoints(stores, reader, authenticator, clock).routes(),
+            *EventStream(stores, reader, authenticator, clock, stopping).routes(),
+            *StatusEndpoints(settings, reading, clock).routes(),
             *description.routes(),
             _home(lambda: bool(setup.webhook_secrets())),
         ],

@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 from cachetools import LRUCache, TTLCache
-from redis.asyncio import Redis
 
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
@@ -22,13 +21,10 @@ from ghapp.health.runner.verdict import State
 from ghapp.report.documents import Document, is_healed, never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
-from ghapp.store.connect import PipeliningRedis
-from ghapp.store.demand import Demand
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.installations import Installations
 from ghapp.store.org_views import load_org_view
-from ghapp.store.pods import NamespaceView, Pods
-from ghapp.store.runners import Runners
+from ghapp.store.pods import NamespaceView
+from ghapp.store.stores import Stores
 from ghapp.web.cache import FRESH_SECONDS, Cache
 
 MOST_FRESH = 20_000
@@ -82,11 +78,10 @@ class FleetSelection(NamedTuple):
 class FleetReader:
     """Reads health documents and the state of orgs."""
 
-    def __init__(self, settings: Settings, redis: Redis) -> None:
-        self._settings, redis = settings, PipeliningRedis(redis)
-        self._redis = redis
-        self._installations = Installations(redis, settings.named)
-        self._runners, self._demand, self._pods = Runners(redis), Demand(redis), Pods(redis)
+    def __init__(self, settings: Settings, stores: Stores) -> None:
+        self._settings, self._stores = settings, stores
+        self._installations = stores.installations
+        self._runners, self._demand, self._pods = stores.runners, stores.demand, stores.pods
         self._named: Cache[None, dict[str, Installation]] = Cache(1, 1)
         self._orgs: Cache[str, OrgState] = Cache(MOST_ORGS, MOST_ORGS)
         self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
@@ -228,7 +223,7 @@ class FleetReader:
             installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
             if installation is None:
                 return None
-            return OrgState(installation, await load_org_view(self._redis, installation, self._settings))
+            return OrgState(installation, await load_org_view(self._stores, installation, self._settings))
 
         return await self._orgs.read(org.lower(), load)
 

@@ -27,9 +27,7 @@ from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from ghapp.settings import PoolSettings
-from ghapp.store.gate_checks import GateChecks
 from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.shards import Shards
 from jobs.checks.publisher import (
     POSTED,
     RETRY_SECONDS,
@@ -59,8 +57,8 @@ async def report_gates_of(context: JobContext, installation_id: int) -> dict[str
         if not mine or installation is None or installation.suspended:
             return {}
         pools = [pool for pool in context.settings.pools_of(installation.org) if pool.deploy_repository]
-        known, done = await GateChecks(context.redis).rounds(installation_id), {}
-        deploys = {pool.name: await Shards(context.redis).deploys(installation_id, pool.name) for pool in pools}
+        known, done = await context.gate_checks.rounds(installation_id), {}
+        deploys = {pool.name: await context.shards.deploys(installation_id, pool.name) for pool in pools}
         gone = superseded(pools, deploys, known)
         held = {
             place
@@ -93,7 +91,7 @@ async def restart_gate_check(
         check_run: its id; 0 for all of a commit.
         sha: the commit; empty for one check run.
     """
-    gates, found = GateChecks(context.redis), False
+    gates, found = context.gate_checks, False
     async with context.locks.acquire("gate", installation.id, OUTLIVING_SECONDS) as mine:
         for place, gate_check in (await gates.rounds(installation.id) if mine else {}).items():
             is_there = (
@@ -127,7 +125,7 @@ async def _is_ended(
         if outcome_of(error) in TRANSIENT and not is_forgotten(gate_check, context.clock()):
             return False
         log.warning("gate not ended", installation=installation.id, place=place, sha=gate_check.sha, why=str(error))
-    await GateChecks(context.redis).keep(installation.id, place, gate_check._replace(over=True))
+    await context.gate_checks.keep(installation.id, place, gate_check._replace(over=True))
     return True
 
 
@@ -166,7 +164,7 @@ class _Look:
             after = self._put_off(after, outcome, why, now)
         is_said = stage is not GateCheckStage.WAITS and not after.setback
         kept = after._replace(over=is_said or is_forgotten(after, now))
-        await GateChecks(self._context.redis).keep(self._installation.id, self._place, kept)
+        await self._context.gate_checks.keep(self._installation.id, self._place, kept)
         if outcome is not CheckRunOutcome.NOTHING_TO_DO:
             await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
         return outcome
@@ -188,7 +186,7 @@ class _Look:
         if not is_to_be_posted(gate_check, report.digest, relevant, now):
             return gate_check, CheckRunOutcome.NOTHING_TO_DO
         if gate_check.check_run is None:  # known before it is posted, so that it is ended even after a crash
-            await GateChecks(self._context.redis).keep(self._installation.id, self._place, gate_check)
+            await self._context.gate_checks.keep(self._installation.id, self._place, gate_check)
         check_run, outcome = await publish(await self._checks(gate_check), gate_check.sha, report, gate_check.check_run)
         if check_run is None:
             return gate_check._replace(check_run=None), outcome

@@ -12,7 +12,6 @@ from ghapp.health.pacing import Purpose
 from ghapp.health.pods.degraded_sources import LOG_STORE
 from ghapp.health.pool_matching import pool_of
 from ghapp.loki.client import LogStore
-from ghapp.store.degraded_sources import DegradedSources
 from jobs.context import JobContext
 
 
@@ -47,7 +46,7 @@ async def with_runner_lines(context: JobContext, death: Death) -> Death:
         return death
     async with LogStore.open(url) as logs:
         lines = await logs.runner_lines(death.namespace, death.pod, death.at)
-    await DegradedSources(context.redis).over(LOG_STORE)
+    await context.degraded_sources.over(LOG_STORE)
     return with_more_lines(death, lines) if len(lines) >= len(death.runner_log) else death
 
 
@@ -62,7 +61,7 @@ async def with_host_lines(context: JobContext, death: Death) -> Death:
         return death
     async with LogStore.open(url) as logs:
         lines = await logs.host_lines(death.node, death.at)
-    await DegradedSources(context.redis).over(LOG_STORE)
+    await context.degraded_sources.over(LOG_STORE)
     return with_context(death, death.job, lines or death.host_log)
 
 

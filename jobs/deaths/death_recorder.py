@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from redis import Redis as SyncRedis
-from redis.asyncio import Redis
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
@@ -28,12 +27,8 @@ from ghapp.log import logger, redact
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Leaks
-from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.runners import Runners
+from ghapp.store.deaths import identity
+from ghapp.store.stores import Stores
 from jobs.events.publish import death_id
 
 log = logger(__name__)
@@ -51,7 +46,7 @@ class DeathRecorder:
     Attributes:
         settings: for the namespaces of the pools.
         cluster: asked for the last lines of a runner.
-        redis: where deaths are kept.
+        stores: where deaths are kept.
         desk: where work is asked for.
         clock: epoch seconds.
         grace: since when the right to read logs is refused.
@@ -59,7 +54,7 @@ class DeathRecorder:
 
     settings: Settings
     cluster: Cluster
-    redis: Redis
+    stores: Stores
     queue_redis: SyncRedis
     clock: Clock = time.time
     grace: ForbiddenGrace = field(default_factory=ForbiddenGrace)
@@ -82,7 +77,7 @@ class DeathRecorder:
 
     async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
         """The last log lines of its runner; a death is recorded without them, too."""
-        troubles, place = DegradedSources(self.redis), logs_source(pod.namespace)
+        troubles, place = self.stores.degraded_sources, logs_source(pod.namespace)
         try:
             lines = await self.cluster.log(pod, previous=previous)
         except ClusterForbiddenError as error:
@@ -101,7 +96,7 @@ class DeathRecorder:
 
         A refusal that lasts is recorded again, for the record expires after minutes.
         """
-        troubles, place = DegradedSources(self.redis), logs_source(namespace)
+        troubles, place = self.stores.degraded_sources, logs_source(namespace)
         why = (await troubles.of([place])).get(place) or self.grace.why(place)
         if not why:
             return
@@ -130,7 +125,7 @@ class DeathRecorder:
 
     async def ask_again(self, namespace: str) -> None:
         """Enqueue deaths that a crash left recorded and not enqueued, however long ago."""
-        deaths = Deaths(self.redis, self.clock)
+        deaths = self.stores.deaths
         for installation in await self._tenants(namespace):
             for death in await deaths.unpublished(installation.id, MOST_UNPUBLISHED):
                 self._have_looked_into(installation, death)
@@ -144,7 +139,7 @@ class DeathRecorder:
         if await self._is_own_doing(pod, installation, evidence):
             _say(death, pod, org=installation.org, by_ghapp=True)
             return False
-        deaths = Deaths(self.redis, self.clock)
+        deaths = self.stores.deaths
         if _is_told(pod, death, await deaths.of(installation.id, death.runner_name)):
             return False
         if evidence is not None:
@@ -155,7 +150,7 @@ class DeathRecorder:
         _say(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
-        await MetricCounters(self.redis).add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+        await self.stores.counters.add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
         self._have_looked_into(installation, death)
         return True
 
@@ -165,7 +160,7 @@ class DeathRecorder:
             return True
         if ended_before_deletion(pod):
             return False
-        return await Leaks(self.redis).was_reaped(installation.id, pod.uid)
+        return await self.stores.leaks.was_reaped(installation.id, pod.uid)
 
     def _have_looked_into(self, installation: Installation, death: Death) -> None:
         key = f"post-mortem-{death_id(installation, death)}"
@@ -177,7 +172,7 @@ class DeathRecorder:
         Of several in one namespace that which its label names, or the only one that knows its name. Where in doubt
         nobody's: its last lines are not for others to read.
         """
-        label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), Runners(self.redis)
+        label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), self.stores.runners
         tenants = [each for each in await self._tenants(pod.namespace) if any(is_in(name, label) for name in each.own)]
         known: list[tuple[Installation, Evidence | None]] = []
         for installation in tenants:
@@ -193,7 +188,7 @@ class DeathRecorder:
     async def _tenants(self, namespace: str) -> list[Installation]:
         """The installations whose pools have their pods in that namespace."""
         orgs = self._orgs(namespace)
-        return [each for each in await Installations(self.redis).all() if each.org.lower() in orgs]
+        return [each for each in await self.stores.installations.all() if each.org.lower() in orgs]
 
     def _orgs(self, namespace: str) -> set[str]:
         return {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}

@@ -22,10 +22,8 @@ from ghapp.health.pods.degraded_sources import LOG_STORE
 from ghapp.log import logger
 from ghapp.loki.client import LogStoreUnreachableError
 from ghapp.queue.jobs import JobName
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.deaths import identity
 from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.post_mortems import PostMortems
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
@@ -58,14 +56,14 @@ async def look_into(context: JobContext, installation_id: int, which: str, look:
     """
     async with context.locks.acquire("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
         installation = await context.installations.one(installation_id)
-        known = await Deaths(context.redis, context.clock).one(installation_id, which)
+        known = await context.deaths.one(installation_id, which)
         if not is_mine or installation is None or known is None:
             return CheckRunOutcome.NOTHING_TO_DO
         return await _look(context, installation, known, look)
 
 
 async def _look(context: JobContext, installation: Installation, death: Death, look: int) -> CheckRunOutcome:
-    deaths = Deaths(context.redis, context.clock)
+    deaths = context.deaths
     death, lacks_lines = await _with_lines(context, installation, await with_job(context, installation, death), look)
     facts: JobFacts | None = None
     trouble: GitHubError | None = None
@@ -97,7 +95,7 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
     """With the logs around it; and whether the log store failed to answer."""
     if look > COMPLETE_AT_LOOK and death.host_log:
         return death, False
-    post_mortems, troubles, lacks = PostMortems(context.redis), DegradedSources(context.redis), False
+    post_mortems, troubles, lacks = context.post_mortems, context.degraded_sources, False
     for with_more in (with_runner_lines, with_host_lines):
         if await post_mortems.is_log_store_paused():
             return death, context.settings.loki_url is not None and wants_lines(death)
@@ -118,7 +116,7 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
 async def _say_once(context: JobContext, installation: Installation, error: GhappError) -> None:
     """Log each kind of failure once a day: after an outage many deaths have the same."""
     lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
-    if await PostMortems(context.redis).is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
+    if await context.post_mortems.is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
         log.warning("post-mortem incomplete", installation=installation.id, org=installation.org, why=str(error))
 
 

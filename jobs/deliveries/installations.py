@@ -14,7 +14,6 @@ from ghapp.health.runner.absence import survey_after_failure
 from ghapp.health.runner.next_attempt import why_not_swept
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.store.installation_states import InstallationStates
 from jobs.context import JobContext, configured, open_context
 from jobs.scheduler import DISCOVER_SECONDS
 
@@ -79,7 +78,7 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
     told, action = delivery.installation, delivery.action
     if told is None or action not in (*BEGUN, *ENDED):
         return
-    await InstallationStates(context.redis).contradict(told.id)
+    await context.installation_states.contradict(told.id)
     if action == "deleted":
         await context.installations.remove(told.id)
         await context.schedule.remove(told.id)

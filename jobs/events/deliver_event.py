@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import msgspec
 from httpx import AsyncClient
-from redis.asyncio import Redis
 
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
 from ghapp.health.remediation.steps import RequestStep, request_step
@@ -28,12 +27,9 @@ from ghapp.log import logger
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.event_backlog import EventBacklog
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.events import Events, Outgoing
-from ghapp.store.fuses import WHOLE_ORG, Fuses
-from ghapp.store.installations import Installations
-from ghapp.store.locks import Locks
-from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.runners import Runners
+from ghapp.store.events import Outgoing
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.stores import Stores
 
 log = logger(__name__)
 
@@ -76,12 +72,12 @@ class Waits(NamedTuple):
 class EventDelivery:
     """Delivers events: `run` all of them, for as long as the process lives; `deliver` one."""
 
-    def __init__(self, settings: Settings, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: Settings, stores: Stores, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives epoch seconds: for signatures, for records, and for what is too old."""
         self._settings, self._clock = settings, clock
-        self._events, self._counters, self._fuses = Events(redis), MetricCounters(redis), Fuses(redis)
-        self._installations, self._runners = Installations(redis, settings.named), Runners(redis, clock)
-        self._locks = Locks(redis, LOCK_SECONDS)
+        self._events, self._counters, self._fuses = stores.events, stores.counters, stores.fuses
+        self._installations, self._runners = stores.installations, stores.runners
+        self._locks = stores.locks.lasting(LOCK_SECONDS)
         self._orgs: dict[int, str] = {}
         self._orgs_due = 0.0
 

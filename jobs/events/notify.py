@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.store.connect import connect
+from ghapp.store.stores import open_stores
 from jobs.context import configured
 from jobs.events.deliver_event import EventDelivery
 
@@ -14,8 +14,5 @@ async def notify(event_id: str) -> None:
         ReplacerUnavailableError: the URL did not answer 2xx.
     """
     settings = configured()
-    redis = connect(str(settings.redis_url))
-    try:
-        await EventDelivery(settings, redis).deliver_if_free(event_id)
-    finally:
-        await redis.aclose()
+    async with open_stores(str(settings.redis_url), settings.named) as stores:
+        await EventDelivery(settings, stores).deliver_if_free(event_id)

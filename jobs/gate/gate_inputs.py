@@ -10,8 +10,6 @@ from ghapp.health.gate.judgement import ActiveShardSources
 from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.installation import Installation
 from ghapp.settings import PoolSettings
-from ghapp.store.deaths import Deaths
-from ghapp.store.shards import Shards
 from jobs.context import JobContext
 
 MOST_DEATHS = 500
@@ -40,8 +38,8 @@ async def gate_inputs(
     deaths = None
     if context.settings.namespaces:
         since = context.clock() - LOOP_SECONDS
-        deaths = await Deaths(context.redis, context.clock).unclean(installation.id, since, MOST_DEATHS)
-    answer = await Shards(context.redis).answer(installation.id, pool.name) if pool.active_source else None
+        deaths = await context.deaths.unclean(installation.id, since, MOST_DEATHS)
+    answer = await context.shards.answer(installation.id, pool.name) if pool.active_source else None
     return GateInputs(
         ShardInputs(
             pool,

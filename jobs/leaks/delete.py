@@ -110,7 +110,7 @@ class Reaper:
         if found is None:
             return SPARED
         coroner = DeathRecorder(
-            self.context.settings, self.cluster, self.context.redis, self.context.queue_redis, self.context.clock
+            self.context.settings, self.cluster, self.context, self.context.queue_redis, self.context.clock
         )
         await coroner.record_before_deletion(fresh)
         if not await self.store.begin(self.installation.id, found):

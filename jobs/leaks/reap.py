@@ -49,7 +49,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
             return None
         if WHOLE_ORG in await context.fuses.pauses(installation_id):
             limits = replace(limits, mode="dry-run")
-        store = Leaks(context.redis)
+        store = context.leaks
         before = await store.last(installation_id)
         try:
             tick = await _tick(Reaper(context, installation, await context.cluster(), limits, store), before)

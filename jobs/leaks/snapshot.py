@@ -21,7 +21,6 @@ from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.leaks import Leaks
 from jobs.context import JobContext
 
 
@@ -159,7 +158,7 @@ async def _fuse_view(
     return FuseView(
         limits,
         pools={uid: next(iter(names)) for uid, names in of_pods.items() if len(names) == 1},
-        reaped=await Leaks(context.redis).reaped_by_pool(installation.id, since) if count else {},
+        reaped=await context.leaks.reaped_by_pool(installation.id, since) if count else {},
         not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, WHOLE_ORG})),
     )
 

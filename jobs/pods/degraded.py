@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from redis.asyncio import Redis
-
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
 from ghapp.log import logger, redact
-from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.stores import Stores
 
 log = logger(__name__)
 
@@ -18,11 +16,11 @@ class DegradedView:
     Args:
         namespace: which.
         place: the view's name in the report.
-        redis: where that is kept.
+        stores: where that is kept.
     """
 
-    def __init__(self, namespace: str, place: str, redis: Redis) -> None:
-        self._namespace, self._place, self._troubles = namespace, place, DegradedSources(redis)
+    def __init__(self, namespace: str, place: str, stores: Stores) -> None:
+        self._namespace, self._place, self._troubles = namespace, place, stores.degraded_sources
         self._why, self._may_be_kept, self._grace = "", True, ForbiddenGrace()
 
     def log(self, what: str, why: str) -> None:

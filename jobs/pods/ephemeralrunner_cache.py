@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
-from redis.asyncio import Redis
-
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import follow_objects
 from ghapp.cluster.watch_events import Listed, Sight, WatchChange
@@ -22,7 +20,7 @@ from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingErr
 from ghapp.health.pods.degraded_sources import objects_source
 from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.settings import Settings
-from ghapp.store.pods import Pods
+from ghapp.store.stores import Stores
 from jobs.pods.cluster_clock import Clock, ClusterClock
 from jobs.pods.degraded import DegradedView
 
@@ -42,16 +40,16 @@ class EphemeralRunnerCache:
         namespace: str,
         settings: Settings,
         cluster: Cluster,
-        redis: Redis,
+        stores: Stores,
         leads: Callable[[], bool],
         clock: Clock = time.time,
     ) -> None:
         self._namespace, self._cluster, self._leads, self._clock = namespace, cluster, leads, clock
         self._replacers = {pool.replacer for pool in settings.pools if pool.namespace == namespace}
-        self._store = Pods(redis)
+        self._store = stores.pods
         self._cluster_clock, self._trouble = (
             ClusterClock(clock),
-            DegradedView(namespace, objects_source(namespace), redis),
+            DegradedView(namespace, objects_source(namespace), stores),
         )
 
     async def keep(self) -> None:

@@ -13,7 +13,6 @@ from ghapp.cluster.watch_events import WatchFailure as Unseen
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.pods.degraded_sources import pods_source
 from ghapp.health.pods.pod import Pod
-from ghapp.store.pods import Pods
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.cluster_clock import Clock, ClusterClock
 from jobs.pods.degraded import DegradedView
@@ -37,10 +36,10 @@ class PodCache:
         self, namespace: str, coroner: DeathRecorder, leads: Callable[[], bool], clock: Clock = time.time
     ) -> None:
         self._namespace, self._coroner, self._leads, self._clock = namespace, coroner, leads, clock
-        self._cluster, self._pods = coroner.cluster, Pods(coroner.redis)
+        self._cluster, self._pods = coroner.cluster, coroner.stores.pods
         self._cluster_clock, self._trouble = (
             ClusterClock(clock),
-            DegradedView(namespace, pods_source(namespace), coroner.redis),
+            DegradedView(namespace, pods_source(namespace), coroner.stores),
         )
         self._known: dict[str, Pod] = {}
 

@@ -10,8 +10,6 @@ from ghapp.health.pods.observed_remains import ObservedRemains, by_namespace, ob
 from ghapp.health.pods.reconcile import pod_locations
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from jobs.context import JobContext
 
 
@@ -29,7 +27,7 @@ async def observe_remains(
         absent: runners that the last list lacked; others are left out.
     """
     rules, now = context.settings.pools_of(installation.org), context.clock()
-    groups, store = by_namespace(absent, rules), Pods(context.redis)
+    groups, store = by_namespace(absent, rules), context.pods
     if not groups:
         return {}
     views = {
@@ -38,7 +36,7 @@ async def observe_remains(
         if (view := await store.some(namespace, [each.name for each in runners])) is not None
     }
     runners = [each for group in groups.values() for each in group]
-    places = PodLocations(context.redis)
+    places = context.pod_locations
     await places.seen(installation.id, pod_locations(runners, views, rules), now)
     observed = observed_remains(runners, views, rules, await places.all(installation.id), now)
     return {runner_id: partial(_fold, observed=each) for runner_id, each in observed.items()}

@@ -21,8 +21,9 @@ from ghapp.cluster.lease import Leadership
 from ghapp.cluster.task_cancel import cancel_tasks
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.settings import Settings
-from ghapp.store.connect import connect, connect_sync
+from ghapp.store.connect import connect_sync, require
 from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.stores import open_stores
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.pod_cache import PodCache
@@ -39,22 +40,19 @@ async def watch(settings: Settings) -> None:
     if not is_configured(settings.cluster):
         raise ConfigurationError("KUBECONFIG: is not set; outside of a cluster it takes the path of a kubeconfig")
     identity = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    redis, queue_redis = connect(settings.redis_url), connect_sync(settings.redis_url)
-    try:
-        await redis.ping()  # at the start, a Redis that is not there is a mistake, and said at once
+    require(settings.redis_url)  # at the start, an unavailable Redis is a configuration error, reported at once
+    with connect_sync(settings.redis_url) as queue_redis:
         async with (
+            open_stores(settings.redis_url, settings.named) as stores,
             open_cluster(settings.cluster) as cluster,
             Leadership(cluster, WATCH_LEASE, identity).standing() as lead,
         ):
-            coroner = DeathRecorder(settings, cluster, redis, queue_redis)
+            coroner = DeathRecorder(settings, cluster, stores, queue_redis)
             views: list[PodCache | EphemeralRunnerCache] = []
             for each in settings.namespaces:
                 views.append(PodCache(each, coroner, lambda: lead.is_ours))
-                views.append(EphemeralRunnerCache(each, settings, cluster, redis, lambda: lead.is_ours))
-            await _until_asked_to_stop([*(each.keep() for each in views), _beat(Heartbeats(redis), identity)])
-    finally:
-        await redis.aclose()
-        queue_redis.close()
+                views.append(EphemeralRunnerCache(each, settings, cluster, stores, lambda: lead.is_ours))
+            await _until_asked_to_stop([*(each.keep() for each in views), _beat(stores.heartbeats, identity)])
 
 
 async def _beat(heartbeats: Heartbeats, who: str) -> None:

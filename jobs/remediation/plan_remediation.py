@@ -27,7 +27,6 @@ from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.leaks import Leaks
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
@@ -80,7 +79,7 @@ async def _situation(
         ]
     claimed = by_name(await context.pod_claims.all(installation.id, now))
     window = context.settings.of(installation.org).fuse.window_seconds
-    reaped = await Leaks(context.redis).reaped_by_pool(installation.id, now - window)
+    reaped = await context.leaks.reaped_by_pool(installation.id, now - window)
     return DecisionInputs(survey, now, queued, claimed, reaped)
 
 

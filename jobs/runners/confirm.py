@@ -17,7 +17,7 @@ from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey
 from ghapp.log import logger
-from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState, InstallationStates
+from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.remediation.plan_remediation import plan_remediation
@@ -51,7 +51,7 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
                 gone = await _confirm(context, installation, suspects)
             except GitHubError as error:
                 if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
-                    await InstallationStates(context.redis).contradict(installation_id)
+                    await context.installation_states.contradict(installation_id)
                 log.warning("not confirmed", installation=installation_id, org=installation.org, why=str(error))
     await plan_remediation(context, installation)
     return gone
@@ -90,7 +90,7 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
 
 async def _is_sane(context: JobContext, installation: Installation, suspects: Collection[Evidence]) -> bool:
     """Whether a 404 of the installation's can be believed. Only an answer that says so is remembered."""
-    states, now = InstallationStates(context.redis), context.clock()
+    states, now = context.installation_states, context.clock()
     known = await states.last(installation.id)
     if (
         known is not None

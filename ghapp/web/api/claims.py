@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import PodClaimsFullError
 from ghapp.health.installation import Installation
-from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS, PodClaims
+from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
@@ -41,9 +41,9 @@ class ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
 class ClaimEndpoints:
     """The endpoints. Requests may be repeated: the latest claim replaces earlier ones."""
 
-    def __init__(self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
+    def __init__(self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
         self._reader, self._authenticator, self._clock = reader, authenticator, clock
-        self._claims = PodClaims(redis, clock)
+        self._claims = stores.pod_claims
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.report.documents import death_document
-from ghapp.store.deaths import Deaths
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
@@ -21,9 +20,9 @@ from ghapp.web.problems import not_installed, problem
 class DeathEndpoints:
     """The endpoint. Post-mortems are read rarely, so they are not cached."""
 
-    def __init__(self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
+    def __init__(self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
         self._reader, self._authenticator, self._clock = reader, authenticator, clock
-        self._deaths = Deaths(redis, clock)
+        self._deaths = stores.deaths
 
     def routes(self) -> Sequence[Route]:
         """Returns the route."""

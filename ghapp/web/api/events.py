@@ -7,13 +7,12 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.store.events import Events as Stream
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import Cache
@@ -36,9 +35,9 @@ class EventStream:
     """The endpoint. Streams end when `stopping` is set, and when their token expires or is revoked."""
 
     def __init__(
-        self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock, stopping: asyncio.Event
+        self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock, stopping: asyncio.Event
     ) -> None:
-        self._stream, self._reader, self._authenticator, self._clock = Stream(redis), reader, authenticator, clock
+        self._stream, self._reader, self._authenticator, self._clock = stores.events, reader, authenticator, clock
         self._stopping = stopping
         self._ends: Cache[int, str] = Cache(MOST_ORGS, MOST_ORGS)
         """The last id of each org's stream, read once a second for all listeners."""

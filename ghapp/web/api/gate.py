@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
-from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,10 +23,7 @@ from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.deaths import Deaths
-from ghapp.store.demand import Demand
-from ghapp.store.runners import Runners
-from ghapp.store.shards import Shards
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
@@ -60,7 +56,7 @@ class GateEndpoints:
     def __init__(
         self,
         settings: Settings,
-        redis: Redis,
+        stores: Stores,
         reader: FleetReader,
         authenticator: Authenticator,
         enqueue: Enqueue,
@@ -68,8 +64,8 @@ class GateEndpoints:
     ) -> None:
         self._settings, self._reader, self._authenticator = settings, reader, authenticator
         self._enqueue, self._clock = enqueue, clock
-        self._shards, self._deaths = Shards(redis), Deaths(redis, clock)
-        self._runners, self._demand = Runners(redis), Demand(redis)
+        self._shards, self._deaths = stores.shards, stores.deaths
+        self._runners, self._demand = stores.runners, stores.demand
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""

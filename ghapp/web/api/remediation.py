@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,7 +13,8 @@ from starlette.routing import Route
 from ghapp.queue.jobs import JobName
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
@@ -45,7 +45,7 @@ class RemediationEndpoints:
     def __init__(
         self,
         settings: Settings,
-        redis: Redis,
+        stores: Stores,
         reader: FleetReader,
         authenticator: Authenticator,
         enqueue: Enqueue,
@@ -58,7 +58,7 @@ class RemediationEndpoints:
             enqueue,
             clock,
         )
-        self._fuses = Fuses(redis)
+        self._fuses = stores.fuses
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,16 +24,8 @@ from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
 from ghapp.health.runner.verdict import judge
 from ghapp.report.documents import Document, is_healed, timestamp
 from ghapp.settings import Settings
-from ghapp.store.budget import Budget
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.connect import PipeliningRedis
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.inbox import Inbox
-from ghapp.store.installations import Installations
-from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.pods import Pods
-from ghapp.store.runners import Runners
-from ghapp.store.schedule import Schedule
+from ghapp.store.fuses import Pause
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.api.metrics import TYPE, Sample, exposition
 
@@ -56,12 +47,12 @@ class InstallationStatus(NamedTuple):
 class StatusEndpoints:
     """The endpoints. Reads of many installations are pipelined into a few round trips."""
 
-    def __init__(self, settings: Settings, redis: Redis, clock: Clock) -> None:
-        self._settings, self._clock, redis = settings, clock, PipeliningRedis(redis)
-        self._installations, self._inbox = Installations(redis, settings.named), Inbox(redis)
-        self._budget, self._counters, self._schedule = Budget(redis), MetricCounters(redis), Schedule(redis)
-        self._runners, self._fuses = Runners(redis), Fuses(redis)
-        self._pods, self._cluster_summaries = Pods(redis), ClusterSummaries(redis)
+    def __init__(self, settings: Settings, stores: Stores, clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
+        self._installations, self._inbox = stores.installations, stores.inbox
+        self._budget, self._counters, self._schedule = stores.budget, stores.counters, stores.schedule
+        self._runners, self._fuses = stores.runners, stores.fuses
+        self._pods, self._cluster_summaries = stores.pods, stores.cluster_summaries
 
     def routes(self) -> list[Route]:
         """Returns all routes."""

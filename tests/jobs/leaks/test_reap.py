@@ -732,7 +732,7 @@ async def test_one_whose_end_the_watch_has_recorded_is_not_logged_again(leaky):
         (name,) = await ripe(at)
         at.end_containers(name)
         context = at.app.context
-        coroner = DeathRecorder(context.settings, at.cluster, context.redis, context.queue_redis, context.clock)
+        coroner = DeathRecorder(context.settings, at.cluster, context, context.queue_redis, context.clock)
         await coroner.record_end(await at.cluster.pod(NAMESPACE, name))
         with capture_logs() as logs:
             await at.minutes(1)
@@ -744,7 +744,7 @@ async def test_a_runner_whose_pod_was_reaped_is_logged_and_is_no_death(leaky):
     async with leaky(runners=1) as at:
         (name,) = await ripe(at)
         context = at.app.context
-        coroner = DeathRecorder(context.settings, at.cluster, context.redis, context.queue_redis, context.clock)
+        coroner = DeathRecorder(context.settings, at.cluster, context, context.queue_redis, context.clock)
         await at.minutes(1)
         assert at.deletions() == [name]
         at.end_containers(name)

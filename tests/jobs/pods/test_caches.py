@@ -20,6 +20,7 @@ from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.pods import Pods
+from ghapp.store.stores import stores_over
 from jobs.pods.cluster_clock import ClusterClock
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 
@@ -56,7 +57,7 @@ async def cluster(api):
 def view_of(cluster, redis, *pools, leads=lambda: True, clock=time.time, namespace=NS):
     settings = Settings.read({})
     object.__setattr__(settings, "pools", pools or (ARC,))
-    return EphemeralRunnerCache(namespace, settings, cluster, redis, leads, clock)
+    return EphemeralRunnerCache(namespace, settings, cluster, stores_over(redis), leads, clock)
 
 
 @asynccontextmanager
