@@ -82,17 +82,12 @@ async def _require_pool(settings: Settings, stores: Stores, installation: Instal
 
 async def _pools(settings: Settings, stores: Stores, installation: Installation) -> set[str]:
     """Returns the configured pools, those of known runners, and those with a fuse or a pause."""
-    from ghapp.health.pool_matching import pool_of
     from ghapp.store.fuses import WHOLE_ORG
+    from ghapp.store.org_views import load_org_view
 
-    rules = settings.pools_of(installation.org)
+    view = await load_org_view(stores, installation, settings)
     runners = (await stores.runners.all(installation.id)).values()
-    return {
-        *(rule.name for rule in rules),
-        *(pool_of(each.labels, each.custom_labels, rules) for each in runners),
-        *await stores.fuses.all(installation.id),
-        *await stores.fuses.pauses(installation.id),
-    } - {WHOLE_ORG}
+    return view.pools(runners) - {WHOLE_ORG}
 
 
 async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import probe
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import open_stores
 
@@ -35,7 +35,7 @@ async def _check(settings: Settings, pools: Sequence[PoolSettings], url: str) ->
             if installation is None:
                 continue
             rules, runners = settings.pools_of(org), (await stores.runners.all(installation.id)).values()
-            with_runners = {pool_of(each.labels, each.custom_labels, rules) for each in runners if each.registered}
+            with_runners = {runner_pool(each, rules) for each in runners if each.registered}
             seen = await stores.pod_locations.all(installation.id)
             found += of_places([pool for pool in pools if pool.org == org and pool.name in with_runners], seen)
     return found

@@ -18,15 +18,15 @@ from rich.text import Text
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
-from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import fuse_of
-from ghapp.health.runner.verdict import State, judge
+from ghapp.health.runner.verdict import State
 from ghapp.local.up import Site
 from ghapp.log import redact
 from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.terminal.shrinking_table import ShrinkingTable
 from ghapp.terminal.tables import COLOURS
@@ -131,15 +131,12 @@ def _not_installed(settings: Settings) -> Panel:
 
 async def _fleet(settings: Settings, stores: Stores, installation: Installation) -> tuple[int, Panel]:
     now, org = time.time(), installation.org
-    limits, rules = settings.of(org).evidence, settings.pools_of(org)
-    survey = await stores.runners.survey(installation.id)
+    view = await load_org_view(stores, installation, settings)
     pools: dict[str, Counter[str]] = {}
     for evidence in (await stores.runners.all(installation.id)).values():
-        pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-        verdict = judge(evidence, survey, now, limits)
+        pool, verdict = view.pool(evidence), view.verdict(evidence, now)
         state = HEALED if is_healed(evidence, verdict) else verdict.state.value
         pools.setdefault(pool, Counter())[state] += 1
-    fuses, pauses = await stores.fuses.all(installation.id), await stores.fuses.pauses(installation.id)
     table = Table(box=None, header_style="bold")
     table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
     for state in COLUMNS:
@@ -147,9 +144,10 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
     table.add_column("fuse")
     for pool, counts in sorted(pools.items()):
         cells = [str(counts[state] or "") for state in COLUMNS]
-        paused = ", paused" if WHOLE_ORG in pauses or pool in pauses else ""
-        table.add_row(pool, *cells, f"{fuse_of(fuses, pool).position}{paused}")
+        paused = ", paused" if view.is_paused(pool) else ""
+        table.add_row(pool, *cells, f"{fuse_of(view.fuses, pool).position}{paused}")
     cost = Text(await _cost(stores, org), "dim")
+    survey = view.survey
     if survey.failing_since is not None:
         since = timestamp(survey.failing_since)[11:19]
         cost = Text(

@@ -1,14 +1,19 @@
-"""Loads what holds for all runners of an org."""
+"""Loads what holds for all runners of an org, and what the gate judges a pool by."""
 
 from __future__ import annotations
 
 import asyncio
 
+from ghapp.health.gate.active_shard import ACTIVE_SECONDS
+from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.installation import Installation
 from ghapp.health.pods.pod_claim import by_name
 from ghapp.report.org_view import OrgView
-from ghapp.settings import Settings
+from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
+
+MOST_DEATHS = 500
+"""Deaths that the gate reads, the latest."""
 
 
 async def load_org_view(stores: Stores, installation: Installation, settings: Settings) -> OrgView:
@@ -25,3 +30,24 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
     )
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
     return OrgView(installation.org, rules, limits, survey, by_pool, pauses, by_name(claims))
+
+
+async def load_shard_inputs(
+    stores: Stores, installation: Installation, settings: Settings, pool: PoolSettings, now: float
+) -> ShardInputs:
+    """Returns the gate's inputs for a pool.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    survey = await stores.runners.survey(installation.id)  # first, so that the runners are not older than it
+    runners, jobs, taken = await asyncio.gather(
+        stores.runners.all(installation.id),
+        stores.demand.all(installation.id),
+        stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
+    )
+    deaths = None
+    if settings.namespaces:
+        deaths = await stores.deaths.unclean(installation.id, now - LOOP_SECONDS, MOST_DEATHS)
+    rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
+    return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)

@@ -261,9 +261,7 @@ class FleetReader:
 
     async def pools(self, org_state: OrgState) -> set[str]:
         """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
-        configured = {rule.name for rule in self._settings.pools_of(org_state.installation.org)}
-        known = {org_state.view.pool(evidence) for evidence in (await self.runners(org_state)).values()}
-        return (configured | known | org_state.view.fuses.keys() | org_state.view.pauses.keys()) - {WHOLE_ORG}
+        return org_state.view.pools((await self.runners(org_state)).values()) - {WHOLE_ORG}
 
     async def _evidence(self, installation: int, runner_id: int) -> Evidence | None:
         async def load() -> Evidence | None:

@@ -82,27 +82,26 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
 
 async def _fleet(context: JobContext, installation: Installation, side: ClusterSummary | None, now: float) -> FleetView:
     policy = context.settings.of(installation.org)
-    pauses = await context.fuses.pauses(installation.id)
-    survey = await context.runners.survey(installation.id)
+    view = await context.org_view(installation)  # first, so that the runners are not older than its survey
     sweep_at, discovery_at = await context.schedule.next(installation.id), await context.schedule.next_discovery()
     return FleetView(
         org=installation.org,
         web_url=context.settings.web_url,
         runners=(await context.runners.all(installation.id)).values(),
-        survey=survey,
-        fuses=await context.fuses.all(installation.id),
-        pauses={pool: pause for pool, pause in pauses.items() if pool != WHOLE_ORG},
-        org_pause=pauses.get(WHOLE_ORG),
-        rules=context.settings.pools_of(installation.org),
+        survey=view.survey,
+        fuses=view.fuses,
+        pauses={pool: pause for pool, pause in view.pauses.items() if pool != WHOLE_ORG},
+        org_pause=view.pauses.get(WHOLE_ORG),
+        rules=view.rules,
         mode=policy.remediation.mode,
-        limits=policy.evidence,
+        limits=view.limits,
         phantoms=side.phantoms if side else (),
         deaths=side.deaths if side else (),
         unseen=await stale_namespaces_of(context, installation, now),
         degraded_sources=await degraded_sources_of(context, installation),
         leaks=await leaks_of(context, installation, now),
         login=installation.login,
-        attempt=next_attempt(installation, survey, sweep_at, discovery_at, now),
+        attempt=next_attempt(installation, view.survey, sweep_at, discovery_at, now),
     )
 
 

@@ -21,7 +21,7 @@ from ghapp.health.deaths.vanished_pod import has_worked
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
 from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger, redact
 from ghapp.queue import jobs
@@ -146,7 +146,7 @@ class DeathRecorder:
             death = death._replace(runner_id=evidence.id)
         if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)
-            death = death._replace(pool=pool_of(evidence.labels, evidence.custom_labels, rules))
+            death = death._replace(pool=runner_pool(evidence, rules))
         _say(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False

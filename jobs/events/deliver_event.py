@@ -20,6 +20,7 @@ import msgspec
 from httpx import AsyncClient
 
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
+from ghapp.health.pool_matching import rule_named
 from ghapp.health.remediation.steps import RequestStep, request_step
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
@@ -243,7 +244,7 @@ class EventDelivery:
         return "" if rule is None else rule.url or ""
 
     def _rule(self, org: str, pool: str) -> PoolSettings | None:
-        return next((each for each in self._settings.pools_of(org) if each.name == pool), None)
+        return rule_named(pool, self._settings.pools_of(org))
 
     def _is_too_old(self, outgoing: Outgoing) -> bool:
         return self._clock() - _happened_at(outgoing) > GIVEN_UP_SECONDS

@@ -16,7 +16,7 @@ from ghapp.health.leaks.ownership import is_ours
 from ghapp.health.leaks.runner_activity import Patience, RunnerActivity
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed, by_name
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.settings import Settings
@@ -76,7 +76,7 @@ def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | No
     """A pod's pool: its runner's, else the only one with pods in its namespace, else empty."""
     rules = settings.pools_of(org)
     if runner is not None and runner.registered:
-        return pool_of(runner.labels, runner.custom_labels, rules)
+        return runner_pool(runner, rules)
     pools = [rule.name for rule in rules if rule.namespace == namespace]
     return pools[0] if len(pools) == 1 else ""
 
@@ -167,7 +167,7 @@ def _patience(settings: Settings, org: str) -> Patience:
     """For how long a runner may be offline before its pool replaces it."""
     rules = settings.pools_of(org)
     seconds = {rule.name: rule.replace_offline_after_seconds for rule in rules}
-    return lambda evidence: seconds.get(pool_of(evidence.labels, evidence.custom_labels, rules))
+    return lambda evidence: seconds.get(runner_pool(evidence, rules))
 
 
 async def _known(context: JobContext, installation: int, only: Collection[str] | None) -> RecordedRunners:

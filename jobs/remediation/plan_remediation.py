@@ -8,7 +8,6 @@ from functools import partial
 
 from ghapp.health.installation import Installation
 from ghapp.health.job import is_over
-from ghapp.health.pods.pod_claim import by_name
 from ghapp.health.remediation.decision import (
     Decision,
     DecisionInputs,
@@ -23,10 +22,10 @@ from ghapp.health.remediation.plan import Plan
 from ghapp.health.remediation.steps import is_open
 from ghapp.health.runner import observations
 from ghapp.health.runner.deletion_progress import is_deferred
-from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.store.fuses import WHOLE_ORG
+from ghapp.report.org_view import OrgView
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
@@ -42,18 +41,16 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
             return Plan()
         now = context.clock()
         policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
-        survey = await context.runners.survey(installation.id)
+        view = await context.org_view(installation)  # first, so that the runners are not older than its survey
         runners = await context.runners.all(installation.id)
-        await publish_runners(context, installation, survey, runners.values(), now)
-        pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
-        fuses = await context.fuses.all(installation.id)
-        situation = await _situation(context, installation, survey, runners, now)
+        await publish_runners(context, installation, view, runners.values(), now)
+        pools = by_pool(runners.values(), view.survey, rules, now, policy.evidence)
+        situation = await _situation(context, installation, view, runners, now)
         await publish_fuse_changes(
-            context, installation, fuses, counts_for(pools, fuses, rules, policy.fuse, situation), now
+            context, installation, view.fuses, counts_for(pools, view.fuses, rules, policy.fuse, situation), now
         )
-        pauses = await context.fuses.pauses(installation.id)
-        paused = pools if WHOLE_ORG in pauses else pauses
-        decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, situation)
+        paused = [pool for pool in pools if view.is_paused(pool)]
+        decision = decided(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, situation)
         decision = decision.without(await _turn(context, installation, decision.turns, now))
         await _write_off(context, installation, decision, runners, now)
         if policy.remediation.mode == "act":
@@ -66,7 +63,7 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
 
 
 async def _situation(
-    context: JobContext, installation: Installation, survey: Survey, runners: Mapping[int, Evidence], now: float
+    context: JobContext, installation: Installation, view: OrgView, runners: Mapping[int, Evidence], now: float
 ) -> DecisionInputs:
     """The inputs beside runners and fuses. Without deliveries it is not known whether a job waits."""
     queued = None
@@ -77,10 +74,9 @@ async def _situation(
             for job in jobs
             if job.status == "queued" and not is_over(job, now)
         ]
-    claimed = by_name(await context.pod_claims.all(installation.id, now))
     window = context.settings.of(installation.org).fuse.window_seconds
     reaped = await context.leaks.reaped_by_pool(installation.id, now - window)
-    return DecisionInputs(survey, now, queued, claimed, reaped)
+    return DecisionInputs(view.survey, now, queued, view.claimed, reaped)
 
 
 async def _write_off(

@@ -6,7 +6,7 @@ from ghapp.health.installation import Installation
 from ghapp.health.pods.deletion_decision import DeletionDecision, Preconditions
 from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.pod_claim import by_name
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import is_absent, missing_since
 from jobs.context import JobContext
@@ -51,14 +51,14 @@ async def is_place_of(
     earlier look or by the watch: a namespace that is wrong may exist, and hold nothing of its name.
     """
     rules, places = context.settings.pools_of(installation.org), context.pod_locations
-    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    pool = runner_pool(evidence, rules)
     if finding.is_bare:
         if evidence.deletion is not None and evidence.deletion.uid:
             return True
         if await places.is_known(installation.id, pool, finding.namespace):
             return True
         everyone = (await context.runners.all(installation.id)).values()
-        names = {each.name for each in everyone if pool_of(each.labels, each.custom_labels, rules) == pool}
+        names = {each.name for each in everyone if runner_pool(each, rules) == pool}
         if not await context.pods.shows_any(finding.namespace, names):
             return False
     await places.seen(installation.id, [(pool, finding.namespace)], context.clock())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ghapp.health.demand import NONE_ASSIGNED, AvailableRunner, demand
 from ghapp.health.job import Job
-from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.pool_matching import PoolRule, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import is_absent
 from ghapp.report.documents import Document, timestamp
@@ -57,7 +57,7 @@ def workers(runners: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[Avai
     """Returns the runners that can take a job, now or when they come back online."""
     return [
         AvailableRunner(
-            pool_of(evidence.labels, evidence.custom_labels, rules),
+            runner_pool(evidence, rules),
             evidence.labels,
             evidence.online,
             evidence.busy or evidence.running_job is not None,

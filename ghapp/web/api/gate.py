@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.gate.active_shard import ACTIVE_SECONDS, Deploy, Role
+from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.gate_checks import commit_of
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
 from ghapp.health.gate.known_shards import unknown_shard
-from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
@@ -64,8 +64,7 @@ class GateEndpoints:
     ) -> None:
         self._settings, self._reader, self._authenticator = settings, reader, authenticator
         self._enqueue, self._clock = enqueue, clock
-        self._shards, self._deaths = stores.shards, stores.deaths
-        self._runners, self._demand = stores.runners, stores.demand
+        self._stores, self._shards = stores, stores.shards
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -103,7 +102,8 @@ class GateEndpoints:
         gate_request = GateRequest(
             shard, int(least), query.get("version"), FLAGS[canary], expect_new=FLAGS[new], failures=int(failures)
         )
-        known, sources = await self._known(org_state, pool, now), await self._sources(org_state, pool)
+        known = await load_shard_inputs(self._stores, org_state.installation, self._settings, pool, now)
+        sources = await self._sources(org_state, pool)
         if not gate_request.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
             return problem(404, why.replace("--expect-new", "expect_new=true"))
         gate = judge_gate(gate_request, known, sources, now)
@@ -144,17 +144,6 @@ class GateEndpoints:
             return known[name]
         names = ", ".join(sorted(known)) or "none"
         return problem(404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}")
-
-    async def _known(self, org_state: OrgState, pool: PoolSettings, now: float) -> ShardInputs:
-        installation, deaths = org_state.installation.id, None
-        survey = await self._runners.survey(installation)  # read first, so that the runners are not older than it
-        runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
-        taken = await self._demand.taken(installation, now - ACTIVE_SECONDS)
-        if self._settings.namespaces:
-            deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
-        org = org_state.installation.org
-        rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
-        return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
 
     async def _sources(self, org_state: OrgState, pool: PoolSettings) -> ActiveShardSources:
         installation = org_state.installation.id
