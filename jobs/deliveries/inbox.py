@@ -132,7 +132,8 @@ def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidenc
         return observations.job_started(known, job.id, _epoch(job.started_at, now))
     if job.status == "completed":
         started_at = None if job.started_at is None else job.started_at.timestamp()
-        return observations.job_ended(known, job.id, _epoch(job.completed_at, now), started_at)
+        ended_at, is_dated = _epoch(job.completed_at, now), job.completed_at is not None
+        return observations.job_ended(known, job.id, ended_at, started_at, dated=is_dated)
     return known
 
 

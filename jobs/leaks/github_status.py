@@ -12,7 +12,7 @@ from ghapp.github.installation_client import InstallationClient
 from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
-from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer
+from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
 from ghapp.health.leaks.guards import TickMemory
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pacing import Purpose
@@ -100,10 +100,13 @@ async def _answers(
     slots = asyncio.Semaphore(context.settings.of(installation_client.installation.org).sweep.concurrency)
 
     async def ask(name: str) -> RunnerActivity:
+        records = runners_by_name.get(name, ())
         async with slots:
-            return with_answer(
-                heard[name], runners_by_name.get(name, ()), await installation_client.runners_named(name)
-            )
+            named = await installation_client.runners_named(name)
+            if not named:
+                found = [await installation_client.runner(each.id) for each in without_proof(records)]
+                named = [each for each in found if each is not None]
+            return with_answer(heard[name], records, named)
 
     order = sorted(names)
     answers = await asyncio.gather(*(ask(name) for name in order), return_exceptions=True)

@@ -73,10 +73,15 @@ class Batches:
         for pool, members in pools.items():
             self._count(pool, _lost(members, fuses.get(pool, Fuse()), now, self._limits), members, now, fuses)
         whole = fuses.get(WHOLE_INSTALLATION, Fuse())
-        several = {pool: _lost(members, whole, now, self._limits) for pool, members in pools.items()}
+        stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
+        # A pool that stopped by itself waits for itself: what it lost is no part of the whole installation's mass loss.
+        of_whole = {pool: members for pool, members in pools.items() if pool not in stopped}
+        several = {pool: _lost(members, whole, now, self._limits) for pool, members in of_whole.items()}
         everyone = [each for members in pools.values() for each in members]
-        if sum(lost > 0 for lost in several.values()) > 1 or WHOLE_INSTALLATION in self._mass:
-            self._count(WHOLE_INSTALLATION, sum(several.values()), everyone, now, fuses)
+        # Losses of one pool are its own fuse's matter, unless the installation's fuse has tripped for more.
+        is_spread = sum(lost > 0 for lost in several.values()) > 1 or whole.position is not Position.CLOSED
+        if is_spread or WHOLE_INSTALLATION in self._mass:
+            self._count(WHOLE_INSTALLATION, sum(several.values()) if is_spread else 0, everyone, now, fuses)
 
     def _count(
         self, pool: str, lost: int, members: Iterable[tuple[Evidence, State]], now: float, fuses: Mapping[str, Fuse]

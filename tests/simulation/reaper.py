@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ghapp.health.demand import Job
 from ghapp.health.leaks import guards
-from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer
+from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
 from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
 from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.health.leaks.runner_activity import RunnerActivity
@@ -87,7 +87,7 @@ class Reaper(Calls):
     ) -> Steps:
         known = yield from self._known(only)
         now, stale_seconds = self.clock(), self.config.evidence.stale_seconds
-        names = {*known.bearers, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
+        names = {*known.runners_by_name, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
         heard = {name: known.heard(name, now, stale_seconds, self._patience) for name in names}
         pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
         yield STEP
@@ -142,7 +142,7 @@ class Reaper(Calls):
             has_ended = pod.runner is not None and pod.runner.ended is not None
             for name in names:
                 looks_over = has_ended or at.look.runners[name].busy is False
-                for each in at.known.bearers.get(name, ()):
+                for each in at.known.runners_by_name.get(name, ()):
                     if each.running_job is not None and each.running_job in self.store.known_jobs:
                         began = each.job_started_at or each.first_seen
                         if is_due(began, memory.at, now, looks_over=looks_over):
@@ -163,7 +163,7 @@ class Reaper(Calls):
         return learned
 
     def _ask_for_runners(self, at: Snapshot, waiting: Sequence[Pod], names: Mapping[str, str], enough: int) -> Steps:
-        heard, bearers = at.look.runners, at.known.bearers
+        heard, bearers = at.look.runners, at.known.runners_by_name
         told = {name: word._replace(busy=None) for name, word in heard.items()}
         told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
         worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
@@ -176,12 +176,23 @@ class Reaper(Calls):
                 words = {}
                 for name in sorted({names[pod.uid] for pod in several}):
                     found = yield from self.call(Purpose.REPORT, self.github.named, name)
+                    if not found:
+                        found = yield from self._get(without_proof(bearers.get(name, ())))
                     words[name] = with_answer(heard[name], bearers.get(name, ()), found)
                 told |= words
                 enough -= sum(word.has_session is False for word in words.values())
         except (NoAnswer, NotFound):
             return GitHubStatus(told)
         return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
+
+    def _get(self, records: Sequence[Evidence]) -> Steps:
+        found = []
+        for each in records:
+            try:
+                found.append((yield from self.call(Purpose.REPORT, self.github.runner, each.id)))
+            except NotFound:
+                continue
+        return found
 
     # ---- jobs.leaks.reap
 

@@ -114,11 +114,15 @@ class World:
         return [each for each in self.registered(pool) if each.job is None]
 
     def register(self, pool: Pool, now: float, name: str = "", *, online: bool = True) -> Machine:
+        """A new registration. GitHub has no two of one name: it takes the place of an earlier one."""
         self.latest_id += 1
         name = name or f"{pool.name}-{self.latest_id}"
         machine = Machine(self.latest_id, name, pool, [[now, None]])
         if not online:
             machine.go_offline(now)
+        for earlier in [each for each in self.registered() if each.name == name]:
+            self.leave(earlier, Fate.CONFIGURED_ANEW, now)
+            earlier.successor, machine.is_heir = machine, True
         self.machines[machine.id] = self.recent[machine.id] = machine
         return machine
 

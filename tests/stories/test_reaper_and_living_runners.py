@@ -257,3 +257,16 @@ class TestAMassLeak:
             await at.minutes(GRACE_MINUTES + 1)
             counted = await Leaks(at.app.context.redis).reaped_by_pool(at.app.installation, at.app.clock() - 600)
             assert counted == {"in-cluster": 2}
+
+
+async def test_a_runner_that_only_lists_leave_out_after_its_job_is_asked_for_by_its_number_and_kept(leaky):
+    """GitHub does not say whether it is ephemeral, so that it seems to have left after its job."""
+    async with leaky(runners=1, fuse=NO_FUSE) as at:
+        await unclaimed_fleet(at)
+        (runner,) = at.runners.values()
+        now = at.app.clock()
+        ended = {"ephemeral": None, "job_id": 5, "job_started_at": now - 60, "job_ended_at": now - 1}
+        await at.app.context.runners.revise(at.app.installation, {runner.id: lambda known: known._replace(**ended)})
+        at.app.sandbox.control.unlist("acme", ids=[runner.id])
+        await at.minutes(GRACE_MINUTES + 2)
+        assert at.deletions() == []

@@ -57,6 +57,7 @@ def combined_activity(
         last_busy=any(each.last_busy for each in activities),
         absent_seconds=min(absent, default=None),
         seen_at=max(seen, default=None),
+        job_started_at=latest.job_started_at,
     )
 
 
@@ -69,10 +70,26 @@ def is_worth_a_query(runner: RunnerActivity, records: Sequence[Evidence]) -> boo
     return not runner.has_session and (not records or any(each.registered for each in records))
 
 
+def without_proof(records: Sequence[Evidence]) -> list[Evidence]:
+    """Returns the runners that are missing from lists only: a list is a hint, and a GET is proof.
+
+    A runner that seems to have left after its job is not confirmed by a GET otherwise, because it is not replaced.
+    """
+    return [
+        each
+        for each in records
+        if each.registered and not each.listed and (each.missing_at, each.removed_at, each.retired_at) == (None,) * 3
+    ]
+
+
 def with_answer(runner: RunnerActivity, records: Sequence[Evidence], named: Sequence[Registration]) -> RunnerActivity:
     """Returns the evidence after GitHub was queried for the runners of that name.
 
-    An empty answer proves nothing by itself: it must agree with the earlier lists.
+    Args:
+        runner: the evidence so far.
+        records: all records of runners of that name.
+        named: the registrations of that name that a list returned, or else the GETs of those `without_proof`. No
+            registration proves nothing by itself: it must agree with the earlier lists.
     """
     if named:
         is_old = {each.id for each in named} <= {each.id for each in records}

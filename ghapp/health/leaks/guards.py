@@ -54,8 +54,9 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     7. The container agrees: one that started less than `grace_seconds` ago had no time to be claimed. If GitHub
        lists the runner busy or online, that counts for every container except one that has ended for good.
     8. A job that has been over for `TERMINAL_SECONDS` overrules 5 to 7 and 13 to 17, which kept leaks for hours. It
-       must be the runner's latest job, in the current run of its container, and GitHub must list the runner as
-       ephemeral, or its container must have ended.
+       must be the runner's latest job, and have started in the current run of its container: GitHub ends a crashed
+       agent's job ten minutes late, when the container may run again. And GitHub must list the runner as ephemeral, or
+       its container must have ended.
     9. At most `per_tick` pods are reaped, oldest first; the others are deferred and reported.
     10. The kill switch: `off` judges nothing, `dry-run` only reports. While a pool is paused its pods are kept, and
         their memory continues: otherwise known leaks would be unnamed after the pause, and kept for ever.
@@ -254,11 +255,13 @@ def _has_ended(pod: Pod, limits: LeakLimits) -> bool:
 
 
 def _is_long_over(pod_evidence: _PodEvidence, now: float, limits: LeakLimits) -> bool:
-    """Guard 8. A job that ended before the container started, by either clock, was of another runner of the name."""
-    pod, over_at = pod_evidence.pod, pod_evidence.runner.over_at
-    if over_at is None or over_at < _started_at(pod, now) or now - over_at < TERMINAL_SECONDS:
+    """Guard 8. A job that started before the container, by either clock, was of another runner of the name."""
+    pod, runner = pod_evidence.pod, pod_evidence.runner
+    if runner.over_at is None or now - runner.over_at < TERMINAL_SECONDS:
         return False
-    return pod_evidence.runner.ephemeral is True or (pod_evidence.runner.ephemeral is None and _has_ended(pod, limits))
+    if runner.job_started_at is None or runner.job_started_at < _started_at(pod, now):
+        return False
+    return runner.ephemeral is True or (runner.ephemeral is None and _has_ended(pod, limits))
 
 
 def _started_at(pod: Pod, now: float) -> float:

@@ -38,6 +38,7 @@ class RunnerActivity(NamedTuple):
         seen_at: when a registered runner of that name was last connected for certain (epoch seconds); None for never.
             Deliveries alone may be of a runner that no list ever shows, and a registration outlives its process by
             days, offline.
+        job_started_at: when its latest job started (epoch seconds); None: unknown.
     """
 
     running: bool = False
@@ -51,6 +52,7 @@ class RunnerActivity(NamedTuple):
     last_busy: bool = False
     absent_seconds: float | None = None
     seen_at: float | None = None
+    job_started_at: float | None = None
 
     @property
     def has_session(self) -> bool | None:
@@ -82,6 +84,7 @@ def runner_activity(
         last_busy=absent_since is not None and _was_busy_when_last_listed(evidence),
         absent_seconds=None if absent_since is None else covered_seconds(survey, absent_since, now),
         seen_at=_seen_at(evidence, survey),
+        job_started_at=evidence.job_started_at,
     )
 
 
@@ -119,11 +122,11 @@ def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
     """Returns the latest time at which its process was certainly connected, or its registration was new.
 
     `observed_at` of an unlisted runner may be the time of its absence; of an offline one, it says nothing of its
-    process.
+    process. Neither does the end of a job: GitHub ends the job of a crashed agent ten minutes late.
     """
     if not evidence.registered:
         return None
-    times = [evidence.first_seen, evidence.last_delivery_at, evidence.job_started_at, _over_at(evidence)]
+    times = [evidence.first_seen, evidence.job_started_at]
     if evidence.listed and (evidence.online or evidence.busy):
         times.append(observed_at(evidence, survey))
     return max(at for at in times if at is not None)

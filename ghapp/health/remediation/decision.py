@@ -239,10 +239,14 @@ def _whole_installation(
     threshold. If a batch has successors in some pools but not in others, only the latter pools stop.
     """
     before = fuses.get(WHOLE_INSTALLATION, Fuse())
-    losing = sum(each.counted.lost > 0 for each in changes.values())
-    if before.position is Position.CLOSED and losing <= 1:
-        return {WHOLE_INSTALLATION: FuseChange(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), before, FuseCounts())}
+    unchanged = FuseChange(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), before, FuseCounts())
+    is_closed = before.position is Position.CLOSED
+    if is_closed and not any(each.counted.waiting for each in changes.values()):
+        return {WHOLE_INSTALLATION: unchanged}
     stopped = {pool for pool, each in changes.items() if each.after.position is Position.STOPPED}
+    # A loss that a pool's own fuse has healed since may still be one of the installation's window.
+    if is_closed and sum(counts.of(pool, before).lost > 0 for pool in changes) <= 1:
+        return {WHOLE_INSTALLATION: unchanged}
     counted = counts.whole(before, stopped)
     after = next_fuse(before, counted, now, limits, acting=acting)
     if stopped and after.reason is FuseReason.HEALED and after != before:
@@ -281,15 +285,16 @@ def _capacity(
 def _written_off(
     changes: Mapping[str, FuseChange], candidates: Iterable[Candidate], paused: Collection[str]
 ) -> set[int]:
-    """Returns lost runners that are not needed: the pool's or the installation's fuse has just closed for that."""
+    """Returns lost runners that are not needed: the pool's or the installation's fuse has just closed for that.
+
+    The installation's fuse does not count pools with a stopped fuse: it knows nothing of the jobs that wait for them.
+    """
     done = {
         pool for pool, each in changes.items() if each.after != (each.before or Fuse()) and is_not_needed(each.after)
     }
-    return {
-        each.runner_id
-        for each in candidates
-        if each.pool not in paused and (each.pool in done or WHOLE_INSTALLATION in done)
-    }
+    if WHOLE_INSTALLATION in done:
+        done |= {pool for pool, each in changes.items() if each.after.position is not Position.STOPPED}
+    return {each.runner_id for each in candidates if each.pool in done and each.pool not in paused}
 
 
 def deliveries_flow(runners: Iterable[Evidence], now: float) -> bool:

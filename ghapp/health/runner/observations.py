@@ -73,6 +73,7 @@ def _is_unchanged(evidence: Evidence, registration: Registration, at: float) -> 
     """True if a listed runner's registration adds nothing to its evidence but the time."""
     return (
         evidence.listed
+        and evidence.first_seen <= at
         and evidence.online == registration.online
         and evidence.busy == registration.busy
         and evidence.name == registration.name
@@ -114,6 +115,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         offline_since = evidence.offline_since if evidence.offline_since is not None else at
     return evidence._replace(
         name=seen.name,
+        first_seen=min(evidence.first_seen, at),  # a date from a clock that had jumped would prove a later batch
         labels=seen.labels,
         custom_labels=seen.custom_labels,
         os=seen.os,

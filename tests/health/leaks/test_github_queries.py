@@ -14,6 +14,7 @@ from ghapp.health.leaks.github_queries import (
     is_due,
     is_worth_a_query,
     with_answer,
+    without_proof,
 )
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.runner.evidence import Registration
@@ -41,7 +42,15 @@ class TestHeardOf:
 
     def test_one_is_what_it_is(self):
         assert of(online(busy=True, ephemeral=True, **ENDED)) == RunnerActivity(
-            False, NOW - 1000, True, True, online=True, is_known=True, registered=True, seen_at=NOW
+            False,
+            NOW - 1000,
+            True,
+            True,
+            online=True,
+            is_known=True,
+            registered=True,
+            seen_at=NOW,
+            job_started_at=NOW - 2000,
         )
 
     @pytest.mark.parametrize(
@@ -101,13 +110,33 @@ class TestHeardOf:
 
     def test_what_speaks_for_the_pod_most_is_what_counts_of_several_that_are_gone(self):
         word = of(
-            lost(id=1, busy=True, absent_since=NOW - 900), lost(id=2, absent_since=NOW - 5, last_delivery_at=NOW - 9)
+            lost(id=1, busy=True, absent_since=NOW - 900), lost(id=2, absent_since=NOW - 5, job_started_at=NOW - 9)
         )
         assert (word.last_busy, word.absent_seconds, word.seen_at) == (True, 30.0, NOW - 9)
 
     def test_one_that_takes_further_jobs_is_enough(self):
         assert of(online(id=1, ephemeral=False), online(id=2, ephemeral=True)).ephemeral is False
         assert of(online(id=1, ephemeral=None), online(id=2, ephemeral=True)).ephemeral is True
+
+
+class TestWithoutProof:
+    """Runners whose absence only lists show: a GET decides whether they are gone."""
+
+    @pytest.mark.parametrize(
+        ("changes", "is_asked"),
+        [
+            ({}, True),
+            ({"missing_at": NOW - 30}, False),
+            ({"removed_at": NOW - 30}, False),
+            ({"retired_at": NOW - 30}, False),
+            ({"listed": True}, False),
+            ({"registered": False}, False),
+        ],
+        ids=["lists alone", "a GET", "our removal", "its controller's", "listed again", "never registered"],
+    )
+    def test_a_list_is_a_hint_and_a_get_is_proof(self, changes, is_asked):
+        left = present(listed=False, absent_since=NOW - 900, **ENDED)._replace(**changes)
+        assert without_proof([left]) == [left] * is_asked
 
 
 class TestIsWorthAsking:

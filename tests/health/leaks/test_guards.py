@@ -172,7 +172,7 @@ class TestGuard4UnclaimedWithoutAGap:
         assert guard_of(pod(), claims=by_name([other])) is Guard.CLAIMED
 
     def test_a_claim_is_overruled_by_no_job_that_is_over(self):
-        long_over = IDLE._replace(over_at=NOW - 3000, busy=False)
+        long_over = IDLE._replace(job_started_at=NOW - 3060, over_at=NOW - 3000, busy=False)
         assert guard_of(pod(), long_over, claims=by_name([claim()])) is Guard.CLAIMED
 
     def test_a_job_by_delivery_is_a_claim(self):
@@ -267,11 +267,12 @@ class TestClocks:
 
     @pytest.mark.parametrize("behind", [0.0, 1000.0])
     def test_a_job_from_before_the_pod_was_is_told_by_either_clock(self, behind):
-        """The job ended by our clock, and the pod was made a minute later, by one that is behind."""
+        """The job started by our clock, and the pod was made a minute later, by one that is behind."""
         made = NOW - 2000 + 60 - behind
         found = pod(created_at=made, read_at=NOW - behind)
         memory = remembered(found, since_there={found.uid: NOW - behind - 300})
-        assert guard_of(found, IDLE._replace(over_at=NOW - 2000, busy=True), memory=memory) is Guard.SESSION_OPEN
+        earlier = IDLE._replace(job_started_at=NOW - 2000, over_at=NOW - 1900, busy=True, ephemeral=True)
+        assert guard_of(found, earlier, memory=memory) is Guard.SESSION_OPEN
 
 
 class TestGuards5To7Shields:
@@ -322,7 +323,9 @@ class TestGuards5To7Shields:
         assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is None
 
 
-OVER = IDLE._replace(running=True, over_at=NOW - 900, busy=True, ephemeral=True, registered=True)
+OVER = IDLE._replace(
+    running=True, job_started_at=NOW - 960, over_at=NOW - 900, busy=True, ephemeral=True, registered=True
+)
 
 
 class TestGuard8TerminalJobs:
@@ -345,7 +348,7 @@ class TestGuard8TerminalJobs:
     @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
     def test_it_takes_15_minutes(self, over_for, guard, session):
-        runner = IDLE._replace(ephemeral=True, over_at=NOW - over_for, **session)
+        runner = IDLE._replace(ephemeral=True, job_started_at=NOW - 960, over_at=NOW - over_for, **session)
         assert guard_of(pod(), runner) is guard
 
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
@@ -361,36 +364,44 @@ class TestGuard8TerminalJobs:
 
     @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
     def test_a_job_from_before_the_container_was_started_again_was_another_runs(self, after, guard):
-        started = Container("runner", running_since=NOW - 900 + after, last_ended=Ended(0))
+        """It ended in the present run: GitHub ends a crashed agent's job ten minutes later."""
+        started = Container("runner", running_since=NOW - 960 + after, last_ended=Ended(0))
         assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
-        ended = Container("runner", ended=Ended(3, started_at=NOW - 900 + after, finished_at=NOW - 6), restarts=1)
+        ended = Container("runner", ended=Ended(3, started_at=NOW - 960 + after, finished_at=NOW - 6), restarts=1)
         assert guard_of(pod(runner=ended), OVER._replace(running=False)) is guard
 
     @pytest.mark.parametrize(
-        ("completed_at", "guard"),
+        ("started_at", "completed_at", "guard"),
         [
-            (NOW - 1800, None),
-            (NOW - 1800 - MICROSECOND, Guard.UNNAMED),
-            (None, Guard.UNNAMED),
+            (NOW - 1700, NOW - 1600, None),
+            (NOW - 1801, NOW - 1600, Guard.UNNAMED),
+            (NOW - 1700, None, Guard.UNNAMED),
         ],
-        ids=["in this run", "before this run", "GitHub gives no date"],
+        ids=["in this run", "before this run", "GitHub does not date the end"],
     )
-    def test_an_answer_of_github_dates_the_job_by_its_end_and_not_by_the_answer(self, completed_at, guard):
+    def test_an_answer_of_github_dates_the_job_by_its_end_and_not_by_the_answer(self, started_at, completed_at, guard):
         """The container restarted half an hour ago, under a name that nobody knows; GitHub was asked since."""
         busy = present(busy=True, ephemeral=True, observed_at=NOW - 7200)
-        found = job_found_over(job_started(busy, 5, NOW - 7200), 5, NOW - 1000, completed_at)
+        found = job_found_over(job_started(busy, 5, started_at), 5, NOW - 1000, completed_at)
         runner = runner_activity(found._replace(listed=False, absent_since=NOW - 7000), survey(), NOW, 300.0)
         restarted = Container("runner", running_since=NOW - 1800, last_ended=Ended(0), restarts=1)
-        assert guard_of(pod(created_at=NOW - 9000, runner=restarted), runner) is guard
+        shielded = runner._replace(seen_at=None)
+        assert guard_of(pod(created_at=NOW - 9000, runner=restarted), shielded) is guard
+
+    def test_a_job_of_unknown_start_overrules_nothing(self):
+        assert guard_of(pod(), OVER._replace(running=False, job_started_at=None)) is Guard.SESSION_OPEN
 
     def test_while_github_cannot_be_seen_it_overrules_nothing(self):
         assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE
 
     @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
     def test_a_job_from_before_the_pod_was_another_pods(self, born, guard):
-        over_at = NOW - 2000.0
-        reborn = pod(created_at=over_at + born, runner=Container("runner", waiting="Restarting", last_ended=Ended(0)))
-        assert guard_of(reborn, IDLE._replace(over_at=over_at, busy=True, ephemeral=True)) is guard
+        started_at = NOW - 2000.0
+        reborn = pod(
+            created_at=started_at + born, runner=Container("runner", waiting="Restarting", last_ended=Ended(0))
+        )
+        over = IDLE._replace(job_started_at=started_at, over_at=NOW - 1900, busy=True, ephemeral=True)
+        assert guard_of(reborn, over) is guard
 
     def test_it_overrules_neither_age_nor_claims_nor_deletion(self):
         young = pod(created_at=NOW - 299)
@@ -813,11 +824,11 @@ class TestHeard:
             ({**THERE, "busy": True}, NOW),
             (THERE, NOW - 900),
             ({}, NOW - 900),
-            ({"last_delivery_at": NOW - 500}, NOW - 500),
             ({"job_started_at": NOW - 400}, NOW - 400),
-            ({"registered": False, "last_delivery_at": NOW}, None),
+            ({"job_started_at": NOW - 800, "job_ended_at": NOW - 60, "last_delivery_at": NOW - 60}, NOW - 800),
+            ({"registered": False, "job_started_at": NOW}, None),
         ],
-        ids=["online", "busy", "offline", "gone", "by a delivery", "by its job", "by deliveries alone"],
+        ids=["online", "busy", "offline", "gone", "by its job's start", "not by its end", "by deliveries alone"],
     )
     def test_when_it_was_last_connected_and_neither_its_absence_nor_a_registration_left_offline_shows_that(
         self, changes, seen_at
@@ -837,6 +848,7 @@ runners_of_any_kind = st.builds(
     RunnerActivity,
     running=st.booleans(),
     over_at=st.none() | st.floats(NOW - 2000, NOW),
+    job_started_at=st.none() | st.floats(NOW - 2000, NOW),
     busy=st.none() | st.booleans(),
     ephemeral=st.none() | st.booleans(),
     online=st.booleans(),

@@ -202,6 +202,18 @@ def test_losses_of_one_pool_are_its_own_fuses_matter():
     assert turned == [POOL]
 
 
+@pytest.mark.parametrize(("elsewhere", "trips"), [(0, False), (1, True)], ids=["in that pool alone", "in another, too"])
+def test_losses_that_their_pools_fuse_has_healed_since_count_for_the_installations(elsewhere, trips):
+    """Two losses a minute before their pool's fuse closed, and one since: three in the installation's window."""
+    other = {"labels": ("other",), "custom_labels": ("other",)}
+    before = {"confirmed_at": NOW - 120, "granted_at": NOW - 110, "removed_at": NOW - 110, "replaced_at": NOW - 100}
+    labels = other if elsewhere else {}
+    runners = [lost(1, **before), lost(2, **before), lost(3, confirmed_at=NOW - 1, **labels)]
+    runners += [online(each) for each in range(100, 105)] + [online(each, **other) for each in range(105, 110)]
+    decision = decided(runners, {POOL: Fuse(healed_at=NOW - 60, reason=FuseReason.HEALED)})
+    assert (WHOLE_INSTALLATION in {each.pool for each in decision.turns}) is trips
+
+
 def test_a_pool_whose_successors_never_come_stops_alone_and_holds_up_no_other():
     """The installation's first batch went to two pools; one of them has a controller that does nothing."""
     acted_on = {"granted_at": NOW - 400, "removed_at": NOW - 400, "replaced_at": NOW - 400, "confirmed_at": NOW - 500}
@@ -279,6 +291,15 @@ def test_jobs_of_other_pools_do_not_need_it():
 def test_what_may_be_needed_is_not_written_off(queued, paused):
     decision = scaled_down(queued, paused)
     assert (decision.turns, decision.not_needed) == ((), ())
+
+
+def test_the_installations_fuse_writes_off_nothing_of_a_pool_that_stopped_by_itself():
+    """It does not count that pool, and so knows nothing of the jobs that wait for it."""
+    old = {"absent_since": NOW - 2000, "missing_at": NOW - 2000, "confirmed_at": NOW - 1900}
+    gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
+    runners = [lost(1, **old), lost(2, **old, **gpu), online(100), online(101, **gpu)]
+    fuses = {POOL: STOPPED, WHOLE_INSTALLATION: STOPPED}
+    assert decided(runners, fuses, queued=[JOB]).not_needed == (2,)
 
 
 def test_where_a_person_was_faster_nothing_is_written_off():

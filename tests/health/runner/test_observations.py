@@ -120,6 +120,15 @@ def test_a_runner_running_a_job_that_github_shows_is_never_a_candidate(life, at,
     assert verdict.state in (State.HEALTHY, State.STARTING)
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["in a list", "alone"])
+def test_a_first_sight_dated_by_a_clock_that_had_jumped_is_corrected_by_the_next_one(listed):
+    """Dated in the future, it would count as a successor of a batch that is requested until then."""
+    ahead = registration_seen(None, registration(online=True), NOW + OVERTAKING_SECONDS + 1, listed=True)
+    assert registration_seen(ahead, registration(online=True), NOW, listed=listed).first_seen == NOW
+    later = registration_seen(ahead, registration(online=True), NOW + OVERTAKING_SECONDS + 60, listed=listed)
+    assert later.first_seen == NOW + OVERTAKING_SECONDS + 1
+
+
 def test_a_404_alone_only_starts_the_clock():
     evidence = get_missed(online(), NOW)
     assert evidence == online(listed=False, observed_at=NOW, missing_at=NOW)
