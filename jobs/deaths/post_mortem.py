@@ -75,7 +75,8 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     if facts is not None:
         death = with_facts(death, facts)
     await deaths.enrich(installation.id, death)
-    await publish_death(context, installation, death, context.clock())
+    now = context.clock()  # after the questions to GitHub and to the log store
+    await publish_death(context, installation, death, now)
     await deaths.mark_published(installation.id, death)
     try:
         if facts is not None and facts.over:
@@ -86,7 +87,9 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
         await _say_once(context, installation, trouble)
     if isinstance(trouble, GitHubUnavailableError):
         raise trouble
-    if (lacks_lines or _is_open(context, death, facts, trouble)) and _ask_for_next(context, installation, death, look):
+    if (lacks_lines or _is_open(context, death, facts, trouble, now)) and _ask_for_next(
+        context, installation, death, look
+    ):
         return CheckRunOutcome.WAITS if outcome is CheckRunOutcome.RECORDED else outcome
     return outcome
 
@@ -120,9 +123,11 @@ async def _say_once(context: JobContext, installation: Installation, error: Ghap
         log.warning("post-mortem incomplete", installation=installation.id, org=installation.org, why=str(error))
 
 
-def _is_open(context: JobContext, death: Death, facts: JobFacts | None, trouble: GitHubError | None) -> bool:
+def _is_open(
+    context: JobContext, death: Death, facts: JobFacts | None, trouble: GitHubError | None, now: float
+) -> bool:
     """True if a later examination could find more."""
-    if context.settings.loki_url is not None and wants_lines(death) and not has_full_context(death, context.clock()):
+    if context.settings.loki_url is not None and wants_lines(death) and not has_full_context(death, now):
         return True
     if death.cause is Cause.CLEAN_EXIT or isinstance(trouble, PermissionMissingError):
         return False

@@ -61,7 +61,8 @@ async def _discover_again(context: JobContext, found: list[Installation]) -> Non
 
     Runs begin at multiples of the wait, each under a key of its own time: however many ask, there is one at a time.
     """
-    now, due = context.clock(), context.clock() + DISCOVER_SECONDS
+    now = context.clock()
+    due = now + DISCOVER_SECONDS
     intervals = [context.settings.of(each.org).sweep.interval_seconds for each in found if why_not_swept(each)]
     if intervals:
         pages = -(-len(found) // PER_PAGE)

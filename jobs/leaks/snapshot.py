@@ -135,7 +135,7 @@ async def snapshot_of_pods(
         known.at,
         github_stale=known.is_github_stale(now, stale_seconds),
         list_empty=known.survey.total == 0,
-        fuse=await _fuse_view(context, installation, ours, pools, count=only is None),
+        fuse=await _fuse_view(context, installation, ours, pools, now, count=only is None),
         paused=frozenset(pod.uid for pod in ours if paused and not paused.isdisjoint(pools(pod))),
     )
     return Snapshot(look, known, pods, len(pods) - len(ours))
@@ -146,6 +146,7 @@ async def _fuse_view(
     installation: Installation,
     pods: Sequence[Pod],
     pools: Callable[[Pod], set[str]],
+    now: float,
     *,
     count: bool,
 ) -> FuseView:
@@ -154,7 +155,7 @@ async def _fuse_view(
     fuses = await context.fuses.all(installation.id)
     turned = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
     of_pods = {pod.uid: pools(pod) for pod in pods}
-    since = context.clock() - limits.window_seconds
+    since = now - limits.window_seconds
     return FuseView(
         limits,
         pools={uid: next(iter(names)) for uid, names in of_pods.items() if len(names) == 1},

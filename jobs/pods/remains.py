@@ -14,7 +14,7 @@ from jobs.context import JobContext
 
 
 async def observe_remains(
-    context: JobContext, installation: Installation, absent: Iterable[Evidence]
+    context: JobContext, installation: Installation, absent: Iterable[Evidence], now: float
 ) -> dict[int, Fold]:
     """What fresh views show of these runners: a fold (`seen.remains_seen`) for each of which they show something.
 
@@ -25,8 +25,9 @@ async def observe_remains(
         context: what a job needs.
         installation: whose runners.
         absent: runners that the last list lacked; others are left out.
+        now: epoch seconds.
     """
-    rules, now = context.settings.pools_of(installation.org), context.clock()
+    rules = context.settings.pools_of(installation.org)
     groups, store = by_namespace(absent, rules), context.pods
     if not groups:
         return {}

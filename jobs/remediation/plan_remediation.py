@@ -57,7 +57,7 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
             await _grant(context, installation, decision, runners, now)
         else:
             await _spare(context, installation, decision, runners, now)
-        await _ask_again(context, installation, runners.values())
+        await _ask_again(context, installation, runners.values(), now)
     enqueue_report_if_wanted(context, installation)
     return decision.plan
 
@@ -149,12 +149,11 @@ async def _spare(
             await context.counters.add("ghapp_remediations_total", org=installation.org, outcome="dry-run")
 
 
-async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence]) -> None:
+async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence], now: float) -> None:
     """Ask again for what a crash may have lost between a record and the queue, and for what waits in the cluster.
 
     A job that waits keeps its key. Where a replacer deletes something, there is no event, and none that is missing.
     """
-    now = context.clock()
     granted = {
         each.event_id: each
         for each in known

@@ -25,7 +25,7 @@ def observing(story):
 async def folded(app, *absent):
     """What the folds make of these runners, by id."""
     installation = await app.context.installations.one(app.installation)
-    folds = await observe_remains(app.context, installation, absent)
+    folds = await observe_remains(app.context, installation, absent, app.clock())
     return {each.id: folds[each.id](each).remains for each in absent if each.id in folds}
 
 
@@ -77,7 +77,7 @@ async def test_one_that_came_back_meanwhile_has_no_remains(observing):
     async with observing() as app:
         await Pods(app.context.redis).replace_all(NAMESPACE, [pod_of_object()], [runner_object()], app.clock())
         installation = await app.context.installations.one(app.installation)
-        folds = await observe_remains(app.context, installation, [absent(app, 1)])
+        folds = await observe_remains(app.context, installation, [absent(app, 1)], app.clock())
         back = online(1)
         assert folds[1](back) is back
         assert folds[1](None) is None
