@@ -17,7 +17,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
 from ghapp.health.installation import Installation
 from ghapp.log import logger
-from ghapp.queue import jobs, lost_jobs
+from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.queue.transitions import Enqueued
 from ghapp.report.check_run_state import repository_of
@@ -156,9 +156,9 @@ class Scheduler:
 
     async def _requeue_lost(self) -> None:
         """Jobs whose worker was killed between two steps: lost is what is found twice."""
-        found = lost_jobs.find(self._desk)
+        found = jobs.find_lost(self._desk)
         for lost in sorted(found & self._missed):
-            if lost_jobs.requeue(self._desk, lost):
+            if jobs.requeue_lost(self._desk, lost):
                 log.warning("lost job requeued", job=lost.job_id)
         self._missed = found
 

@@ -23,7 +23,7 @@ from jobs.deaths.post_mortem import post_mortem
 from jobs.deliveries.inbox import drain
 from jobs.deliveries.installations import discover
 from jobs.deliveries.redeliver import redeliver
-from jobs.events.notify import notify
+from jobs.events.deliver_event import notify
 from jobs.gate.active_shard import refresh_active_shards
 from jobs.leaks.reap import reap
 from jobs.remediation.remediate import remediate

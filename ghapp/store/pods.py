@@ -142,13 +142,6 @@ class Pods:
         self._shows: Any = redis.register_script(_SHOWS)
         self._some: Any = redis.register_script(_SOME)
 
-    async def replace_all(
-        self, namespace: str, pods: Iterable[Pod], objects: Iterable[EphemeralRunner], at: float
-    ) -> None:
-        """Records complete lists as of `at`, and deletes what is not in them."""
-        await self.replace_objects(namespace, objects, at)
-        await self.replace_pods(namespace, pods, at)
-
     async def replace_pods(self, namespace: str, pods: Iterable[Pod], at: float, ahead: float = 0.0) -> None:
         """Records a complete list of pods; `ahead` is the lead of the cluster's clock over ours in seconds."""
         rows: dict[str, bytes | str] = {_field(each): _pods.encode(each) for each in pods}

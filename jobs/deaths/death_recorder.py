@@ -15,9 +15,8 @@ from redis import Redis as SyncRedis
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
-from ghapp.health.deaths.death import Death, died, vanished
+from ghapp.health.deaths.death import Death, died, has_worked, vanished
 from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
-from ghapp.health.deaths.vanished_pod import has_worked
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
 from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in

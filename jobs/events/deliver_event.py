@@ -30,7 +30,8 @@ from ghapp.replace.event_backlog import EventBacklog
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.events import Outgoing
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.stores import Stores
+from ghapp.store.stores import Stores, open_stores
+from jobs.context import configured
 
 log = logger(__name__)
 
@@ -267,3 +268,16 @@ def _happened_at(outgoing: Outgoing) -> float:
         return datetime.fromisoformat(msgspec.json.decode(outgoing.event)["time"]).timestamp()
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         return 0.0
+
+
+async def notify(event_id: str) -> None:
+    """A job that the previous version enqueued for each event; the clock delivers events now.
+
+    It delivers one event while no clock of this version delivers, as in a rollout or after a roll-back.
+
+    Raises:
+        ReplacerUnavailableError: the URL did not answer 2xx.
+    """
+    settings = configured()
+    async with open_stores(str(settings.redis_url), settings.named) as stores:
+        await EventDelivery(settings, stores).deliver_if_free(event_id)

@@ -12,8 +12,7 @@ from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import combined_activity
 from ghapp.health.leaks.guards import FuseView, TickInputs, TickMemory
-from ghapp.health.leaks.ownership import is_ours
-from ghapp.health.leaks.runner_activity import Patience, RunnerActivity
+from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, is_ours
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed, by_name
 from ghapp.health.pool_matching import runner_pool

@@ -124,16 +124,13 @@ def test_what_changes_by_time_alone_is_no_news():
         )
         return Gate("linux", "pink", Role.INACTIVE, checks, (NextStep(step, f"after {seconds}"),))
 
-    def summary_digest(of, stage=GateCheckStage.WAITS):
+    def digest_of(of, stage=GateCheckStage.WAITS):
         return summary_digest(said(of, stage), of)
 
-    assert summary_digest(aged(1)) == summary_digest(aged(2))
+    assert digest_of(aged(1)) == digest_of(aged(2))
     assert said(aged(1)).digest != said(aged(2)).digest
     others = [aged(1, passed=True), aged(1, step="stop")]
-    assert (
-        len({summary_digest(aged(1)), *map(summary_digest, others), summary_digest(aged(1), GateCheckStage.FAILED)})
-        == 4
-    )
+    assert len({digest_of(aged(1)), *map(digest_of, others), digest_of(aged(1), GateCheckStage.FAILED)}) == 4
 
 
 def test_how_long_ago_a_good_list_was_is_not_said():

@@ -75,7 +75,7 @@ def test_only_a_role_or_a_command_opens_the_stores_and_hands_them_down():
         "ghapp/local/dashboard.py",
         "ghapp/web/app.py",
         "jobs/context.py",
-        "jobs/events/notify.py",
+        "jobs/events/deliver_event.py",
         "jobs/pods/watch.py",
         "jobs/scheduler.py",
     }

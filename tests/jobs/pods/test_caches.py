@@ -21,8 +21,8 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.pods import Pods
 from ghapp.store.stores import stores_over
-from jobs.pods.cluster_clock import ClusterClock
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
+from jobs.pods.namespace_cache import ClusterClock
 
 NS = "runners"
 NOW = 1_790_000_000.0
@@ -199,7 +199,7 @@ async def test_who_does_not_lead_records_nothing(api, cluster, redis):
 
 
 async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, redis, monkeypatch):
-    monkeypatch.setattr("jobs.pods.ephemeralrunner_cache.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("jobs.pods.namespace_cache.WAIT_SECONDS", 0.01)
     await Pods(redis).replace_pods(NS, [], NOW)
     replace, calls = Pods.replace_objects, []
 

@@ -428,7 +428,7 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, ask
         return await keep(self, *what)
 
     monkeypatch.setattr(Pods, "put", away_once)
-    monkeypatch.setattr("jobs.pods.pod_cache.PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("jobs.pods.namespace_cache.PAUSE_SECONDS", 0.01)
     task = asyncio.create_task(view.keep())
     await seen(coroner, api)
     api.control.container_ends(NS, "a", exit_code=1)
