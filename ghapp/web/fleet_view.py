@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from cachetools import LRUCache, TTLCache
+from starlette.exceptions import HTTPException
 
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
@@ -215,6 +216,16 @@ class FleetReader:
     def forget(self, org: str) -> None:
         """Invalidates the cached state of an org, after a write."""
         self._orgs.forget(org.lower())
+
+    async def installed(self, org: str) -> OrgState:
+        """Returns an org as `org` does, for clients with a token for it; others must not learn which orgs exist.
+
+        Raises:
+            HTTPException: 404, the App is not installed there.
+        """
+        if (org_state := await self.org(org)) is None:
+            raise HTTPException(404, f"the App is not installed in {org}; install it, or wait for the next discovery")
+        return org_state
 
     async def org(self, org: str) -> OrgState | None:
         """Returns an org by any of its names, case-insensitively; None if the App is not installed there."""

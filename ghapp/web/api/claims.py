@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,7 +19,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
@@ -53,8 +54,6 @@ class ClaimEndpoints:
     async def _claim(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
         installation = await self._authorized(request, org, pod, now)
-        if isinstance(installation, Response):
-            return installation
         claim = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
         runner_name = claim.runner_name or pod
         try:
@@ -67,19 +66,15 @@ class ClaimEndpoints:
     async def _release(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
         installation = await self._authorized(request, org, pod, now)
-        if isinstance(installation, Response):
-            return installation
         await self._claims.release(installation.id, pod)
         self._reader.forget(org)
         return Response(status_code=204)
 
-    async def _authorized(self, request: Request, org: str, pod: str, now: float) -> Installation | Response:
-        """Returns the pod's installation, or the problem if the request is rejected."""
-        if refusal := await self._authenticator.refuse(request, "claim", org, now):
-            return refusal
+    async def _authorized(self, request: Request, org: str, pod: str, now: float) -> Installation:
+        """Returns the pod's installation; raises HTTPException if the request is rejected."""
+        await self._authenticator.require(request, "claim", org, now)
         if len(pod) > LONGEST_NAME or POD_NAME.fullmatch(pod) is None:
-            return problem(
+            raise HTTPException(
                 400, f"{pod[:LONGEST_NAME]!r} is not a pod's name; it takes lower-case letters, digits, - and ."
             )
-        org_state = await self._reader.org(org)
-        return not_installed(org) if org_state is None else org_state.installation
+        return (await self._reader.installed(org)).installation

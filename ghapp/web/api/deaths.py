@@ -14,7 +14,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 
 
 class DeathEndpoints:
@@ -30,10 +30,8 @@ class DeathEndpoints:
 
     async def _of(self, request: Request) -> Response:
         org, name = request.path_params["org"], request.path_params["runner_name"]
-        if refusal := await self._authenticator.refuse(request, "read", org, self._clock()):
-            return refusal
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        await self._authenticator.require(request, "read", org, self._clock())
+        org_state = await self._reader.installed(org)
         found = await self._deaths.of(org_state.installation.id, name)
         if found is None:
             return problem(404, f"no death of a runner {name} of {org} was recorded in the last 30 days")

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -17,7 +18,7 @@ from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 
 POLL_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 15.0
@@ -48,13 +49,11 @@ class EventStream:
 
     async def _events(self, request: Request) -> Response:
         org = request.path_params["org"]
-        if refusal := await self._authenticator.refuse(request, "read", org, self._clock()):
-            return refusal
+        await self._authenticator.require(request, "read", org, self._clock())
         last_id = request.headers.get("last-event-id")
         if last_id is not None and not STREAM_ID.fullmatch(last_id):
             return problem(400, "Last-Event-ID takes the id of an event of this stream, or 0 for all stored events")
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        org_state = await self._reader.installed(org)
         installation = org_state.installation.id
         if last_id is None:
             last_id = await self._stream.last_id(installation)
@@ -71,11 +70,12 @@ class EventStream:
         silent_since = loop.time()
         while not self._stopping.is_set():
             try:
-                if await self._authenticator.refuse(request, "read", org, self._clock()) is not None:
-                    return
+                await self._authenticator.require(request, "read", org, self._clock())
                 end = await self._ends.read(installation, lambda: self._stream.last_id(installation))
                 is_behind = end is not None and position(end) > position(last_id)
                 new = await self._stream.since(installation, last_id, MOST_PER_READ) if is_behind else []
+            except HTTPException:  # the token expired, or was revoked
+                return
             except StoreUnavailableError:  # the stream continues when Redis is back
                 new = []
             if new is None:  # the listener was too slow: its position expired, and reconnecting returns 410

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -27,7 +28,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 16 * 1024
@@ -77,13 +78,9 @@ class GateEndpoints:
     async def _judge(self, request: Request) -> Response:
         """Answers whether this shard may take over."""
         org, shard, now = request.path_params["org"], request.path_params["shard"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        await self._authenticator.require(request, "read", org, now)
+        org_state = await self._reader.installed(org)
         pool = self._pool(org_state, request.path_params["pool"])
-        if isinstance(pool, Response):
-            return pool
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         query = request.query_params
@@ -112,14 +109,10 @@ class GateEndpoints:
     async def _record_deploy(self, request: Request) -> Response:
         """Records a deploy's report about its shard."""
         org, shard, now = request.path_params["org"], request.path_params["shard"].lower(), self._clock()
-        if refusal := await self._authenticator.refuse(request, "claim", org, now):
-            return refusal
+        await self._authenticator.require(request, "claim", org, now)
         report = parse_json(DeployBody, await read_body(request, LARGEST_BYTES), TAKES)
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        org_state = await self._reader.installed(org)
         pool = self._pool(org_state, request.path_params["pool"])
-        if isinstance(pool, Response):
-            return pool
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         at = None if report.deployed_at is None else report.deployed_at.timestamp()
@@ -136,14 +129,16 @@ class GateEndpoints:
             )
         return Response(status_code=204)
 
-    def _pool(self, org_state: OrgState, name: str) -> PoolSettings | Response:
-        """Returns a configured pool with shards; the shards of other pools are unknown."""
+    def _pool(self, org_state: OrgState, name: str) -> PoolSettings:
+        """Returns a configured pool with shards; raises HTTPException for other pools, whose shards are unknown."""
         org = org_state.installation.org
         known = {pool.name: pool for pool in self._settings.pools_of(org) if has_shards(pool)}
         if name in known:
             return known[name]
         names = ", ".join(sorted(known)) or "none"
-        return problem(404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}")
+        raise HTTPException(
+            404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}"
+        )
 
     async def _sources(self, org_state: OrgState, pool: PoolSettings) -> ActiveShardSources:
         installation = org_state.installation.id
