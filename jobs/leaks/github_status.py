@@ -175,10 +175,6 @@ async def _running(context: JobContext, installation: int, known: RecordedRunner
 async def _record_end(context: JobContext, installation: Installation, job: Job, end: JobEnd, at: float) -> None:
     """As its delivery would have: on its runner, and among the jobs."""
     if job.runner_id is not None:
-        fold = partial(_ended, job_id=job.id, at=at, completed_at=end.completed_at)
+        fold = partial(observations.job_found_over, job_id=job.id, at=at, completed_at=end.completed_at)
         await context.runners.revise(installation.id, {job.runner_id: fold})
     await context.demand.record(installation.id, [job._replace(status="over")])
-
-
-def _ended(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:
-    return None if evidence is None else observations.job_found_over(evidence, job_id, at, completed_at)

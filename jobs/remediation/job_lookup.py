@@ -38,7 +38,7 @@ async def look_up_known_job(context: JobContext, installation: Installation, evi
         log.info("job lookup failed", org=installation.org, job=job.id, why=str(error))
         return
     if end is not None:
-        ended = partial(_ended, job_id=job.id, at=context.clock(), completed_at=end.completed_at)
+        ended = partial(observations.job_found_over, job_id=job.id, at=context.clock(), completed_at=end.completed_at)
         await context.runners.revise(installation.id, {evidence.id: ended})
 
 
@@ -104,10 +104,6 @@ async def _objects_of(
             objects = {each.runner_name or each.name: each for each in view.objects.values()}
             found += [(each, objects[each.name]) for each in group if each.name in objects]
     return found
-
-
-def _ended(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:
-    return None if evidence is None else observations.job_found_over(evidence, job_id, at, completed_at)
 
 
 def _learned(evidence: Evidence | None, job: JobOfRun, at: float) -> Evidence | None:

@@ -140,7 +140,9 @@ async def _without_ended_jobs(
         end = await _end_of(context, installation_client, each.running_job, each.job_started_at)
         if end is not None:
             at, completed_at = context.clock(), end.completed_at
-            ended[each.id] = partial(_ended, job_id=each.running_job, at=at, completed_at=completed_at)
+            ended[each.id] = partial(
+                observations.job_found_over, job_id=each.running_job, at=at, completed_at=completed_at
+            )
     return suspects | await context.runners.revise(installation_client.installation.id, ended)
 
 
@@ -169,7 +171,3 @@ async def _github_end(installation_client: InstallationClient, job: Job) -> JobE
     except GitHubError as error:
         log.info("job lookup failed", org=installation_client.installation.org, job=job.id, why=str(error))
         return None
-
-
-def _ended(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:
-    return None if evidence is None else observations.job_found_over(evidence, job_id, at, completed_at)

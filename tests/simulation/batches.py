@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
 from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import State
+from ghapp.health.runner.verdict import State, may_run_an_unknown_job, missing_since
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Engine
@@ -190,5 +190,7 @@ def _lost(members: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, lim
             is_new = now - confirmed_at < limits.window_seconds and confirmed_at > (fuse.healed_at or 0.0)
             lost += evidence.granted_at is None or is_new
         elif state is State.SUSPECT:
-            lost += evidence.running_job is None
+            since = missing_since(evidence)
+            is_new = now - since < limits.window_seconds and since > (fuse.healed_at or 0.0)
+            lost += evidence.running_job is None and (is_new or not may_run_an_unknown_job(evidence))
     return lost

@@ -241,7 +241,8 @@ class Driver(Acting):
         self.fold(delivery.runner_id, fold)
         self.engine.say("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)
         self.audit.heard_of(delivery.runner_id, delivery.at)
-        self.audit.delivered(delivery.runner_id, delivery.job_id)
+        over_at = delivery.at - self.engine.fleet.clock_offset if delivery.over else None
+        self.audit.delivered(delivery.runner_id, delivery.job_id, over_at)
 
     def check(self, runner_id: int) -> None:
         """`POST …/check`: one GET on behalf of a controller, recorded at once."""

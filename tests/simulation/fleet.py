@@ -40,7 +40,7 @@ class Fleet:
         self.engine, self.world, self.random = engine, world, engine.random
         self._accepted: set[str] = set()
         self._guids = 0
-        self._off = self.random.choice((0.0, 0.0, 60.0, -60.0))  # GitHub's clock, by which deliveries are dated
+        self.clock_offset = self.random.choice((0.0, 0.0, 60.0, -60.0))  # GitHub's clock, by which deliveries are dated
         self._lively_until = 0.0
         self._returns_as_planned = False
         self._unreported: dict[int, Job] = {}
@@ -116,7 +116,7 @@ class Fleet:
         if not machine.pool.told:
             return
         random, doubled = self.random, False
-        delay, at = random.uniform(0.5, 3.0), self.engine.now + self._off
+        delay, at = random.uniform(0.5, 3.0), self.engine.now + self.clock_offset
         if Lie.DELIVERIES in self.engine.github.lies:
             doubled = random.random() < 0.3
             fortune = random.random()
@@ -125,7 +125,7 @@ class Fleet:
             if fortune < 0.5:
                 delay = random.uniform(60.0, 600.0)  # late, or lost and redelivered
         self._guids += 1
-        delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at, job.started_at + self._off)
+        delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at, job.started_at + self.clock_offset)
         if at_once:
             self.engine.driver.deliver(delivery)
             return

@@ -73,8 +73,8 @@ class Audit:
         """By event, when its replacement was granted."""
         self._accepted: list[Accepted] = []
         self._said_404: set[int] = set()
-        self._shown_busy: dict[int, int] = {}
-        """The job of each that GitHub showed busy with it, when it last showed them."""
+        self._shown_busy: dict[int, tuple[int, float]] = {}
+        """The job of each that GitHub showed busy with it, when it last showed them, and when that was."""
         self.last_total = 0
         """How many runners the last complete list had."""
         self.replaced = self.noticed = 0
@@ -101,9 +101,12 @@ class Audit:
         """A first 404 is recorded: no answer is none."""
         self.require(evidence.id in self._said_404, f"runner {evidence.id} is missing, and GitHub never said so")
 
-    def delivered(self, runner_id: int, job_id: int) -> None:
+    def delivered(self, runner_id: int, job_id: int, over_at: float | None) -> None:
         """A delivery about a job of this runner took effect: its end can be told from a loss."""
         machine = self._engine.world.machines[runner_id]
+        shown, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
+        if over_at is not None and job_id != shown and over_at >= shown_at:
+            self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
         for each in (machine, machine.job):
             if each is machine or (each is not None and each.id == job_id):
                 each.told_at = self._engine.now if each.told_at is None else each.told_at
@@ -115,7 +118,7 @@ class Audit:
     def is_known_busy(self, machine: Machine) -> bool:
         """Whether we can know that the job runs which it has: by a delivery, or because GitHub showed it at last."""
         job = machine.job
-        return job is not None and (self._was_told(job.told_at) or self._shown_busy.get(machine.id) == job.id)
+        return job is not None and (self._was_told(job.told_at) or self._shown_busy.get(machine.id, (0,))[0] == job.id)
 
     def looked_again(self, runner_id: int, answer: Registration | None) -> None:
         self._looks[runner_id] = (self._engine.world.machines[runner_id].registered, answer)
@@ -369,7 +372,7 @@ class Audit:
             machine = self._engine.world.machines[runner.id]
             known = self._engine.store.runners.get(runner.id)
             if runner.busy and machine.busy and known is not None and known.busy:
-                self._shown_busy[runner.id] = machine.job.id
+                self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
         heard = {*look.runners}

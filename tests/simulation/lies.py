@@ -16,6 +16,8 @@ where the model ends:
 - Of the ways to answer a GET 404 for a live runner, only one is at work in an episode; else one could begin between
   the sanity check and the control list of the same confirmation, just after another had made the first 404.
 - That a job runs is known by its delivery. Where that was lost, nobody knows it once the registration is gone.
+  Lists that show the runner busy tell of it, until the end of an older job explains them: GitHub ends the job of a
+  crashed agent ten minutes late, when that agent may run another one.
 - Whoever was granted for being offline, in a pool that asks for it, is acted on when the last look is a 404. What else
   may lie behind that one 404 is the pool's risk.
 - The last look before acting is one GET alone, so that GETs do not lie about whoever came back within that minute.

@@ -28,6 +28,8 @@ FOUND_A_DEFECT = {
     3806: "losses that their pool's fuse had healed were left out of the installation's mass loss",
     5558: "the late end of a crashed agent's job named the pod, in which another agent worked: reaped",
     6986: "the installation's fuse wrote off losses of a pool that it did not count, though a job waited for them",
+    9406: "a registration that an earlier run of the container had left offline, and that was first listed after it, "
+    "named the pod, in which another agent worked: reaped",
     8353: "a runner that only lists left out, as one that had left after its job, was reaped: no GET had been made",
     2813: "a runner first seen by a clock that was two minutes fast proved the next batch, too",
 }

@@ -67,7 +67,7 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
         container has ended. Only a pool that sets `replace_offline_after_seconds` gives up a registered runner that has
         been offline for longer than that.
     14. An unknown name is not idle. A pod whose container may run is kept until GitHub has listed a runner of its
-       runner's name online, or newly registered, since the container last started. Otherwise the runner may be
+       runner's name online since the container last started, or it took a job since. Otherwise the runner may be
        registered under another name, or with a repository, which no list shows, and may be busy. A registration that an
        earlier run of the container left offline names no runner. A controller's claim names the runner to check.
     15. A container that never started is not a leak: the pod waits for a node, a volume or an image.

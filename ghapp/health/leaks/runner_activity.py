@@ -35,7 +35,7 @@ class RunnerActivity(NamedTuple):
             unknown: it may be working.
         absent_seconds: how long its registration has been missing, by time that complete lists cover; None if no
             record shows it missing.
-        seen_at: when a registered runner of that name was last connected for certain (epoch seconds); None for never.
+        seen_at: after when a registered runner of that name was connected for certain (epoch seconds); None for never.
             Deliveries alone may be of a runner that no list ever shows, and a registration outlives its process by
             days, offline.
         job_started_at: when its latest job started (epoch seconds); None: unknown.
@@ -119,12 +119,13 @@ def _was_busy_when_last_listed(evidence: Evidence) -> bool:
 
 
 def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
-    """Returns the latest time at which its process was certainly connected, or its registration was new.
+    """Returns a time after which its process was certainly connected, the latest that is known; None: never.
 
     `observed_at` of an unlisted runner may be the time of its absence; of an offline one, it says nothing of its
-    process. Neither does the end of a job: GitHub ends the job of a crashed agent ten minutes late.
+    process. Neither does the end of a job: GitHub ends the job of a crashed agent ten minutes late. A runner
+    first seen offline may be of an earlier run of the container, which the first list came too late to see.
     """
-    if not evidence.registered:
+    if not (evidence.registered and evidence.was_online):
         return None
     times = [evidence.first_seen, evidence.job_started_at]
     if evidence.listed and (evidence.online or evidence.busy):

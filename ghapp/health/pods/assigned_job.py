@@ -58,5 +58,6 @@ def job_observed(evidence: Evidence, found: JobOfRun, at: float) -> Evidence:
     started_at = min(at, job.started_at if job.started_at is not None else job.queued_at)
     if job.status != "over":
         return observations.job_started(evidence, job.id, started_at)
+    is_dated = found.completed_at is not None
     ended_at = min(at, found.completed_at if found.completed_at is not None else at)
-    return observations.job_ended(evidence, job.id, ended_at, started_at)
+    return observations.job_ended(evidence, job.id, ended_at, started_at, dated=is_dated)

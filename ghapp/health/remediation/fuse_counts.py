@@ -11,7 +11,14 @@ from dataclasses import dataclass, fields
 
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseLimits
 from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
-from ghapp.health.runner.verdict import State, is_absent, is_offline_too_long, missing_since, runs_a_job
+from ghapp.health.runner.verdict import (
+    State,
+    is_absent,
+    is_offline_too_long,
+    may_run_an_unknown_job,
+    missing_since,
+    runs_a_job,
+)
 
 Members = Iterable[tuple[Evidence, State]]
 """The runners of a pool, each with its current state."""
@@ -111,9 +118,12 @@ def _count_loss(
         count.replaced += (evidence.replaced_at or 0.0) > window_start
         count.changed_at = max(count.changed_at, evidence.confirmed_at or 0.0)
     elif state is State.SUSPECT:
-        if not runs_a_job(evidence, now):  # a runner with a job is not lost until that job is over
+        since = missing_since(evidence)
+        # A runner with a job is not lost until that job is over. One that may run an unknown job stays suspect for
+        # days: it is one loss of the window in which it went missing, and no reason to trip for each loss after that.
+        if not runs_a_job(evidence, now) and (not may_run_an_unknown_job(evidence) or since > window_start):
             count.lost += 1
-            count.changed_at = max(count.changed_at, missing_since(evidence))
+            count.changed_at = max(count.changed_at, since)
     elif evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
         count.lost += evidence.removed_at > window_start
         count.replaced += (evidence.replaced_at or 0.0) > window_start

@@ -268,12 +268,15 @@ def job_ended(
     )
 
 
-def job_found_over(evidence: Evidence, job_id: int, at: float, completed_at: float | None) -> Evidence:
+def job_found_over(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:
     """It became known at `at` that this runner's job is over: by GitHub's answer, or because no job runs for as long.
 
     The end counts from `completed_at`, as GitHub dates it: the answer may come hours later, when the container has
     restarted with another runner. None: the time of the end is unknown.
+    A runner without a record gets none.
     """
+    if evidence is None:
+        return None
     if completed_at is None:
         return job_ended(evidence, job_id, at, dated=False)
     return job_ended(evidence, job_id, min(at, completed_at))

@@ -827,8 +827,18 @@ class TestHeard:
             ({"job_started_at": NOW - 400}, NOW - 400),
             ({"job_started_at": NOW - 800, "job_ended_at": NOW - 60, "last_delivery_at": NOW - 60}, NOW - 800),
             ({"registered": False, "job_started_at": NOW}, None),
+            ({**THERE, "was_online": False}, None),
         ],
-        ids=["online", "busy", "offline", "gone", "by its job's start", "not by its end", "by deliveries alone"],
+        ids=[
+            "online",
+            "busy",
+            "offline",
+            "gone",
+            "by its job's start",
+            "not by its end",
+            "by deliveries alone",
+            "never online",
+        ],
     )
     def test_when_it_was_last_connected_and_neither_its_absence_nor_a_registration_left_offline_shows_that(
         self, changes, seen_at

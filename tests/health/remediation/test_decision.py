@@ -10,7 +10,7 @@ from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, 
 from ghapp.health.remediation.fuse_counts import fuse_counts
 from ghapp.health.remediation.plan import Deferral, RemediationLimits
 from ghapp.health.runner.verdict import Limits
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey, suspect
 
 POOL = "linux-4vcpu"
 
@@ -249,6 +249,15 @@ def test_a_pool_whose_successors_never_come_stops_alone_and_holds_up_no_other():
 )
 def test_the_fuse_that_lets_less_through_decides(own, whole, decides):
     assert fuse_of({POOL: Fuse(own), WHOLE_INSTALLATION: Fuse(whole)}, POOL).position is decides
+
+
+@pytest.mark.parametrize(("age", "trips"), [(599.0, True), (600.0, False)], ids=["within the window", "a window ago"])
+def test_runners_that_may_run_an_unknown_job_count_as_lost_for_a_window_and_not_for_days(age, trips):
+    """They stay suspect for as long as the longest job. Meanwhile each further loss is not a mass loss."""
+    gone = {"absent_since": NOW - age, "missing_at": NOW - age, "busy": True, "ephemeral": False}
+    unknown = [suspect(each, **gone) for each in range(1, 11)]
+    decision = decided([*unknown, lost(50), *(online(each) for each in range(100, 130))])
+    assert (POOL in {each.pool for each in decision.turns}) is trips
 
 
 def test_reaped_pods_count_as_lost():
