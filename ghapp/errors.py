@@ -5,6 +5,8 @@ Each is raised once, where the foreign error was understood, and its message has
 
 from __future__ import annotations
 
+from enum import Enum
+
 
 class GhappError(Exception):
     """Base of all errors of `ghapp`; the message is for people, without a traceback."""
@@ -15,7 +17,29 @@ class ConfigurationError(GhappError):
 
 
 class StoreUnavailableError(GhappError):
-    """Redis did not answer, or cannot accept writes now."""
+    """Redis did not answer, refused a command, or a record was changed concurrently too often."""
+
+
+class Refusal(Enum):
+    """Why Redis refused a command: it is a replica, its memory is full, or the ACL user lacks the right."""
+
+    REPLICA = "replica"
+    MEMORY = "memory"
+    PERMISSION = "permission"
+    OTHER = "other"
+
+
+class StoreRefusedError(StoreUnavailableError):
+    """Redis answered a command with an error.
+
+    Attributes:
+        why: Redis' own message.
+        refusal: what kind of error that is.
+    """
+
+    def __init__(self, why: str, refusal: Refusal = Refusal.OTHER) -> None:
+        super().__init__(f"Redis refused a command: {why}; see `ghapp doctor`")
+        self.why, self.refusal = why, refusal
 
 
 class LockLostError(GhappError):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from redis import Redis as SyncRedis
-from redis.asyncio import Redis
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import open_cluster
@@ -20,48 +19,21 @@ from ghapp.health.pacing import Purpose, ceiling
 from ghapp.queue import jobs
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
-from ghapp.store.budget import Budget
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.demand import Demand
-from ghapp.store.etag_pages import EtagPages
-from ghapp.store.events import Events
-from ghapp.store.fuses import Fuses
-from ghapp.store.inbox import Inbox
-from ghapp.store.installations import Installations
-from ghapp.store.locks import Locks
-from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.org_views import load_org_view
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.reports import Reports
-from ghapp.store.runners import Runners
-from ghapp.store.schedule import Schedule
-from ghapp.store.token_cache import SharedTokens
+from ghapp.store.stores import Stores, stores_over
 
 Clock = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class JobContext:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext(Stores):
     """The stores, GitHub, and the clock (epoch seconds), read once by each job."""
 
     settings: Settings
     clock: Clock
-    redis: Redis
     queue_redis: SyncRedis
     github: GitHub
-    installations: Installations
-    runners: Runners
-    pages: EtagPages
-    fuses: Fuses
-    locks: Locks
-    budget: Budget
-    events: Events
-    schedule: Schedule
-    inbox: Inbox
-    counters: MetricCounters
-    demand: Demand
-    reports: Reports
-    pod_claims: PodClaims
     cluster: Callable[[], Awaitable[Cluster]]
     """The cluster where runners live, opened when it is first asked for: most jobs never need it."""
 
@@ -75,7 +47,7 @@ class JobContext:
 
     async def org_view(self, installation: Installation) -> OrgView:
         """What holds for all runners of an org just now."""
-        return await load_org_view(self.redis, installation, self.settings)
+        return await load_org_view(self, installation, self.settings)
 
     def ask(self, what: jobs.JobName, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
         """Ask for more work; see `work.ask`."""
@@ -89,35 +61,20 @@ async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIte
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     if settings.credentials is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
-    redis = connect(settings.redis_url)
-    queue_redis = connect_sync(settings.redis_url)
-    budget = Budget(redis, clock)
-    token_cache = SharedTokens(redis, settings.credentials.private_key)
-
+    redis, queue_redis = connect(settings.redis_url), connect_sync(settings.redis_url)
+    stores = stores_over(redis, settings.named, clock)
+    token_cache = stores.token_cache(settings.credentials.private_key)
     try:
         async with (
-            GitHub.open(settings.api_url, settings.credentials, token_cache, budget, clock) as github,
+            GitHub.open(settings.api_url, settings.credentials, token_cache, stores.budget, clock) as github,
             _opened_when_needed(settings) as cluster,
         ):
             yield JobContext(
+                **{each.name: getattr(stores, each.name) for each in fields(stores)},
                 settings=settings,
                 clock=clock,
-                redis=redis,
                 queue_redis=queue_redis,
                 github=github,
-                installations=Installations(redis, settings.named),
-                runners=Runners(redis, clock),
-                pages=EtagPages(redis),
-                fuses=Fuses(redis),
-                locks=Locks(redis),
-                budget=budget,
-                events=Events(redis),
-                schedule=Schedule(redis),
-                inbox=Inbox(redis),
-                counters=MetricCounters(redis),
-                demand=Demand(redis),
-                reports=Reports(redis),
-                pod_claims=PodClaims(redis, clock),
                 cluster=cluster,
             )
     finally:

@@ -13,28 +13,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
-
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
 from ghapp.health.installation import Installation
 from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.log import logger
-from ghapp.queue import jobs, lost_jobs
+from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.queue.transitions import Enqueued
 from ghapp.report.check_run_state import repository_of
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.demand import Demand
-from ghapp.store.gate_checks import GateChecks
-from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
-from ghapp.store.queue_checks import QueueChecks
-from ghapp.store.schedule import Schedule
-from ghapp.store.shards import Shards
+from ghapp.store.stores import Stores, stores_over
 from jobs.events.deliver_event import EventDelivery
 
 log = logger(__name__)
@@ -81,7 +72,7 @@ async def run_scheduler(settings: Settings) -> None:
     clock = Scheduler(settings)
     try:
         await clock.begin()
-        async with _delivering(settings):
+        async with _delivering(settings, clock.stores):
             while not stopped.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), await clock.tick())
@@ -90,16 +81,14 @@ async def run_scheduler(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _delivering(settings: Settings) -> AsyncIterator[None]:
+async def _delivering(settings: Settings, stores: Stores) -> AsyncIterator[None]:
     """Events are delivered while the block runs."""
-    redis = connect(str(settings.redis_url))
-    delivery = asyncio.create_task(EventDelivery(settings, redis).run())
+    delivery = asyncio.create_task(EventDelivery(settings, stores).run())
     try:
         yield
     finally:
         delivery.cancel()
         await asyncio.gather(delivery, return_exceptions=True)
-        await redis.aclose()
 
 
 class Scheduler:
@@ -109,10 +98,13 @@ class Scheduler:
         if settings.redis_url is None:
             raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
         self._settings = settings
-        self._redis, self._desk = connect(settings.redis_url), connect_sync(settings.redis_url)
-        self._schedule, self._installations = Schedule(self._redis), Installations(self._redis)
-        self._inbox = Inbox(self._redis)
-        self._heartbeats, self._name = Heartbeats(self._redis), f"{socket.gethostname()}-{os.getpid()}"
+        self.stores, self._desk = (
+            stores_over(connect(settings.redis_url), settings.named),
+            connect_sync(settings.redis_url),
+        )
+        self._schedule, self._installations = self.stores.schedule, self.stores.installations
+        self._inbox = self.stores.inbox
+        self._heartbeats, self._name = self.stores.heartbeats, f"{socket.gethostname()}-{os.getpid()}"
         self._chores: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
@@ -132,8 +124,8 @@ class Scheduler:
         self._missed: set[Enqueued] = set()
 
     async def begin(self) -> None:
-        """Raises: RedisError: at the start, a Redis that is not there is a mistake, and said at once."""
-        await self._redis.ping()
+        """Checks that Redis answers; raises StoreUnavailableError, which at the start is a configuration error."""
+        await self.stores.redis.ping()
 
     async def tick(self) -> float:
         """Do the chores that are due; seconds until the next tick."""
@@ -143,14 +135,14 @@ class Scheduler:
                 if now >= self._due[number]:
                     await chore()
                     self._due[number] = now + every
-        except (RedisError, OSError) as error:
+        except StoreUnavailableError as error:
             log.warning("Redis unavailable, retrying", why=str(error))
             return WAIT_SECONDS
         return TICK_SECONDS
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._redis.aclose()
+        await self.stores.redis.aclose()
         self._desk.close()
 
     async def _sweep(self) -> None:
@@ -169,9 +161,9 @@ class Scheduler:
 
     async def _requeue_lost(self) -> None:
         """Jobs whose worker was killed between two steps: lost is what is found twice."""
-        found = lost_jobs.find(self._desk)
+        found = jobs.find_lost(self._desk)
         for lost in sorted(found & self._missed):
-            if lost_jobs.requeue(self._desk, lost):
+            if jobs.requeue_lost(self._desk, lost):
                 log.warning("lost job requeued", job=lost.job_id)
         self._missed = found
 
@@ -187,13 +179,13 @@ class Scheduler:
     async def _gates(self) -> None:
         """Only while a commit waits: in most hours there is nothing to look at, and no job for it."""
         for each in await self._installations.all():
-            if not each.suspended and await is_waited_for(self._settings, self._redis, each, time.time()):
+            if not each.suspended and await is_waited_for(self._settings, self.stores, each, time.time()):
                 jobs.enqueue_gates(self._desk, each.id)
 
     async def _explain_queue(self) -> None:
         """Only where a job has waited for a minute, or a check run of the queue is known."""
         for each in await self._installations.all():
-            if not each.suspended and await has_queue(self._redis, each, time.time()):
+            if not each.suspended and await has_queue(self.stores, each, time.time()):
                 jobs.enqueue(self._desk, JobName.QUEUE, each.id, key=f"queue-{each.id}", retry=False)
 
     async def _reap(self) -> None:
@@ -224,20 +216,20 @@ async def reporting(settings: Settings, installations: Installations) -> list[in
     ]
 
 
-async def has_queue(redis: Redis, installation: Installation, now: float) -> bool:
+async def has_queue(stores: Stores, installation: Installation, now: float) -> bool:
     """True if a job has waited for `NOT_ASSIGNED_SECONDS`, or a check run may have to be completed."""
-    if await QueueChecks(redis).any(installation.id):
+    if await stores.queue_checks.any(installation.id):
         return True
-    jobs = await Demand(redis).all(installation.id)
+    jobs = await stores.demand.all(installation.id)
     return any(
         job.status == "queued" and not job.waiting and now - job.queued_at >= NOT_ASSIGNED_SECONDS for job in jobs
     )
 
 
-async def is_waited_for(settings: Settings, redis: Redis, installation: Installation, now: float) -> bool:
+async def is_waited_for(settings: Settings, stores: Stores, installation: Installation, now: float) -> bool:
     """Whether a commit that was deployed in an org waits for the gate's answer."""
     pools = [pool for pool in settings.pools_of(installation.org) if pool.deploy_repository]
-    known = await GateChecks(redis).rounds(installation.id) if pools else {}
-    deploys = {pool.name: await Shards(redis).deploys(installation.id, pool.name) for pool in pools}
+    known = await stores.gate_checks.rounds(installation.id) if pools else {}
+    deploys = {pool.name: await stores.shards.deploys(installation.id, pool.name) for pool in pools}
     goes_on = any(open_gate_checks(pool, deploys[pool.name], known, now) for pool in pools)
     return goes_on or bool(superseded(pools, deploys, known))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from redis import Redis
-from redis.exceptions import RedisError
-from rq.exceptions import AbandonedJobError, StopRequested
 from rq.job import Job
 
-from ghapp.errors import ConfigurationError, GhappError
+from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.queue.worker import worker
+from ghapp.queue.worker import is_expected, work
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.metric_counters import count
@@ -28,7 +24,7 @@ from jobs.deaths.post_mortem import post_mortem
 from jobs.deliveries.inbox import drain
 from jobs.deliveries.installations import discover
 from jobs.deliveries.redeliver import redeliver
-from jobs.events.notify import notify
+from jobs.events.deliver_event import notify
 from jobs.gate.active_shard import refresh_active_shards
 from jobs.leaks.reap import reap
 from jobs.remediation.remediate import remediate
@@ -37,8 +33,6 @@ from jobs.runners.confirm import confirm
 from jobs.runners.sweep import sweep
 
 log = logger(__name__)
-
-PAUSE_SECONDS = 1.0
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.CONFIRM: confirm,
@@ -63,38 +57,21 @@ def run(settings: Settings) -> None:
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     configure(settings)
-    connection = connect_sync(settings.redis_url)
-    connection.ping()  # at start, a missing Redis is a configuration error, reported at once
     trusted()  # read before the fork, for all jobs
-    while not _worked_until_asked_to_stop(connection):
-        time.sleep(PAUSE_SECONDS)
-
-
-def _worked_until_asked_to_stop(connection: Redis) -> bool:
-    """Work; False when it ended by itself: RQ's worker ends when Redis goes away in the midst of something."""
-    try:
-        rq_worker = worker(connection, FUNCTIONS, _log_failure)
-        rq_worker.work(with_scheduler=False, logging_level="CRITICAL")
-    except StopRequested:
-        return True
-    except RedisError as error:
-        log.warning("Redis unavailable, retrying", why=str(error))
-        return False
-    return rq_worker.asked_to_stop
+    work(connect_sync(settings.redis_url), FUNCTIONS, _log_failure)
 
 
 def _log_failure(job: Job, kind: type[BaseException], error: BaseException, _trace: object) -> bool:
     """One line for what went wrong; a mistake of ours comes with its traceback."""
-    expected = isinstance(error, GhappError | RedisError | AbandonedJobError)
     log.warning(
         "job failed",
         job=job.id,
         work=job.func_name,
         error=kind.__name__,
         why=str(error) or "its worker was killed; the job is retried",
-        exc_info=None if expected else error,
+        exc_info=None if is_expected(error) else error,
     )
     kind_of_work = str(job.func_name).rpartition(".")[2]
-    with suppress(RedisError):
+    with suppress(StoreUnavailableError):
         count(job.connection, "ghapp_jobs_failed_total", work=kind_of_work)
     return True

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from textwrap import shorten
 from typing import Any, NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ghapp import log
 from ghapp.cli import deliveries, doctor, fleet, gate, jobs, remediation, roles, tokens
 from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
@@ -23,14 +21,10 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 
-LONGEST_SHOWN = 160
-
 
 @contextmanager
 def _exit_on_error() -> Iterator[None]:
     """Turns errors into one line on stderr; exits with 2 for configuration and usage errors, else with 1."""
-    from redis.exceptions import RedisError
-
     try:
         yield
     except NoArgsIsHelpError:  # a group without a command prints its help
@@ -43,9 +37,6 @@ def _exit_on_error() -> Iterator[None]:
         )
     except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError, UnknownPoolError) as error:
         _exit(str(error), MISUSED)
-    except RedisError as error:
-        why = shorten(log.redact(str(error)), LONGEST_SHOWN, placeholder=" …").rstrip(".")
-        _exit(f"Redis does not answer: {why}; check GHAPP_REDIS_URL", MISUSED)
     except GitHubUnavailableError as error:
         _exit(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
     except (NotFoundError, PermissionMissingError) as error:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings
+
+if TYPE_CHECKING:
+    from ghapp.store.stores import Stores
 
 T = TypeVar("T")
 
@@ -46,13 +49,12 @@ def require_redis(settings: Settings) -> None:
     """Checks at the start of a role that Redis answers.
 
     Raises:
-        RedisError: Redis does not answer.
+        StoreUnavailableError: Redis does not answer.
     """
-    from ghapp.store.connect import connect_sync
+    from ghapp.store.connect import require
 
     if settings.redis_url is not None:
-        with connect_sync(settings.redis_url) as redis:
-            redis.ping()
+        require(settings.redis_url)
 
 
 async def chosen(installations: Any, org: str | None) -> list[Installation]:
@@ -70,17 +72,14 @@ async def chosen(installations: Any, org: str | None) -> list[Installation]:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Any]:
-    """Yields a Redis client, closed at the end of the block."""
-    from ghapp.store.connect import connect
+async def opened(settings: Settings) -> AsyncIterator[Stores]:
+    """Yields the stores, closed at the end of the block."""
+    from ghapp.store.stores import open_stores
 
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine")
-    redis = connect(settings.redis_url)
-    try:
-        yield redis
-    finally:
-        await redis.aclose()
+    async with open_stores(settings.redis_url, settings.named) as stores:
+        yield stores
 
 
 def _is_listening(path: Path) -> bool:

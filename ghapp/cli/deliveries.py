@@ -58,15 +58,13 @@ def replay_deliveries(guid: str | None, *, everything: bool) -> None:
 
 
 async def _dead_letters(settings: Settings) -> list[Any]:
-    from ghapp.store.inbox import Inbox
 
-    async with opened(settings) as redis:
-        return list(await Inbox(redis).dead())
+    async with opened(settings) as stores:
+        return list(await stores.inbox.dead())
 
 
 async def _replay(settings: Settings, guid: str | None) -> int:
-    from ghapp.store.inbox import Inbox
 
-    async with opened(settings) as redis:
-        inbox = Inbox(redis)
+    async with opened(settings) as stores:
+        inbox = stores.inbox
         return sum([await inbox.replay(letter) for letter in await inbox.dead() if guid in (None, letter.guid)])

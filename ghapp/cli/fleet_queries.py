@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ghapp.health.runner.evidence import Evidence
     from ghapp.report.documents import HealthDocument
     from ghapp.report.org_view import OrgView
+    from ghapp.store.stores import Stores
 
 CLOCK_SKEW_SECONDS = 60.0
 """Tolerance between the cluster's clock and GitHub's."""
@@ -62,33 +63,28 @@ async def fleet_documents(settings: Settings, org: str | None) -> FleetDocuments
         UnknownOrgError: the App is not installed there.
     """
     from ghapp.health.cluster_summary import stale_namespaces
-    from ghapp.store.demand import Demand
-    from ghapp.store.installations import Installations
     from ghapp.store.org_views import load_org_view
-    from ghapp.store.pods import Pods
-    from ghapp.store.runner_groups import RunnerGroupStore
-    from ghapp.store.runners import Runners
 
     runners: list[HealthDocument] = []
     phantoms: list[dict[str, Any]] = []
     now = time.time()
     held: list[dict[str, Any]] = []
     pools: list[dict[str, Any]] = []
-    async with opened(settings) as redis:
-        installations = await chosen(Installations(redis, settings.named), org)
+    async with opened(settings) as stores:
+        installations = await chosen(stores.installations, org)
         for installation in installations:
-            view = await load_org_view(redis, installation, settings)
+            view = await load_org_view(stores, installation, settings)
             held += held_back(view)
-            known = (await Runners(redis).all(installation.id)).values()
+            known = (await stores.runners.all(installation.id)).values()
             runners += [view.document(each, now) for each in known]
-            jobs = await Demand(redis).all(installation.id)
-            groups = await RunnerGroupStore(redis).of(installation.id)
+            jobs = await stores.demand.all(installation.id)
+            groups = await stores.runner_groups.of(installation.id)
             pools += _pools(view.job_queue(known, jobs, now, groups=groups))
-            phantoms += await _phantoms(redis, installation)
+            phantoms += await _phantoms(stores, installation)
         names = sorted(
             {rule.namespace for each in installations for rule in settings.pools_of(each.org) if rule.namespace}
         )
-        stale = stale_namespaces({name: await Pods(redis).seen_at(name) for name in names}, now)
+        stale = stale_namespaces({name: await stores.pods.seen_at(name) for name in names}, now)
     runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
     return FleetDocuments(runners, phantoms, stale, held, pools)
 
@@ -120,18 +116,15 @@ async def runner_document(settings: Settings, org: str, name_or_id: str) -> dict
         GhappError: neither a runner nor a death of that name is known.
     """
     from ghapp.report.documents import death_document, never_seen
-    from ghapp.store.deaths import Deaths
-    from ghapp.store.installations import Installations
     from ghapp.store.org_views import load_org_view
-    from ghapp.store.runners import Runners
 
-    async with opened(settings) as redis:
-        (installation,) = await chosen(Installations(redis, settings.named), org)
-        known = (await Runners(redis).all(installation.id)).values()
+    async with opened(settings) as stores:
+        (installation,) = await chosen(stores.installations, org)
+        known = (await stores.runners.all(installation.id)).values()
         found = [each for each in known if each.name == name_or_id or str(each.id) == name_or_id]
         evidence = max(found, key=lambda each: each.id, default=None)
-        died = await Deaths(redis).of(installation.id, evidence.name if evidence else name_or_id)
-        view = await load_org_view(redis, installation, settings)
+        died = await stores.deaths.of(installation.id, evidence.name if evidence else name_or_id)
+        view = await load_org_view(stores, installation, settings)
         if evidence is not None:
             document = view.document(evidence, time.time())
             died = died if died is not None and is_of(died, evidence) else None
@@ -150,13 +143,12 @@ def is_of(death: Death, evidence: Evidence) -> bool:
     return death.at >= evidence.first_seen - CLOCK_SKEW_SECONDS
 
 
-async def _phantoms(redis: Any, installation: Installation) -> list[dict[str, Any]]:
+async def _phantoms(stores: Stores, installation: Installation) -> list[dict[str, Any]]:
     """Returns the phantoms of the last snapshot, as documents."""
     from ghapp.health.cluster_summary import phantom_since
     from ghapp.report.documents import timestamp
-    from ghapp.store.cluster_summaries import ClusterSummaries
 
-    summary = await ClusterSummaries(redis).of(installation.id)
+    summary = await stores.cluster_summaries.of(installation.id)
     if summary is None:
         return []
     return [

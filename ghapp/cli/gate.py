@@ -108,8 +108,8 @@ def gate(
 async def _watch(
     settings: Settings, org: str, pool: PoolSettings, request: GateRequest, timeouts: GateTimeouts
 ) -> Gate:
-    async with opened(settings) as redis:
-        query = GateQuery(settings, redis, org, pool)
+    async with opened(settings) as stores:
+        query = GateQuery(settings, stores, org, pool)
         report = Progress().report if timeouts.hold_seconds else _report_nothing
         return await watch(lambda: query.judge(request), timeouts, time.monotonic, asyncio.sleep, report)
 

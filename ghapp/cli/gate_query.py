@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ghapp.cli.context import chosen
 from ghapp.errors import ConfigurationError
-from ghapp.health.gate.active_shard import ACTIVE_SECONDS, ActiveShardAnswer
+from ghapp.health.gate.active_shard import ActiveShardAnswer
 from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.health.gate.known_shards import unknown_shard
-from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.shards import has_shards
 from ghapp.settings import PoolSettings, Settings
+
+if TYPE_CHECKING:
+    from ghapp.store.stores import Stores
 
 REFRESH_SECONDS = 15.0
 MOST_DEATHS = 500
@@ -38,9 +40,9 @@ class GateQuery:
     """Judges one shard; may be called repeatedly."""
 
     def __init__(
-        self, settings: Settings, redis: Any, org: str, pool: PoolSettings, clock: Callable[[], float] = time.time
+        self, settings: Settings, stores: Stores, org: str, pool: PoolSettings, clock: Callable[[], float] = time.time
     ) -> None:
-        self._settings, self._redis, self._org, self._pool, self._clock = settings, redis, org, pool, clock
+        self._settings, self._stores, self._org, self._pool, self._clock = settings, stores, org, pool, clock
         self._answer: ActiveShardAnswer | None = None
 
     async def judge(self, question: GateRequest) -> Gate:
@@ -50,29 +52,16 @@ class GateQuery:
             UnknownOrgError: the App is not installed there.
             ConfigurationError: the shard is unknown, and not expected to be new.
         """
-        from ghapp.store.demand import Demand
-        from ghapp.store.installations import Installations
-        from ghapp.store.runners import Runners
-        from ghapp.store.shards import Shards
+        from ghapp.store.org_views import load_shard_inputs
 
-        (installation,) = await chosen(Installations(self._redis, self._settings.named), self._org)
+        (installation,) = await chosen(self._stores.installations, self._org)
         answer = await self._active_shard()
-        runners = Runners(self._redis)
-        survey = await runners.survey(installation.id)  # read first, so that the runners are not older than it
-        known = ShardInputs(
-            self._pool,
-            self._settings.pools_of(installation.org),
-            (await runners.all(installation.id)).values(),
-            survey,
-            self._settings.of(installation.org).evidence,
-            await Demand(self._redis).all(installation.id),
-            await self._deaths(installation.id),
-            await Demand(self._redis).taken(installation.id, self._clock() - ACTIVE_SECONDS),
-        )
-        deploys = await Shards(self._redis).deploys(installation.id, self._pool.name)
+        now = self._clock()  # after the answer, which may take seconds
+        known = await load_shard_inputs(self._stores, installation, self._settings, self._pool, now)
+        deploys = await self._stores.shards.deploys(installation.id, self._pool.name)
         if not question.expect_new and (why := unknown_shard(question.shard, known, deploys, answer)):
             raise ConfigurationError(why)
-        return judge_gate(question, known, ActiveShardSources(deploys, self._pool.active_source, answer), self._clock())
+        return judge_gate(question, known, ActiveShardSources(deploys, self._pool.active_source, answer), now)
 
     async def _active_shard(self) -> ActiveShardAnswer | None:
         """Queries the source itself: a user who may run this command may also run the pool's."""
@@ -82,11 +71,3 @@ class GateQuery:
         if last is None or not 0 <= self._clock() - last.at < REFRESH_SECONDS:
             self._answer = await query_active_shard(self._settings, self._pool, self._clock)
         return self._answer
-
-    async def _deaths(self, installation: int) -> Any:
-        from ghapp.store.deaths import Deaths
-
-        if not self._settings.namespaces:
-            return None
-        since = self._clock() - LOOP_SECONDS
-        return await Deaths(self._redis, self._clock).unclean(installation, since, MOST_DEATHS)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from redis.exceptions import RedisError
-
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.gate.judgement import Gate, held_for
 from ghapp.health.gate.stability import Stability, stability_after
 
@@ -45,13 +44,13 @@ async def watch(
         report: called after each query with its result (None: Redis did not answer) and the seconds waited so far.
 
     Raises:
-        RedisError: Redis does not answer, and the timeout is over.
+        StoreUnavailableError: Redis does not answer, and the timeout is over.
     """
     began, settling = clock(), Stability()
     while True:
         try:
             gate = await query()
-        except RedisError:
+        except StoreUnavailableError:
             settling = Stability()
             if clock() - began >= timeouts.pass_seconds:
                 raise

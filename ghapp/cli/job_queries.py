@@ -51,13 +51,12 @@ async def job_documents(settings: Settings, org: str | None, state: str | None, 
         UnknownOrgError: the App is not installed there.
     """
     from ghapp.report.jobs import job_document
-    from ghapp.store.installations import Installations
     from ghapp.store.job_queues import load_job_queue
 
     found: list[Any] = []
-    async with opened(settings) as redis:
-        for installation in await chosen(Installations(redis, settings.named), org):
-            queue = await load_job_queue(redis, installation, settings, time.time())
+    async with opened(settings) as stores:
+        for installation in await chosen(stores.installations, org):
+            queue = await load_job_queue(stores, installation, settings, time.time())
             jobs = [job for job in _selected(queue, state) if pool in (None, queue.pool(job))]
             found += [{"org": installation.org, **job_document(queue, job)} for job in jobs]
     return found
@@ -79,15 +78,13 @@ async def jobs_referred_to(settings: Settings, org: str, reference: JobReference
         GhappError: no such job is known.
     """
     from ghapp.report.jobs import job_document, select_jobs
-    from ghapp.store.demand import Demand
-    from ghapp.store.installations import Installations
     from ghapp.store.job_queues import load_job_queue
 
-    async with opened(settings) as redis:
-        (installation,) = await chosen(Installations(redis, settings.named), org)
-        queue = await load_job_queue(redis, installation, settings, time.time())
+    async with opened(settings) as stores:
+        (installation,) = await chosen(stores.installations, org)
+        queue = await load_job_queue(stores, installation, settings, time.time())
         if reference.job_id is not None:
-            job = await Demand(redis).one(installation.id, reference.job_id)
+            job = await stores.demand.one(installation.id, reference.job_id)
             jobs = [] if job is None else [job]
         else:
             jobs = [job for job in select_jobs(queue) if job.run_id == reference.run_id]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import getpass
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ghapp.cli.context import UnknownPoolError, chosen, opened, run, settings_here
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings
+
+if TYPE_CHECKING:
+    from ghapp.store.stores import Stores
 
 
 @click.command()
@@ -48,14 +51,13 @@ async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> li
         UnknownPoolError: there is no such pool; a mistyped name would stop nothing.
     """
     from ghapp.report.documents import timestamp
-    from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
-    from ghapp.store.installations import Installations
+    from ghapp.store.fuses import WHOLE_ORG, Pause
 
-    async with opened(settings) as redis:
-        (installation,) = await chosen(Installations(redis, settings.named), org)
-        await _require_pool(settings, redis, installation, pool)
+    async with opened(settings) as stores:
+        (installation,) = await chosen(stores.installations, org)
+        await _require_pool(settings, stores, installation, pool)
         pause = Pause(_user(), why, time.time())
-        first = await Fuses(redis).pause(installation.id, pool or WHOLE_ORG, pause)
+        first = await stores.fuses.pause(installation.id, pool or WHOLE_ORG, pause)
     name = installation.org
     whole = pool in (None, WHOLE_ORG)
     until = f"`ghapp resume {name}{'' if whole else f' --pool {pool}'}`"
@@ -68,30 +70,24 @@ async def _pause(settings: Settings, org: str, pool: str | None, why: str) -> li
     ]
 
 
-async def _require_pool(settings: Settings, redis: Any, installation: Installation, pool: str | None) -> None:
+async def _require_pool(settings: Settings, stores: Stores, installation: Installation, pool: str | None) -> None:
     """Raises UnknownPoolError if the organization has no pool of that name; `*` stands for all pools."""
     from ghapp.store.fuses import WHOLE_ORG
 
-    if pool is None or pool == WHOLE_ORG or pool in (known := await _pools(settings, redis, installation)):
+    if pool is None or pool == WHOLE_ORG or pool in (known := await _pools(settings, stores, installation)):
         return
     names = ", ".join(sorted(known)) or "none"
     raise UnknownPoolError(f"--pool {pool}: {installation.org} has no such pool; it has {names}")
 
 
-async def _pools(settings: Settings, redis: Any, installation: Installation) -> set[str]:
+async def _pools(settings: Settings, stores: Stores, installation: Installation) -> set[str]:
     """Returns the configured pools, those of known runners, and those with a fuse or a pause."""
-    from ghapp.health.pool_matching import pool_of
-    from ghapp.store.fuses import WHOLE_ORG, Fuses
-    from ghapp.store.runners import Runners
+    from ghapp.store.fuses import WHOLE_ORG
+    from ghapp.store.org_views import load_org_view
 
-    rules = settings.pools_of(installation.org)
-    runners = (await Runners(redis).all(installation.id)).values()
-    return {
-        *(rule.name for rule in rules),
-        *(pool_of(each.labels, each.custom_labels, rules) for each in runners),
-        *await Fuses(redis).all(installation.id),
-        *await Fuses(redis).pauses(installation.id),
-    } - {WHOLE_ORG}
+    view = await load_org_view(stores, installation, settings)
+    runners = (await stores.runners.all(installation.id)).values()
+    return view.pools(runners) - {WHOLE_ORG}
 
 
 async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
@@ -103,13 +99,12 @@ async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
     from ghapp.health.remediation.fuse import Position
     from ghapp.queue.jobs import enqueue_sweep
     from ghapp.store.connect import connect_sync
-    from ghapp.store.fuses import WHOLE_ORG, Fuses
-    from ghapp.store.installations import Installations
+    from ghapp.store.fuses import WHOLE_ORG
 
-    async with opened(settings) as redis:
-        (installation,) = await chosen(Installations(redis, settings.named), org)
-        await _require_pool(settings, redis, installation, pool)
-        fuses, name = Fuses(redis), installation.org
+    async with opened(settings) as stores:
+        (installation,) = await chosen(stores.installations, org)
+        await _require_pool(settings, stores, installation, pool)
+        fuses, name = stores.fuses, installation.org
         limits = settings.of(name).fuse
         done = await fuses.resume(installation, pool, _user(), time.time(), limits)
         org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)

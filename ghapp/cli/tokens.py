@@ -35,17 +35,15 @@ def create_token(
     Example: ghapp token create --org acme --scope read --name arc-controller
     """
     from ghapp.report.documents import timestamp
-    from ghapp.store.installations import Installations
-    from ghapp.store.tokens import Tokens
 
     settings, now = settings_here(), time.time()
     expires_at = now + expires_days * 86400 if expires_days else None
 
     async def create() -> Any:
-        async with opened(settings) as redis:
+        async with opened(settings) as stores:
             for org in orgs:  # a mistyped name would give access to no org, or to another org that takes it later
-                await chosen(Installations(redis, settings.named), org)
-            return await Tokens(redis).create(name, orgs, scopes, now, expires_at)
+                await chosen(stores.installations, org)
+            return await stores.tokens.create(name, orgs, scopes, now, expires_at)
 
     secret, created = run(create())
     if not as_json:
@@ -70,14 +68,13 @@ def list_tokens(*, as_json: bool) -> None:
 
     Example: ghapp token list
     """
-    from ghapp.store.tokens import Tokens
     from ghapp.terminal.tables import tokens_table
 
     settings = settings_here()
 
     async def read() -> Any:
-        async with opened(settings) as redis:
-            return await Tokens(redis).all()
+        async with opened(settings) as stores:
+            return await stores.tokens.all()
 
     tokens = run(read())
     if as_json:
@@ -93,13 +90,11 @@ def revoke_token(token_id: str) -> None:
 
     Example: ghapp token revoke 1f2e3d4c
     """
-    from ghapp.store.tokens import Tokens
-
     settings = settings_here()
 
     async def revoke() -> bool:
-        async with opened(settings) as redis:
-            return await Tokens(redis).revoke(token_id)
+        async with opened(settings) as stores:
+            return await stores.tokens.revoke(token_id)
 
     if not run(revoke()):
         raise GhappError(f"{token_id}: no such token; see `ghapp token list`")

@@ -33,7 +33,6 @@ WATCHES = 10
 
 Sleep = Callable[[float], Awaitable[None]]
 
-Rest = Callable[[float], Awaitable[None]]
 Lists = Callable[[], Awaitable[Listed[T]]]
 Watches = Callable[[str], AsyncGenerator[WatchChange[T], None]]
 

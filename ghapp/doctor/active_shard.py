@@ -8,11 +8,10 @@ from functools import partial
 
 from ghapp.active_shard import query_active_shard
 from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.probe import connected, probe
+from ghapp.doctor.probe import probe
 from ghapp.health.gate.active_shard import ActiveShardAnswer
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.installations import Installations
-from ghapp.store.shards import Shards
+from ghapp.store.stores import open_stores
 
 GROUP = "controllers"
 REDIS_FAILED = "fix Redis, see redis above"
@@ -84,11 +83,11 @@ def of_answers(
 
 
 async def _read(pools: list[PoolSettings], url: str, stored: Stored) -> list[Finding]:
-    async with connected(url) as redis:
-        ids = {each.org.lower(): each.id for each in await Installations(redis).all()}
+    async with open_stores(url) as stores:
+        ids = {each.org.lower(): each.id for each in await stores.installations.all()}
         for pool in pools:
             if (installation := ids.get(pool.org.lower())) is not None:
-                stored[_key(pool)] = await Shards(redis).answer(installation, pool.name)
+                stored[_key(pool)] = await stores.shards.answer(installation, pool.name)
     return []
 
 

@@ -13,7 +13,7 @@ from ghapp.credentials import AppCredentials
 from ghapp.doctor.deliveries import GROUP as DELIVERIES
 from ghapp.doctor.deliveries import of_arrivals, of_hook
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
-from ghapp.doctor.probe import connected, probe
+from ghapp.doctor.probe import probe
 from ghapp.errors import GhappError, UnauthorizedError
 from ghapp.github.api import GitHub
 from ghapp.github.app import AppRegistration, hook, latest_deliveries, registration, server_date
@@ -21,7 +21,7 @@ from ghapp.github.checks import Checks
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.settings import Settings
 from ghapp.store.budget import skew
-from ghapp.store.token_cache import SharedTokens
+from ghapp.store.stores import open_stores
 
 GROUP = "github"
 SKEW_WARNING, SKEW_WRONG = 30.0, 60.0
@@ -58,8 +58,8 @@ async def check(settings: Settings, credentials: AppCredentials) -> GitHubProbe:
     unreachable = f"check that this machine reaches {settings.api_url}, and GHAPP_GITHUB_API_URL"
     # Redis, which may be down, is not used here: requests as the App need no installation token.
     async with (
-        connected(settings.redis_url or "redis://") as redis,
-        GitHub.open(settings.api_url, credentials, SharedTokens(redis, credentials.private_key), Unmetered()) as github,
+        open_stores(settings.redis_url or "redis://") as stores,
+        GitHub.open(settings.api_url, credentials, stores.token_cache(credentials.private_key), Unmetered()) as github,
     ):
         pages: list[str] = []
         installed: list[list[Installation]] = []
@@ -99,8 +99,8 @@ async def visible_repositories(
     slots = asyncio.Semaphore(MAX_CONCURRENT)
     visible: dict[int, bool] = {}
     async with (
-        connected(redis_url) as redis,
-        GitHub.open(settings.api_url, credentials, SharedTokens(redis, credentials.private_key), Unmetered()) as github,
+        open_stores(redis_url) as stores,
+        GitHub.open(settings.api_url, credentials, stores.token_cache(credentials.private_key), Unmetered()) as github,
     ):
 
         async def query(installation: Installation, repository: str) -> None:

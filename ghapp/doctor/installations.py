@@ -6,11 +6,9 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from redis.asyncio import Redis
-
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import visible_repositories
-from ghapp.doctor.probe import connected, probe
+from ghapp.doctor.probe import probe
 from ghapp.health.installation import Installation, known_as, stale_name
 from ghapp.health.pacing import left
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
@@ -21,13 +19,9 @@ from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.budget import Budget
 from ghapp.store.connect import PipeliningRedis
-from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
-from ghapp.store.installations import Installations
-from ghapp.store.reports import Reports
-from ghapp.store.runners import Runners
-from ghapp.store.schedule import Schedule
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.stores import Stores, open_stores, stores_over
 
 GROUP = "installations"
 STALE_SWEEPS = 3
@@ -62,10 +56,10 @@ async def check(settings: Settings, url: str | None, listed: Sequence[Installati
         nonlocal known
         if url is None:
             return []
-        async with connected(url) as redis:
-            records = await Installations(redis, settings.named).all()
+        async with open_stores(url, settings.named) as stores:
+            records = await stores.installations.all()
             known = records if known is None else [known_as(each, records, settings.named) for each in known]
-            reader = PipeliningRedis(redis)
+            reader = stores_over(PipeliningRedis(stores.redis))
             found = await asyncio.gather(*(_of_records(settings, reader, each) for each in known))
             return [each for several in found for each in several]
 
@@ -94,18 +88,18 @@ async def check(settings: Settings, url: str | None, listed: Sequence[Installati
     return [*found, *recorded, *repositories, *of_unknown_orgs(settings, names), *of_report_owners(settings, names)]
 
 
-async def _of_records(settings: Settings, redis: Redis, installation: Installation) -> list[Finding]:
+async def _of_records(settings: Settings, stores: Stores, installation: Installation) -> list[Finding]:
     now, policy, org = time.time(), settings.of(installation.org), installation.org
     survey, allowance, sweep_at, discovery_at = await asyncio.gather(
-        Runners(redis).survey(installation.id),
-        Budget(redis).left(installation.id, now),
-        Schedule(redis).next(installation.id),
-        Schedule(redis).next_discovery(),
+        stores.runners.survey(installation.id),
+        stores.budget.left(installation.id, now),
+        stores.schedule.next(installation.id),
+        stores.schedule.next_discovery(),
     )
     fuses, pauses, standing = await asyncio.gather(
-        Fuses(redis).all(installation.id),
-        Fuses(redis).pauses(installation.id),
-        Reports(redis).check_run_state(installation.id),
+        stores.fuses.all(installation.id),
+        stores.fuses.pauses(installation.id),
+        stores.reports.check_run_state(installation.id),
     )
     repository = repository_of(policy.report.repository, org)
     attempt = next_attempt(installation, survey, sweep_at, discovery_at, now)

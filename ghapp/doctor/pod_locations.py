@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from ghapp.doctor.finding import Finding, ok, warning
-from ghapp.doctor.probe import connected, probe
-from ghapp.health.pool_matching import pool_of
+from ghapp.doctor.probe import probe
+from ghapp.health.pool_matching import runner_pool
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.installations import Installations
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.runners import Runners
+from ghapp.store.stores import open_stores
 
 GROUP = "cluster"
 IN_CLUSTER = ("arc", "pods")
@@ -30,15 +28,15 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
 
 async def _check(settings: Settings, pools: Sequence[PoolSettings], url: str) -> list[Finding]:
     found: list[Finding] = []
-    async with connected(url) as redis:
-        installations = Installations(redis)
+    async with open_stores(url) as stores:
+        installations = stores.installations
         for org in sorted({pool.org for pool in pools}):
             installation = await installations.of(org)
             if installation is None:
                 continue
-            rules, runners = settings.pools_of(org), (await Runners(redis).all(installation.id)).values()
-            with_runners = {pool_of(each.labels, each.custom_labels, rules) for each in runners if each.registered}
-            seen = await PodLocations(redis).all(installation.id)
+            rules, runners = settings.pools_of(org), (await stores.runners.all(installation.id)).values()
+            with_runners = {runner_pool(each, rules) for each in runners if each.registered}
+            seen = await stores.pod_locations.all(installation.id)
             found += of_places([pool for pool in pools if pool.org == org and pool.name in with_runners], seen)
     return found
 

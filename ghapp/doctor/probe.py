@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from threading import Thread
 from typing import Any
-
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from ghapp.doctor.finding import Finding, wrong
 from ghapp.errors import GhappError
 from ghapp.log import redact
-from ghapp.store.connect import connect
 
 TIMEOUT_SECONDS = 4.0
 """For one check. At most three checks run one after the other."""
@@ -30,7 +25,7 @@ async def probe(group: str, name: str, check: Check, fix: str) -> list[Finding]:
             return await check()
     except TimeoutError:
         return [wrong(group, name, f"no answer within {TIMEOUT_SECONDS:.0f} s", fix)]
-    except (GhappError, RedisError, OSError) as error:
+    except (GhappError, OSError) as error:
         return [wrong(group, name, redact(str(error)), fix)]
 
 
@@ -56,13 +51,3 @@ class DetachedThreads(ThreadPoolExecutor):
         if future.set_running_or_notify_cancel():
             Thread(target=call, daemon=True).start()
         return future
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Redis]:
-    """Yields a Redis client, closed at the end of the block."""
-    redis = connect(url)
-    try:
-        yield redis
-    finally:
-        await redis.aclose()

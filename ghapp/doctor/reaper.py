@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from redis.asyncio import Redis
-
 from ghapp.doctor.finding import Finding, ok, warning
-from ghapp.doctor.probe import connected, probe
+from ghapp.doctor.probe import probe
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.leaks.reaper_status import is_overdue
 from ghapp.health.leaks.tick import Guard
 from ghapp.log import redact
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Leaks, Tick
+from ghapp.store.leaks import Tick
+from ghapp.store.stores import Stores, open_stores
 
 GROUP = "cluster"
 REDIS_FAILED = "fix Redis, see redis above"
@@ -29,15 +27,15 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
         return []
 
     async def check_records() -> list[Finding]:
-        async with connected(url) as redis:
-            return [each for found in await _of_records(settings, redis) for each in found]
+        async with open_stores(url) as stores:
+            return [each for found in await _of_records(settings, stores) for each in found]
 
     return await probe(GROUP, "reapers", check_records, REDIS_FAILED)
 
 
-async def _of_records(settings: Settings, redis: Redis) -> list[list[Finding]]:
-    store, found = Leaks(redis), []
-    for each in await Installations(redis).all():
+async def _of_records(settings: Settings, stores: Stores) -> list[list[Finding]]:
+    store, found = stores.leaks, []
+    for each in await stores.installations.all():
         has_pods = any(pool.namespace for pool in settings.pools_of(each.org))
         if not has_pods or each.suspended or settings.of(each.org).leaks.mode == "off":
             continue

@@ -10,13 +10,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.probe import connected
+from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
-from ghapp.store.quarantine import Quarantine, UnreadableRecord
+from ghapp.store.quarantine import UnreadableRecord
+from ghapp.store.stores import open_stores
 
 GROUP = "redis"
 PINGS = 3
@@ -28,23 +28,24 @@ MOST_NAMED = 5
 
 async def check(url: str) -> list[Finding]:
     """Reads its INFO and configuration, and writes a probe key."""
-    async with connected(url) as redis:
+    async with open_stores(url) as stores:
+        redis = stores.redis
         milliseconds = min([await _ping(redis) for _ in range(PINGS)])
         info: Any = {}
-        with suppress(ResponseError):  # its ACL user may lack INFO
+        with suppress(StoreRefusedError):  # its ACL user may lack INFO
             info = await redis.info()
         refusal = await _refusal(redis)
         policy = str(info.get("maxmemory_policy", ""))
-        with suppress(ResponseError):  # a managed Redis may refuse CONFIG
+        with suppress(StoreRefusedError):  # a managed Redis may refuse CONFIG
             config: Any = await redis.config_get("maxmemory-policy")
             policy = str(config.get("maxmemory-policy", policy))
         fsync = ""
-        with suppress(ResponseError):
+        with suppress(StoreRefusedError):
             config = await redis.config_get("appendfsync")
             fsync = str(config.get("appendfsync", ""))
         unreadable: list[UnreadableRecord] = []
-        with suppress(ResponseError):
-            unreadable = await Quarantine(redis).unresolved()
+        with suppress(StoreRefusedError):
+            unreadable = await stores.quarantine.unresolved()
     return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
 
 
@@ -70,17 +71,17 @@ def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
     return [warning(GROUP, "records", text, fix)]
 
 
-def of_writing(refusal: ResponseError | None) -> list[Finding]:
+def of_writing(refusal: StoreRefusedError | None) -> list[Finding]:
     """Judges the result of a probe write; reads also work on a Redis that accepts no writes."""
     if refusal is None:
         return [ok(GROUP, "writing", "writes are accepted")]
-    text, fix = f"writes fail: {refusal}", "fix that: without writes no state is kept"
-    match refusal:
-        case ReadOnlyError():
+    text, fix = f"writes fail: {refusal.why}", "fix that: without writes no state is kept"
+    match refusal.refusal:
+        case Refusal.REPLICA:
             text, fix = "it is a replica and rejects writes", "name the primary, or Sentinel by redis+sentinel://"
-        case OutOfMemoryError():
+        case Refusal.MEMORY:
             text, fix = "its memory is full and it rejects writes", "raise its maxmemory"
-        case NoPermissionError():
+        case Refusal.PERMISSION:
             text, fix = "its ACL user may not write our keys", "permit ~ghapp:* and ~rq:*; SECURITY.md has the full ACL"
     return [wrong(GROUP, "writing", text, fix)]
 
@@ -126,10 +127,10 @@ def _of_fsync(fsync: str) -> Finding:
     return ok(GROUP, "persistence", f"appendonly, appendfsync {fsync}" if fsync else "appendonly")
 
 
-async def _refusal(redis: Redis) -> ResponseError | None:
+async def _refusal(redis: Redis) -> StoreRefusedError | None:
     try:
         await redis.set(keys.PROBE, b"", px=PROBE_MILLISECONDS)
-    except ResponseError as error:
+    except StoreRefusedError as error:
         return error
     return None
 

@@ -8,12 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from ghapp.doctor.deliveries import of_inbox
 from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.probe import connected
 from ghapp.queue import jobs
 from ghapp.store.connect import connect_sync
-from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.inbox import Inbox
-from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.stores import open_stores
 
 GROUP = "roles"
 DELIVERED = "ghapp_deliveries_total"
@@ -21,10 +18,10 @@ DELIVERED = "ghapp_deliveries_total"
 
 async def check(url: str) -> list[Finding]:
     """Reads heartbeats, queue lengths and the inbox from Redis."""
-    async with connected(url) as redis:
-        inbox, counted = Inbox(redis), await MetricCounters(redis).all()
+    async with open_stores(url) as stores:
+        inbox, counted = stores.inbox, await stores.counters.all()
         has_come = any(series.startswith(DELIVERED) for series in counted)
-        clocks = await Heartbeats(redis).alive("clock", time.time())
+        clocks = await stores.heartbeats.alive("clock", time.time())
         load = await asyncio.to_thread(_load, url)
         return [
             *of_roles(load.workers, clocks, load.waiting, load.failed),

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ghapp.doctor.finding import Finding, ok, warning
-from ghapp.doctor.probe import connected, probe
+from ghapp.doctor.probe import probe
 from ghapp.health.pods.pod import is_fresh
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.locks import ROLE, Locks
-from ghapp.store.pods import Pods
+from ghapp.store.locks import ROLE
+from ghapp.store.stores import open_stores
 
 GROUP = "cluster"
 START = "start `ghapp watch`; two for availability. Until then deaths and phantoms are not detected"
@@ -28,10 +27,10 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
 
 
 async def _views(namespaces: Sequence[str], url: str) -> list[Finding]:
-    async with connected(url) as redis:
-        pods, now = Pods(redis), time.time()
-        ages = of_ages({each: await pods.seen_at(each) for each in namespaces}, now)
-        holder, alive = await Locks(redis).holder(ROLE, "watch"), await Heartbeats(redis).alive("watch", now)
+    async with open_stores(url) as stores:
+        now = time.time()
+        ages = of_ages({each: await stores.pods.seen_at(each) for each in namespaces}, now)
+        holder, alive = await stores.locks.holder(ROLE, "watch"), await stores.heartbeats.alive("watch", now)
         return [*ages, of_holder(holder, alive)]
 
 

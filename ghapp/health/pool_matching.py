@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 UNLABELLED = "default"
 """The pool of runners that match no configured pool and have no custom label."""
@@ -41,6 +41,21 @@ class ScaledRule(PoolRule, Protocol):
         """Namespace of its pods."""
 
 
+class LabelledRunner(Protocol):
+    """A runner's labels, as GitHub lists them."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels."""
+
+    @property
+    def custom_labels(self) -> tuple[str, ...]:
+        """Those that its owner chose."""
+
+
+Rule = TypeVar("Rule", bound=PoolRule)
+
+
 def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable[PoolRule]) -> str:
     """Returns the first pool that matches, else a name made of the runner's custom labels. Case does not matter."""
     lowered = {label.lower() for label in labels}
@@ -48,6 +63,16 @@ def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable
         if all(label == EVERY_RUNNER or label.lower() in lowered for label in rule.labels):
             return rule.name
     return "+".join(sorted(custom_labels)) or UNLABELLED
+
+
+def runner_pool(runner: LabelledRunner, rules: Iterable[PoolRule]) -> str:
+    """Returns the pool of a runner."""
+    return pool_of(runner.labels, runner.custom_labels, rules)
+
+
+def rule_named(name: str, rules: Iterable[Rule]) -> Rule | None:
+    """Returns the configured pool of that name; None for a pool that is named by its runners' labels."""
+    return next((rule for rule in rules if rule.name == name), None)
 
 
 def shard_of(labels: Iterable[str], rule: PoolRule | None) -> str | None:

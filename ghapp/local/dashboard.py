@@ -10,33 +10,27 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from redis.exceptions import RedisError
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.demand import demand
 from ghapp.health.installation import Installation
-from ghapp.health.pool_matching import pool_of
 from ghapp.health.queue.explanation import duration
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import fuse_of
-from ghapp.health.runner.verdict import State, judge
+from ghapp.health.runner.verdict import State
 from ghapp.local.up import Site
 from ghapp.log import redact
 from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
-from ghapp.store.demand import Demand
-from ghapp.store.events import Events
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.installations import Installations
-from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.org_views import load_org_view
-from ghapp.store.runners import Runners
-from ghapp.store.tokens import Tokens
+from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.terminal.shrinking_table import ShrinkingTable
 from ghapp.terminal.tables import COLOURS
 
@@ -82,14 +76,14 @@ async def _show(site: Site) -> None:
 async def frames(site: Site) -> AsyncIterator[Group]:
     """Yields a frame each half second, forever, and supervises the processes."""
     settings, sandbox = site.settings, site.sandbox
-    redis = connect(settings.redis_url or "")
+    stores = stores_over(connect(settings.redis_url or ""))
     began, lost, waiting = time.time(), 0, list[int]()
     panels: list[Panel] = []
     while True:
         site.supervise()
         try:
-            fleets = [await _fleet(settings, redis, each) for each in await Installations(redis).all()]
-        except RedisError as error:  # it may be restarting, or slow; the roles wait for it, too
+            fleets = [await _fleet(settings, stores, each) for each in await stores.installations.all()]
+        except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
             yield Group(*panels, _redis_error(error), _footer(lost, settings))
             await asyncio.sleep(0.5)
             continue
@@ -103,8 +97,8 @@ async def frames(site: Site) -> AsyncIterator[Group]:
         await asyncio.sleep(0.5)
 
 
-def _redis_error(error: RedisError) -> Text:
-    why = redact(str(error)).rstrip(".")
+def _redis_error(error: StoreUnavailableError) -> Text:
+    why = redact(str(error.__cause__ or error)).rstrip(".")
     return Text(f"Redis does not answer, retrying; the data above is from before. ({why})", "bold red")
 
 
@@ -143,19 +137,17 @@ def _not_installed(settings: Settings) -> Panel:
     return Panel(Group(text, Text(f"Install it: {where}", "bold", overflow="fold")) if where else text, title="ghapp")
 
 
-async def _fleet(settings: Settings, redis: Any, installation: Installation) -> tuple[int, Panel]:
+async def _fleet(settings: Settings, stores: Stores, installation: Installation) -> tuple[int, Panel]:
     now, org = time.time(), installation.org
-    limits, rules = settings.of(org).evidence, settings.pools_of(org)
-    view = await load_org_view(redis, installation, settings)
-    survey, fuses, pauses = view.survey, view.fuses, view.pauses
+    view = await load_org_view(stores, installation, settings)
+    survey = view.survey
     pools: dict[str, Counter[str]] = {}
-    runners = (await Runners(redis).all(installation.id)).values()
+    runners = (await stores.runners.all(installation.id)).values()
     for evidence in runners:
-        pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-        verdict = judge(evidence, survey, now, limits)
+        pool, verdict = view.pool(evidence), view.verdict(evidence, now)
         state = HEALED if is_healed(evidence, verdict) else verdict.state.value
         pools.setdefault(pool, Counter())[state] += 1
-    jobs = jobs_line(view.job_queue(runners, await Demand(redis).all(installation.id), now))
+    jobs = jobs_line(view.job_queue(runners, await stores.demand.all(installation.id), now))
     table = Table(box=None, header_style="bold")
     table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
     for state in COLUMNS:
@@ -163,15 +155,16 @@ async def _fleet(settings: Settings, redis: Any, installation: Installation) -> 
     table.add_column("fuse")
     for pool, counts in sorted(pools.items()):
         cells = [str(counts[state] or "") for state in COLUMNS]
-        paused = ", paused" if WHOLE_ORG in pauses or pool in pauses else ""
-        table.add_row(pool, *cells, f"{fuse_of(fuses, pool).position}{paused}")
-    cost = Text(await _cost(redis, org), "dim")
+        paused = ", paused" if view.is_paused(pool) else ""
+        table.add_row(pool, *cells, f"{fuse_of(view.fuses, pool).position}{paused}")
+    cost = Text(await _cost(stores, org), "dim")
+    survey = view.survey
     if survey.failing_since is not None:
         since = timestamp(survey.failing_since)[11:19]
         cost = Text(
             f"no complete list since {since}: {survey.failure}; no runner counts as lost because of that", "bold yellow"
         )
-    events = await _events(redis, installation.id)
+    events = await _events(stores, installation.id)
     empty = [state for state in DROPPED_FIRST if not any(counts[state] for counts in pools.values())]
     body = Group(ShrinkingTable(table, empty), Text(), jobs, cost, Text(), *events)
     return survey.total, Panel(body, title=f"{org}: {survey.total} runners registered")
@@ -190,8 +183,8 @@ def jobs_line(queue: JobQueue) -> Text:
     return line
 
 
-async def _cost(redis: Any, org: str) -> str:
-    counted = await MetricCounters(redis).all()
+async def _cost(stores: Stores, org: str) -> str:
+    counted = await stores.counters.all()
     sweeps = sum(
         value for name, value in counted.items() if name.startswith("ghapp_sweeps_total") and f'"{org}"' in name
     )
@@ -202,8 +195,8 @@ async def _cost(redis: Any, org: str) -> str:
     return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms per sweep"
 
 
-async def _events(redis: Any, installation: int) -> list[Text]:
-    rows = await Events(redis).latest(installation, EVENTS_READ)
+async def _events(stores: Stores, installation: int) -> list[Text]:
+    rows = await stores.events.latest(installation, EVENTS_READ)
     events = [msgspec.json.decode(row) for _, row in rows]
     return [_line(each) for each in worth_a_line(events, time.time())] or [Text("no events yet", "dim")]
 
@@ -231,8 +224,8 @@ def _line(event: dict[str, Any]) -> Text:
 
 async def _hints(site: Site) -> Text:
     """Returns commands to try while the sandbox runs; their token ends with it."""
-    async with connect(site.settings.redis_url or "") as redis:
-        secret, _ = await Tokens(redis).create("sandbox", ("acme",), ("read",), time.time())
+    async with open_stores(site.settings.redis_url or "") as stores:
+        secret, _ = await stores.tokens.create("sandbox", ("acme",), ("read",), time.time())
     address, environment = _here(site.settings), f". {site.settings.state_dir}/env &&"
     lines = {
         "request": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, StoreUnavailableError
 
 Started = Callable[[subprocess.Popen[bytes]], None]
 
@@ -159,16 +159,14 @@ def embedded_redis(folder: Path, *, durable: bool, server: Path | None = None) -
 
 
 def _wait_for(process: subprocess.Popen[bytes], at: Path, folder: Path) -> None:
-    from redis import Redis
-    from redis.exceptions import RedisError
+    from ghapp.store.connect import require
 
     ends = time.monotonic() + START_SECONDS
     while time.monotonic() < ends and process.poll() is None:
         if at.exists():
             try:
-                with Redis(unix_socket_path=str(at)) as redis:
-                    redis.ping()
-            except RedisError:  # still loading its data
+                require(f"unix://{at}")
+            except StoreUnavailableError:  # still loading its data
                 pass
             else:
                 return

@@ -12,6 +12,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ghapp.queue import transitions
+from ghapp.queue.transitions import Enqueued
+from ghapp.redis_errors import redis_errors
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -98,6 +100,7 @@ def next_order(queues: Sequence[str], served: str) -> list[str]:
     return [*others, *urgent] if served == URGENT else [*urgent, *others, served]
 
 
+@redis_errors()
 def enqueue(
     redis: Redis,
     work: JobName,
@@ -120,6 +123,9 @@ def enqueue(
 
     Returns:
         False if a job with that key waits, is scheduled or runs.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
     """
     from rq import Retry
 
@@ -166,6 +172,7 @@ class Load(NamedTuple):
     failed: int
 
 
+@redis_errors()
 def load(redis: Redis) -> Load:
     """Returns the present load."""
     from rq import Worker
@@ -178,6 +185,7 @@ def load(redis: Redis) -> Load:
     )
 
 
+@redis_errors()
 def promote_due(redis: Redis, now: float) -> int:
     """Moves due jobs into their queues; returns how many.
 
@@ -188,6 +196,24 @@ def promote_due(redis: Redis, now: float) -> int:
         rows: Any = redis.zrangebyscore(transitions.scheduled_key(name), "-inf", now, start=0, num=MOST_PROMOTED)
         promoted += sum(transitions.promote(redis, name, row.decode(), now) for row in rows)
     return promoted
+
+
+@redis_errors()
+def find_lost(redis: Redis) -> set[Enqueued]:
+    """Returns jobs that are in no queue, not scheduled, and not being executed.
+
+    RQ pops a job from its queue before it registers the job as started. A worker killed between the two leaves the job
+    in neither place: it never runs, and its id blocks later requests for the same job. A live worker registers a popped
+    job within milliseconds: a job found twice, seconds apart and with the same time of enqueueing, is lost. Reads the
+    known jobs and the queues only, not all keys in Redis.
+    """
+    return transitions.unplaced(redis, QUEUES)
+
+
+@redis_errors()
+def requeue_lost(redis: Redis, lost: Enqueued) -> bool:
+    """Moves a lost job back into its queue; returns False if it was started, finished or requeued meanwhile."""
+    return transitions.requeue(redis, lost)
 
 
 def _queue(redis: Redis, name: str) -> Queue:

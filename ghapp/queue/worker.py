@@ -13,7 +13,7 @@ from uuid import uuid4
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue, Worker
-from rq.exceptions import AbandonedJobError, NoSuchJobError
+from rq.exceptions import AbandonedJobError, NoSuchJobError, StopRequested
 from rq.executions import Execution as RunningExecution
 from rq.job import Job
 from rq.serializers import JSONSerializer
@@ -21,13 +21,17 @@ from rq.utils import now
 from rq.worker import WorkerStatus
 from rq.worker_registration import clean_worker_registry
 
-from ghapp.errors import UnknownJobError
+from ghapp.errors import GhappError, UnknownJobError
 from ghapp.log import bound, logger
 from ghapp.queue import transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, QUEUES, next_order
 from ghapp.queue.transitions import Execution
+from ghapp.redis_errors import redis_errors
 
 log = logger(__name__)
+
+PAUSE_SECONDS = 1.0
+"""Before work is resumed after Redis was unavailable."""
 
 MAINTENANCE_SECONDS = 5
 WORKER_TTL_SECONDS = 20
@@ -134,16 +138,47 @@ class FastRecoveryWorker(Worker):
         return None if running is None else Execution(job.origin, job.id, running.id)
 
 
-def worker(
-    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler
-) -> FastRecoveryWorker:
-    """Returns a worker of all queues.
+def work(connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler) -> None:
+    """Works until SIGTERM; the running job is finished first, or handed back. Waits for a Redis that is unavailable.
 
     Args:
         connection: a synchronous client.
         functions: the function of each `JobName`.
         on_failure: called after each failed attempt with the job, the error's class, the error and its traceback.
+
+    Raises:
+        StoreUnavailableError: at the start, Redis does not answer: a configuration error, reported at once.
     """
+    with redis_errors():
+        connection.ping()
+    while not _worked_until_asked_to_stop(connection, functions, on_failure):
+        time.sleep(PAUSE_SECONDS)
+
+
+def is_expected(error: BaseException) -> bool:
+    """True if a failed attempt needs no traceback: one of our errors, an unavailable Redis, or a killed worker."""
+    return isinstance(error, GhappError | RedisError | AbandonedJobError)
+
+
+def _worked_until_asked_to_stop(
+    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler
+) -> bool:
+    """Works; returns False if RQ's worker ended by itself, because Redis became unavailable at a certain moment."""
+    try:
+        rq_worker = worker(connection, functions, on_failure)
+        rq_worker.work(with_scheduler=False, logging_level="CRITICAL")
+    except StopRequested:
+        return True
+    except RedisError as error:
+        log.warning("Redis unavailable, retrying", why=str(error))
+        return False
+    return rq_worker.asked_to_stop
+
+
+def worker(
+    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler
+) -> FastRecoveryWorker:
+    """Returns a worker of all queues; see `work`."""
     return FastRecoveryWorker(
         [Queue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES],
         connection=connection,

@@ -20,7 +20,7 @@ from ghapp.health.gate.judgement import Gate
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import rule_named, runner_pool
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.deletion_progress import Deletion, outcome
 from ghapp.health.runner.evidence import Evidence, Survey, observed_at
@@ -141,8 +141,8 @@ def health_document(
     claim: PodClaim | None = None,
 ) -> HealthDocument:
     """Returns the document of a known runner as of `now`; `claim` is its live pod claim, if there is one."""
-    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-    rule = next((each for each in rules if each.name == pool), None)
+    pool = runner_pool(evidence, rules)
+    rule = rule_named(pool, rules)
     observed = verdict.observed_at
     return {
         "org": org,

@@ -13,7 +13,7 @@ from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.pods.phantom_kinds import Phantom
-from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.pool_matching import PoolRule, runner_pool
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence, Survey
@@ -179,7 +179,7 @@ def by_pool(fleet: FleetView, now: float) -> list[PoolView]:
             continue
         verdict = judge(evidence, fleet.survey, now, fleet.limits)
         if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED:
-            pool = pool_of(evidence.labels, evidence.custom_labels, fleet.rules)
+            pool = runner_pool(evidence, fleet.rules)
             members.setdefault(pool, []).append(RunnerView(evidence, verdict))
     return [_pool(fleet, name, members[name]) for name in sorted(members)]
 

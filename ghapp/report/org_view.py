@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import PodClaim, claim_on
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.health.queue.capacity import available_runners
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.health.queue.runner_groups import RunnerGroups
@@ -46,7 +46,21 @@ class OrgView:
 
     def pool(self, evidence: Evidence) -> str:
         """The pool of a runner."""
-        return pool_of(evidence.labels, evidence.custom_labels, self.rules)
+        return runner_pool(evidence, self.rules)
+
+    def pools(self, runners: Iterable[Evidence]) -> set[str]:
+        """The pools: configured pools, those of these runners, and those with a fuse or a pause; and perhaps `*`."""
+        return (
+            {rule.name for rule in self.rules} | set(map(self.pool, runners)) | self.fuses.keys() | self.pauses.keys()
+        )
+
+    def is_paused(self, pool: str) -> bool:
+        """True if a person paused the pool, or the whole org."""
+        return WHOLE_INSTALLATION in self.pauses or pool in self.pauses
+
+    def claim_on(self, names: Iterable[str], now: float) -> PodClaim | None:
+        """A live pod claim on any of these names of runners and pods."""
+        return next(filter(None, (claim_on(self.claimed, name, now) for name in names)), None)
 
     def verdict(self, evidence: Evidence, now: float) -> Verdict:
         """The state of a runner at `now`."""
@@ -80,8 +94,7 @@ class OrgView:
     def document(self, evidence: Evidence, now: float) -> HealthDocument:
         """The health document of a runner at `now`."""
         pool = self.pool(evidence)
-        is_paused = WHOLE_INSTALLATION in self.pauses or pool in self.pauses
-        brakes = PoolBrakes(fuse_of(self.fuses, pool).position, is_paused)
-        claim = claim_on(self.claimed, evidence.name, now)
+        brakes = PoolBrakes(fuse_of(self.fuses, pool).position, self.is_paused(pool))
+        claim = self.claim_on((evidence.name,), now)
         verdict = self.verdict(evidence, now)
         return health_document(self.org, evidence, verdict, self.survey, brakes, self.rules, now, claim)

@@ -63,6 +63,7 @@ class Codec(Generic[Record]):
         name: of the kind, as shown in metrics and `ghapp doctor`.
         shape: the type of the record.
         encode: encodes a record to its row.
+        wrap: makes the row of a record and its msgpack part; None: that part is the row.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Codec(Generic[Record]):
         *,
         unknown: Unknown = _NONE_UNKNOWN,
         body: Callable[[bytes], bytes] | None = None,
+        wrap: Callable[[Record, bytes], bytes] | None = None,
     ) -> None:
         """Registers the codec of a kind.
 
@@ -80,12 +82,15 @@ class Codec(Generic[Record]):
             shape: a NamedTuple, a dataclass, or a tuple of them.
             unknown: substitutes of unknown members; every enumeration in `shape` needs an entry.
             body: extracts the msgpack part of a row that has more than that.
+            wrap: makes such a row.
 
         Raises:
             LookupError: an enumeration in `shape` has no entry in `unknown`.
         """
-        self.name, self.shape = name, shape
-        self.encode: Callable[[Record], bytes] = _encode
+        self.name, self.shape, self.wrap = name, shape, wrap
+        self.encode: Callable[[Record], bytes] = (
+            _encode if wrap is None else lambda record: wrap(record, _encode(record))
+        )
         self._strict: Callable[[bytes], Record] = msgspec.msgpack.Decoder(shape).decode
         self._fit = _fitting(inspect.type_info(shape), unknown) or _same
         self._body = body

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import redis as sync_redis
 from redis import asyncio as redis
+from redis.asyncio.client import Pipeline
 from redis.asyncio.sentinel import SentinelConnectionPool
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError
 
-from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.errors import ConfigurationError
+from ghapp.redis_errors import FOREIGN, redis_errors, translated
 
 SENTINEL = "redis+sentinel"
 DEFAULT_SENTINEL_PORT = 26379
@@ -29,6 +30,32 @@ MOST_IN_A_PIPELINE = 200
 """Commands per pipeline. Bounds the memory for answers, and how long other clients wait."""
 
 
+class StorePipeline(Pipeline):
+    """A pipeline that raises our errors."""
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Sends the commands, and returns their answers."""
+        with redis_errors():
+            return await super().execute(raise_on_error)
+
+
+class StoreRedis(redis.Redis):
+    """The stores' client. It raises StoreUnavailableError where redis-py raises an error of its own."""
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Sends a command, and returns its answer."""
+        try:
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        except NoScriptError:
+            raise  # redis-py loads the script and tries again
+        except FOREIGN as error:
+            raise translated(error) from error
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
+        """Returns a pipeline on the same connections."""
+        return StorePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+
 class WaitingSentinelPool(SentinelConnectionPool, redis.BlockingConnectionPool):
     """Connections to the primary that Sentinel names; a command waits while all are in use."""
 
@@ -41,11 +68,11 @@ def connect(url: str) -> redis.Redis:
     connecting: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS}
     waiting: dict[str, Any] = {"max_connections": MOST_CONNECTIONS, "timeout": POOL_WAIT_SECONDS}
     if not url.startswith(SENTINEL):
-        return redis.Redis.from_pool(redis.BlockingConnectionPool.from_url(url, **connecting, **waiting))
+        return StoreRedis.from_pool(redis.BlockingConnectionPool.from_url(url, **connecting, **waiting))
     hosts, service, db, credentials = _sentinel(url)
     sentinel: Any = redis.Sentinel(hosts, sentinel_kwargs=connecting, **credentials)  # type: ignore[no-untyped-call]
     client: redis.Redis = sentinel.master_for(
-        service, connection_pool_class=WaitingSentinelPool, db=db, **connecting, **waiting
+        service, redis_class=StoreRedis, connection_pool_class=WaitingSentinelPool, db=db, **connecting, **waiting
     )
     return client
 
@@ -58,7 +85,7 @@ class _Command(NamedTuple):
     answer: asyncio.Future[Any]
 
 
-class PipeliningRedis(redis.Redis):
+class PipeliningRedis(StoreRedis):
     """A client that sends all commands of one event loop iteration in one pipeline.
 
     For readers: many concurrent requests cost a few round trips instead of a connection each. Each command gets its
@@ -106,14 +133,16 @@ class PipeliningRedis(redis.Redis):
         for command, answer in zip(commands, answers, strict=True):
             if command.answer.done():  # the caller was cancelled
                 continue
-            if isinstance(answer, Exception):
+            if isinstance(answer, FOREIGN) and not isinstance(answer, NoScriptError):
+                command.answer.set_exception(translated(answer))
+            elif isinstance(answer, Exception):
                 command.answer.set_exception(answer)
             else:
                 command.answer.set_result(answer)
 
 
 def connect_sync(url: str) -> sync_redis.Redis:
-    """Returns a synchronous client, for RQ."""
+    """Returns a synchronous client, for RQ; it raises redis-py's errors, which RQ expects."""
     options: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS}
     if not url.startswith(SENTINEL):
         return sync_redis.Redis.from_url(url, **options)
@@ -122,13 +151,14 @@ def connect_sync(url: str) -> sync_redis.Redis:
     return sentinel.master_for(service, db=db, **options)  # type: ignore[no-any-return]
 
 
-@asynccontextmanager
-async def redis_errors() -> AsyncIterator[None]:
-    """Translates errors of redis-py to ours."""
-    try:
-        yield
-    except RedisError as error:
-        raise StoreUnavailableError(f"Redis failed: {error}; check GHAPP_REDIS_URL") from error
+def require(url: str) -> None:
+    """Checks that Redis answers.
+
+    Raises:
+        StoreUnavailableError: it does not.
+    """
+    with redis_errors(), connect_sync(url) as redis:
+        redis.ping()
 
 
 def _sentinel(url: str) -> tuple[list[tuple[str, int]], str, int, dict[str, str]]:

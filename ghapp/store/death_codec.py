@@ -12,18 +12,24 @@ from ghapp.store.codec import Codec
 MOST_LINES, LONGEST_LINE, MOST_CHARACTERS = 200, 2_000, 32_768
 """Limits of each log; its last lines are kept."""
 
+
+def _row(dead: Death, body: bytes) -> bytes:
+    """Returns a death's row: the runner's name as text, for the script, then the record, deflated for its log lines."""
+    return dead.runner_name.encode() + b"\0" + zlib.compress(body, 1)
+
+
 DEATHS = Codec(
     "death",
     Death,
     unknown={Cause: Cause.UNKNOWN},
     body=lambda row: zlib.decompress(row.partition(b"\0")[2]),
+    wrap=_row,
 )
 
 
-def row(dead: Death) -> bytes:
-    """Returns a death's row: the runner's name as text, for the script, then the record, deflated for its log lines."""
-    bounded = dead._replace(runner_log=_last(dead.runner_log), host_log=_last(dead.host_log))
-    return dead.runner_name.encode() + b"\0" + zlib.compress(DEATHS.encode(bounded), 1)
+def bounded(dead: Death) -> Death:
+    """Returns the death with its logs cut to the limits."""
+    return dead._replace(runner_log=_last(dead.runner_log), host_log=_last(dead.host_log))
 
 
 def _last(lines: Sequence[str]) -> tuple[str, ...]:

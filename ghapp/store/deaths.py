@@ -15,17 +15,15 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.errors import StoreUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.store import death_codec, keys
+from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
 MOST = 10_000
 """Maximum of deaths per installation."""
-
-ATTEMPTS = 20
 
 _RECORD = """
 local deaths, times, names, clean, untold = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -60,13 +58,11 @@ for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, kept) end
 return redis.call('HEXISTS', deaths, id)
 """
 
-_REPLACE = """
-if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-local at = redis.call('ZSCORE', KEYS[2], ARGV[1])
-if ARGV[4] == '1' and at then redis.call('ZADD', KEYS[3], at, ARGV[1]) else redis.call('ZREM', KEYS[3], ARGV[1]) end
-return 1
+_CLEAN = """
+local at = redis.call('ZSCORE', KEYS[2], field)
+if extra == '1' and at then redis.call('ZADD', KEYS[3], at, field) else redis.call('ZREM', KEYS[3], field) end
 """
+"""Keeps the clean exits among the deaths."""
 
 
 class Deaths:
@@ -81,7 +77,7 @@ class Deaths:
         self._redis, self._clock = redis, clock
         self._read = RecordReader(redis, death_codec.DEATHS)
         self._record: Any = redis.register_script(_RECORD)
-        self._replace: Any = redis.register_script(_REPLACE)
+        self._revise = RecordWriter(redis, death_codec.DEATHS, self._read, index=_CLEAN, extra=_is_clean)
 
     async def record(self, installation: int, death: Death) -> bool:
         """Records a death; returns False if it is known already, or older than all stored deaths of a full store."""
@@ -89,7 +85,7 @@ class Deaths:
         args: list[str | bytes | float] = [
             identity(death),
             death.runner_name,
-            death_codec.row(death),
+            death_codec.DEATHS.encode(death_codec.bounded(death)),
             at,
             KEPT_SECONDS,
             MOST,
@@ -120,18 +116,14 @@ class Deaths:
         Returns:
             False if the death is not stored: it was never recorded, or was deleted since.
         """
-        keyed = [keys.deaths(installation), keys.death_times(installation), keys.death_clean(installation)]
-        key, death_id = keyed[0], identity(death)
-        for _ in range(ATTEMPTS):
-            row: Any = await self._redis.hget(key, death_id)
-            if row is None:
-                return False
-            known = await self._read.one(key, row, death_id)
-            joined = death if known is None else death_codec.joined(known, death)
-            richer = death_codec.row(joined)
-            if richer == row or await self._replace(keys=keyed, args=[death_id, row, richer, _is_clean(joined)]):
-                return True
-        raise StoreUnavailableError(f"a death's record was changed concurrently {ATTEMPTS} times")
+        where = [keys.deaths(installation), keys.death_times(installation), keys.death_clean(installation)]
+        death_id = identity(death)
+
+        def enriched(known: Death | None) -> Death:
+            richer = death_codec.bounded(death if known is None else death_codec.joined(known, death))
+            return known if known == richer else richer
+
+        return bool(await self._revise.revise(where, {death_id: enriched}, create=False))
 
     async def one(self, installation: int, death_id: str) -> Death | None:
         """Returns the death of that `identity`; None if it is not stored."""

@@ -14,6 +14,7 @@ from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, 
 from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
+from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
 
 log = logger(__name__)
@@ -50,12 +51,6 @@ UNREADABLE_FUSE = Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE)
 UNREADABLE_PAUSE = Pause(who="unknown", why="The record of this pause is unreadable.", at=0.0)
 """The substitute of an unreadable pause: it lasts until a person resumes."""
 
-_SAVE = """
-if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-return 1
-"""
-
 
 class Fuses:
     """The fuses and pauses of all installations."""
@@ -63,7 +58,8 @@ class Fuses:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read_fuses, self._read_pauses = RecordReader(redis, _fuses), RecordReader(redis, _pauses)
-        self._save: Any = redis.register_script(_SAVE)
+        self._fuses = RecordWriter(redis, _fuses, self._read_fuses, unreadable=UNREADABLE_FUSE)
+        self._pauses = RecordWriter(redis, _pauses, self._read_pauses, unreadable=UNREADABLE_PAUSE)
 
     async def all(self, installation: int) -> dict[str, Fuse]:
         """Returns all fuses that ever changed, by pool; the others are closed. An unreadable fuse is stopped."""
@@ -71,12 +67,12 @@ class Fuses:
 
     async def save(self, installation: int, pool: str, before: Fuse | None, after: Fuse) -> bool:
         """Saves a changed fuse; returns False, and saves nothing, if the fuse is no longer as `before`."""
-        key = keys.fuses(installation)
-        row: Any = await self._redis.hget(key, pool)
-        known = None if row is None else await self._read_fuses.one(key, row, pool) or UNREADABLE_FUSE
-        if known != before:  # compared as values, because other versions encode to other bytes
-            return False
-        return bool(await self._save(keys=[key], args=[pool, row or b"", _fuses.encode(after)]))
+
+        def saved(known: Fuse | None) -> Fuse | None:
+            return after if known == before else known  # compared as values: other versions encode to other bytes
+
+        revised = await self._fuses.revise([keys.fuses(installation)], {pool: saved})
+        return revised.get(pool) is after
 
     async def pauses(self, installation: int) -> dict[str, Pause]:
         """Returns all pauses, by pool; `WHOLE_ORG` for the org's. An unreadable pause counts as a pause."""
@@ -87,12 +83,8 @@ class Fuses:
 
         A second pause changes nothing, so that the first one's reason is kept.
         """
-        key = keys.pauses(installation)
-        while not await self._redis.hsetnx(key, pool, _pauses.encode(pause)):
-            row: Any = await self._redis.hget(key, pool)
-            if row is not None:  # None: the pause ended between the two commands
-                return await self._read_pauses.one(key, row, pool) or UNREADABLE_PAUSE
-        return pause
+        revised = await self._pauses.revise([keys.pauses(installation)], {pool: lambda known: known or pause})
+        return revised[pool]
 
     async def unpause(self, installation: int, pool: str) -> bool:
         """Ends a pause; returns False if there was none."""

@@ -13,9 +13,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
 
-from ghapp.errors import StoreUnavailableError
+from ghapp.errors import StoreRefusedError, StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite
 
@@ -228,7 +227,7 @@ class Inbox:
         """Counts one more try; an unreadable count restarts at 1."""
         try:
             return int(await self._redis.hincrby(keys.INBOX_TRIES, entry.id, 1))
-        except ResponseError:
+        except StoreRefusedError:
             row: Any = await self._redis.hget(keys.INBOX_TRIES, entry.id)
             if row is None:
                 raise
@@ -273,16 +272,14 @@ class Inbox:
                 args += (guid, event, facts)
             try:
                 first = await self._keep(keys=[keys.INBOX, keys.INBOX_ASKED], args=args)
-            except (RedisError, OSError) as error:
+            except StoreUnavailableError as error:
                 self._fail(batch, error)
                 continue
             for *_, kept in batch:
                 if not kept.done():
                     kept.set_result(None)
             if first and self._ask is not None:
-                with suppress(
-                    RedisError, OSError, StoreUnavailableError
-                ):  # stored all the same; the next one asks again
+                with suppress(StoreUnavailableError):  # stored all the same; the next one asks again
                     await self._ask()
 
     @staticmethod

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import WatchError
 
 from ghapp.health.installation import Installation, known_as, named_by
 from ghapp.store import keys
 from ghapp.store.codec import Codec
+from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
 
 _installations = Codec("installation", Installation)
 
-Rows = dict[int, Installation]
+Rows = Mapping[str, Installation]
 
 
 class Installations:
@@ -30,6 +30,7 @@ class Installations:
     def __init__(self, redis: Redis, named: Mapping[str, int] | None = None) -> None:
         self._redis, self._named = redis, named
         self._read = RecordReader(redis, _installations)
+        self._write = RecordWriter(redis, _installations, self._read)
 
     async def all(self) -> list[Installation]:
         """Returns all installations, sorted by id."""
@@ -49,10 +50,13 @@ class Installations:
 
     async def put(self, installation: Installation) -> Installation:
         """Records GitHub's description of one installation; returns it with its known names."""
-        rows = await self._revise(
-            lambda known: {**known, installation.id: self._known_as(installation, known)}, keep_unreadable=True
+        field = str(installation.id)
+        rows = await self._write.revise_all(
+            keys.INSTALLATIONS,
+            lambda known: {**known, field: self._known_as(installation, known)},
+            keep_unreadable=True,
         )
-        return rows[installation.id]
+        return rows[field]
 
     async def replace_all(self, installations: Iterable[Installation]) -> list[Installation]:
         """Records a complete list, and deletes all others; returns the list with known names, in the same order."""
@@ -61,39 +65,16 @@ class Installations:
         def revise(known: Rows) -> Rows:
             seen = dict(known)  # names of deleted installations stay taken until the list is complete
             for each in listed:
-                seen[each.id] = self._known_as(each, seen)
-            return {each.id: seen[each.id] for each in listed}
+                seen[str(each.id)] = self._known_as(each, seen)
+            return {str(each.id): seen[str(each.id)] for each in listed}
 
-        return [*(await self._revise(revise, keep_unreadable=False)).values()]
+        return [*(await self._write.revise_all(keys.INSTALLATIONS, revise, keep_unreadable=False)).values()]
 
     def _known_as(self, described: Installation, known: Rows) -> Installation:
         return known_as(described, known.values(), self._named or {})
 
     def _by_name(self, record: Installation) -> Installation:
         return record if self._named is None else named_by(record, self._named)
-
-    async def _revise(self, change: Callable[[Rows], Rows], *, keep_unreadable: bool) -> Rows:
-        """Replaces all records by the result of `change`; reads and applies it again if another process wrote first."""
-        async with self._redis.pipeline(transaction=True) as pipe:
-            while True:
-                try:
-                    await pipe.watch(keys.INSTALLATIONS)
-                    before: Any = await pipe.hgetall(keys.INSTALLATIONS)
-                    records, unreadable = _installations.decode_all(before)
-                    known = {each.id: each for each in records.values()}
-                    after = change(known)
-                    pipe.multi()  # type: ignore[no-untyped-call]
-                    pipe.delete(keys.INSTALLATIONS)
-                    rows: dict[bytes | str, bytes] = {**unreadable} if keep_unreadable else {}
-                    for each, record in after.items():
-                        rows.pop(str(each).encode(), None)
-                        rows[str(each)] = _installations.encode(record)
-                    if rows:
-                        pipe.hset(keys.INSTALLATIONS, mapping=rows)  # type: ignore[arg-type]
-                    await pipe.execute()
-                except WatchError:
-                    continue
-                return after
 
     async def remove(self, installation: int) -> None:
         """Deletes an installation after the App was uninstalled there."""

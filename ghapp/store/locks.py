@@ -13,9 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from ghapp.errors import LockLostError
+from ghapp.errors import LockLostError, StoreUnavailableError
 from ghapp.store import keys
 
 LEASE_SECONDS = 10.0
@@ -64,6 +63,10 @@ class Locks:
         self._renew: Any = redis.register_script(_RENEW)
         self._release: Any = redis.register_script(_RELEASE)
 
+    def lasting(self, lease_seconds: float) -> Locks:
+        """Returns locks with another lease, for a holder that may be frozen for longer."""
+        return Locks(self._redis, lease_seconds)
+
     @asynccontextmanager
     async def acquire(self, kind: str, of: str | int, patience_seconds: float = 0.0) -> AsyncIterator[bool]:
         """Holds a lock while the block runs; yields False if another process has it. Arguments and errors as `hold`."""
@@ -84,7 +87,7 @@ class Locks:
 
         Raises:
             LockLostError: in the block, if the lease could not be renewed in time.
-            RedisError: the lock could not be requested.
+            StoreUnavailableError: the lock could not be requested.
         """
         key, token = keys.lock(kind, str(of)), holder or secrets.token_hex(8)
         lock = await self._take(key, token, patience_seconds)
@@ -112,7 +115,7 @@ class Locks:
         finally:
             is_held = False
             renewing.cancel()
-            with suppress(RedisError, OSError, TimeoutError):  # it expires by itself
+            with suppress(StoreUnavailableError, TimeoutError):  # it expires by itself
                 async with asyncio.timeout(self._lease / 5):
                     await self._release(keys=[key], args=[token])
 
@@ -142,7 +145,7 @@ class Locks:
         while lock.is_valid:
             await asyncio.sleep(min(self._lease / 5, lock.seconds_left))
             asked_at = loop.time()
-            with suppress(RedisError, OSError, TimeoutError):
+            with suppress(StoreUnavailableError, TimeoutError):
                 async with asyncio.timeout(min(self._lease / 5, max(lock.seconds_left, 0.0))):
                     if not await self._renew(keys=[key], args=[token, self._milliseconds]):
                         return

@@ -8,8 +8,9 @@ from typing import Any
 
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
+from ghapp.errors import StoreRefusedError
+from ghapp.redis_errors import redis_errors
 from ghapp.store import keys
 
 
@@ -24,8 +25,8 @@ class MetricCounters:
         series = _series(metric, labels)
         try:
             await self._redis.hincrbyfloat(keys.COUNTERS, series, amount)
-        except ResponseError as error:
-            if "not a float" not in str(error):
+        except StoreRefusedError as error:
+            if "not a float" not in error.why:
                 raise
             await self._restart({series: amount})
 
@@ -84,7 +85,7 @@ def _number(row: bytes) -> float | None:
 
 def count(redis: SyncRedis, metric: str, **labels: str) -> None:
     """Adds one, in synchronous code. An unreadable series is restarted by `MetricCounters`."""
-    with suppress(ResponseError):
+    with suppress(StoreRefusedError), redis_errors():
         redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), 1)
 
 

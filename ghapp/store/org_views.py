@@ -1,33 +1,54 @@
-"""Loads what holds for all runners of an org."""
+"""Loads what holds for all runners of an org, and what the gate judges a pool by."""
 
 from __future__ import annotations
 
 import asyncio
 
-from redis.asyncio import Redis
-
+from ghapp.health.gate.active_shard import ACTIVE_SECONDS
+from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.installation import Installation
 from ghapp.health.pods.pod_claim import by_name
 from ghapp.report.org_view import OrgView
-from ghapp.settings import Settings
-from ghapp.store.fuses import Fuses
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.runners import Runners
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.stores import Stores
+
+MOST_DEATHS = 500
+"""Deaths that the gate reads, the latest."""
 
 
-async def load_org_view(redis: Redis, installation: Installation, settings: Settings) -> OrgView:
+async def load_org_view(stores: Stores, installation: Installation, settings: Settings) -> OrgView:
     """Returns the view of an org; its reads run concurrently.
 
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    fuses = Fuses(redis)
     survey, by_pool, pauses, claims = await asyncio.gather(
-        Runners(redis).survey(installation.id),
-        fuses.all(installation.id),
-        fuses.pauses(installation.id),
-        PodClaims(redis).stored(installation.id),
+        stores.runners.survey(installation.id),
+        stores.fuses.all(installation.id),
+        stores.fuses.pauses(installation.id),
+        stores.pod_claims.stored(installation.id),
     )
     rules, policy = settings.pools_of(installation.org), settings.of(installation.org)
     mode = policy.remediation.mode
     return OrgView(installation.org, rules, policy.evidence, survey, by_pool, pauses, by_name(claims), mode)
+
+
+async def load_shard_inputs(
+    stores: Stores, installation: Installation, settings: Settings, pool: PoolSettings, now: float
+) -> ShardInputs:
+    """Returns the gate's inputs for a pool.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    survey = await stores.runners.survey(installation.id)  # first, so that the runners are not older than it
+    runners, jobs, taken = await asyncio.gather(
+        stores.runners.all(installation.id),
+        stores.demand.all(installation.id),
+        stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
+    )
+    deaths = None
+    if settings.namespaces:
+        deaths = await stores.deaths.unclean(installation.id, now - LOOP_SECONDS, MOST_DEATHS)
+    rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
+    return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)

@@ -30,8 +30,12 @@ def _body(row: bytes) -> bytes:
     return row.split(b"\0", 2)[2]
 
 
-_pods = Codec("pod", Pod, body=_body)
-_objects = Codec("ephemeralrunner", EphemeralRunner, body=_body)
+def _row(seen: Pod | EphemeralRunner, body: bytes) -> bytes:
+    return f"{seen.uid}\0{seen.version}\0".encode() + body
+
+
+_pods = Codec("pod", Pod, body=_body, wrap=_row)
+_objects = Codec("ephemeralrunner", EphemeralRunner, body=_body, wrap=_row)
 
 _REPLACE = """
 local kinds, kept = ARGV[1], ARGV[2]
@@ -138,16 +142,9 @@ class Pods:
         self._shows: Any = redis.register_script(_SHOWS)
         self._some: Any = redis.register_script(_SOME)
 
-    async def replace_all(
-        self, namespace: str, pods: Iterable[Pod], objects: Iterable[EphemeralRunner], at: float
-    ) -> None:
-        """Records complete lists as of `at`, and deletes what is not in them."""
-        await self.replace_objects(namespace, objects, at)
-        await self.replace_pods(namespace, pods, at)
-
     async def replace_pods(self, namespace: str, pods: Iterable[Pod], at: float, ahead: float = 0.0) -> None:
         """Records a complete list of pods; `ahead` is the lead of the cluster's clock over ours in seconds."""
-        rows: dict[str, bytes | str] = {_field(each): _row(each) for each in pods}
+        rows: dict[str, bytes | str] = {_field(each): _pods.encode(each) for each in pods}
         await self._replaced(namespace, _POD[0], {**rows, _PODS_AT: repr(float(at)), _AHEAD: repr(float(ahead))})
 
     async def replace_objects(
@@ -155,7 +152,7 @@ class Pods:
     ) -> None:
         """Records a complete list of ARC's objects; `served` is False if the cluster did not permit listing them."""
         found = list(objects)
-        rows: dict[str, bytes | str] = {_field(each): _row(each) for each in found}
+        rows: dict[str, bytes | str] = {_field(each): _objects.encode(each) for each in found}
         by_runner: dict[str, str] = {}
         for each in found:
             if field := _runner_field(each):
@@ -175,7 +172,8 @@ class Pods:
         time_field = _PODS_AT if isinstance(seen, Pod) else _OBJECTS_AT
         runner_field = _runner_field(seen)
         known_by = [runner_field, seen.name] if runner_field else []
-        args: list[str | bytes] = [_field(seen), _row(seen), seen.version, time_field, *known_by]
+        row = _pods.encode(seen) if isinstance(seen, Pod) else _objects.encode(seen)
+        args: list[str | bytes] = [_field(seen), row, seen.version, time_field, *known_by]
         return bool(await self._put(keys=[keys.pods(namespace)], args=args))
 
     async def drop(self, namespace: str, name: str, uid: str) -> bool:
@@ -284,9 +282,3 @@ def _runner_field(seen: Pod | EphemeralRunner) -> str:
     if isinstance(seen, Pod) or seen.runner_name in ("", seen.name):
         return ""
     return _RUNNER + seen.runner_name
-
-
-def _row(seen: Pod | EphemeralRunner) -> bytes:
-    return f"{seen.uid}\0{seen.version}\0".encode() + (
-        _pods.encode(seen) if isinstance(seen, Pod) else _objects.encode(seen)
-    )

@@ -14,8 +14,8 @@ from math import isfinite
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
+from ghapp.errors import StoreRefusedError
 from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Key, Record, UnreadableError
@@ -92,7 +92,7 @@ class Quarantine:
         for field, row in rows.items():
             entry = UnreadableRecord(kind, key, field, self._clock(), row[:MOST_BYTES])
             args += [_place(key, field), _digest(row), _entries.encode(entry)]
-        with suppress(ResponseError):
+        with suppress(StoreRefusedError):
             fresh = await self._set_aside(keys=[keys.QUARANTINE], args=args)
             if fresh:
                 await self._counters.add("ghapp_unreadable_records_total", len(fresh), kind=kind)
@@ -111,7 +111,7 @@ class Quarantine:
 
     async def _is_unchanged(self, record: UnreadableRecord) -> bool:
         row: Any = None
-        with suppress(ResponseError):  # the key has another type by now
+        with suppress(StoreRefusedError):  # the key has another type by now
             match await self._redis.type(record.key):
                 case b"string":
                     row = await self._redis.get(record.key)

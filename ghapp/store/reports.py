@@ -6,23 +6,15 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.errors import StoreUnavailableError
 from ghapp.report.check_run_state import CheckRunState, Head, Posted, PostFailure, newer
 from ghapp.store import keys
 from ghapp.store.codec import Codec
+from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
-
-ATTEMPTS = 20
 
 _posted = Codec("posted-report", Posted)
 _heads = Codec("report-head", Head)
 _setbacks = Codec("report-setback", PostFailure)
-
-_REPLACE = """
-if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-return 1
-"""
 
 
 class Reports:
@@ -32,7 +24,8 @@ class Reports:
         self._redis = redis
         self._read_posted, self._read_head = RecordReader(redis, _posted), RecordReader(redis, _heads)
         self._read_setback = RecordReader(redis, _setbacks)
-        self._replace: Any = redis.register_script(_REPLACE)
+        self._posted = RecordWriter(redis, _posted, self._read_posted)
+        self._heads = RecordWriter(redis, _heads, self._read_head)
 
     async def check_run_state(self, installation: int) -> CheckRunState:
         """Returns the state of an installation's check run."""
@@ -53,26 +46,17 @@ class Reports:
 
     async def request_repost(self, installation: int) -> None:
         """Makes the next report post even if its content is unchanged."""
-        key = keys.report(installation)
-        for _ in range(ATTEMPTS):
-            row: Any = await self._redis.hget(key, "posted")
-            posted = await self._read_posted.one(key, row, "posted")
-            if posted is None:  # never posted, or unreadable: the next report posts anyway
-                return
-            again = _posted.encode(posted._replace(digest=""))
-            if await self._replace(keys=[key], args=["posted", row, again]):
-                return
-        raise _too_busy(ATTEMPTS)
+
+        def undone(posted: Posted | None) -> Posted | None:
+            """None: never posted, or unreadable: the next report posts anyway."""
+            return None if posted is None else posted._replace(digest="")
+
+        await self._posted.revise([keys.report(installation)], {"posted": undone})
 
     async def record_head(self, installation: int, reported: Head) -> Head:
         """Records the head of the branch; returns the newest head known."""
-        key = keys.report(installation)
-        for _ in range(ATTEMPTS):
-            row: Any = await self._redis.hget(key, "head")
-            head = newer(await self._read_head.one(key, row, "head"), reported)
-            if await self._replace(keys=[key], args=["head", row or b"", _heads.encode(head)]):
-                return head
-        raise _too_busy(ATTEMPTS)
+        revised = await self._heads.revise([keys.report(installation)], {"head": lambda known: newer(known, reported)})
+        return revised["head"]
 
     async def forget_head(self, installation: int) -> None:
         """Deletes the head, because GitHub no longer knows that commit."""
@@ -87,7 +71,3 @@ class Reports:
     async def try_again(self, installation: int) -> None:
         """Clears the last failure, so that posting is tried again."""
         await self._redis.hdel(keys.report(installation), "setback")
-
-
-def _too_busy(attempts: int) -> StoreUnavailableError:
-    return StoreUnavailableError(f"a report's record was changed concurrently {attempts} times")

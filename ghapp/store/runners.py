@@ -12,17 +12,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.errors import StoreUnavailableError
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.store import keys
 from ghapp.store.codec import DROPPED, Codec
+from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import PlainReader, Quarantine, RecordReader
-
-CHUNK = 500
-"""Records per script call: about 100 KB, a millisecond or two of Redis' single thread."""
-
-ATTEMPTS = 20
 
 ABANDONED_SECONDS = 86_400
 """How long an unreadable record is kept that no sweep rewrites: as long as the record of a runner that left."""
@@ -30,26 +25,15 @@ ABANDONED_SECONDS = 86_400
 _evidence = Codec("runner", Evidence, unknown={RemainsKind: DROPPED})
 _surveys = Codec("survey", Survey)
 
-_SAVE = """
-local refused = {}
-for i = 1, #ARGV, 4 do
-    local id, old, new, name = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-    if (redis.call('HGET', KEYS[1], id) or '') ~= old then
-        refused[#refused + 1] = id
-    elseif new == '' then
-        redis.call('HDEL', KEYS[1], id)
-        if redis.call('HGET', KEYS[2], name) == id then redis.call('HDEL', KEYS[2], name) end
-    else
-        redis.call('HSET', KEYS[1], id, new)
-        local named = redis.call('HGET', KEYS[2], name)
-        if not named or tonumber(named) <= tonumber(id) then redis.call('HSET', KEYS[2], name, id) end
-    end
+_NAMES = """
+local named = redis.call('HGET', KEYS[2], extra)
+if new == '' then
+    if named == field then redis.call('HDEL', KEYS[2], extra) end
+elseif not named or tonumber(named) <= tonumber(field) then
+    redis.call('HSET', KEYS[2], extra, field)
 end
-return refused
 """
-
-Change = tuple[Evidence | None, bytes, Evidence | None]
-"""A record before the change, its stored bytes, and the record after."""
+"""Keeps the runner's id by its name: the latest id of each name."""
 
 
 class Runners:
@@ -66,7 +50,7 @@ class Runners:
         self._redis, self._clock, self._quarantine = redis, clock, Quarantine(redis, clock)
         self._read, self._read_survey = RecordReader(redis, _evidence, clock), RecordReader(redis, _surveys)
         self._read_ids = PlainReader(redis, "runner-name", int)
-        self._save: Any = redis.register_script(_SAVE)
+        self._write = RecordWriter(redis, _evidence, self._read, index=_NAMES, extra=lambda evidence: evidence.name)
 
     async def all(self, installation: int) -> dict[int, Evidence]:
         """Returns all known runners, by id."""
@@ -104,32 +88,7 @@ class Runners:
         Returns:
             The records as they are now, of known runners.
         """
-        records = dict(known) if known is not None else await self.some(installation, folds)
-        stored = {
-            runner_id: _evidence.encode(evidence) for runner_id, evidence in records.items() if runner_id in folds
-        }
-        revised: dict[int, Evidence] = {}
-        left = list(folds)
-        for _ in range(ATTEMPTS):
-            changes: list[Change] = []
-            for runner_id in left:
-                before = records.get(runner_id)
-                after = folds[runner_id](before)
-                revised.pop(runner_id, None)
-                if after is not None:
-                    revised[runner_id] = after
-                if after is not before:
-                    changes.append((before, stored.get(runner_id, b""), after))
-            left = await self._write(installation, changes)
-            if not left:
-                return revised
-            fresh = await self._rows(installation, left)
-            for runner_id in left:
-                records.pop(runner_id, None)
-                stored.pop(runner_id, None)
-            stored.update(fresh)
-            records.update(await self._read.many(keys.runners(installation), fresh))
-        raise StoreUnavailableError(f"{len(left)} runner records were changed concurrently {ATTEMPTS} times")
+        return await self._write.revise([keys.runners(installation), keys.names(installation)], folds, known)
 
     async def survey(self, installation: int) -> Survey:
         """Returns the last survey; an empty one before the first, or if it is unreadable."""
@@ -156,28 +115,11 @@ class Runners:
         found_at = {
             each.field: each.found_at for each in await self._quarantine.all() if each.key == keys.runners(installation)
         }
-        args: list[str | bytes] = []
-        for runner_id, row in unreadable.items():
-            if found_at.get(str(runner_id), long_ago) < long_ago:
-                args += [str(runner_id), row, b"", ""]
-        if args:
-            await self._save(keys=[keys.runners(installation), keys.names(installation)], args=args)
+        abandoned = {each: row for each, row in unreadable.items() if found_at.get(str(each), long_ago) < long_ago}
+        await self._write.delete([keys.runners(installation), keys.names(installation)], abandoned)
 
     async def _rows(self, installation: int, ids: list[int]) -> dict[int, bytes]:
         if not ids:
             return {}
         rows: Any = await self._redis.hmget(keys.runners(installation), [str(runner_id) for runner_id in ids])
         return {runner_id: row for runner_id, row in zip(ids, rows, strict=True) if row is not None}
-
-    async def _write(self, installation: int, changes: list[Change]) -> list[int]:
-        """Writes the records that are still as they were read; returns the ids of the others."""
-        refused: list[int] = []
-        for start in range(0, len(changes), CHUNK):
-            args: list[str | bytes] = []
-            for before, stored, after in changes[start : start + CHUNK]:
-                subject = after or before
-                if subject is not None:
-                    args += [str(subject.id), stored, _evidence.encode(after) if after else b"", subject.name]
-            rows = await self._save(keys=[keys.runners(installation), keys.names(installation)], args=args)
-            refused += [int(row) for row in rows]
-        return refused

@@ -7,22 +7,14 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.errors import StoreUnavailableError
 from ghapp.health.gate.active_shard import ANSWER_SECONDS, ActiveShardAnswer, Deploy, Role, with_deploy
 from ghapp.store import keys
 from ghapp.store.codec import Codec
+from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
-
-ATTEMPTS = 20
 
 _deploys = Codec("deploys", tuple[Deploy, ...], unknown={Role: Role.UNKNOWN})
 _answers = Codec("active-shard", ActiveShardAnswer)
-
-_REPLACE = """
-if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-return 1
-"""
 
 
 class Shards:
@@ -31,7 +23,7 @@ class Shards:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read_deploys, self._read_answer = RecordReader(redis, _deploys), RecordReader(redis, _answers)
-        self._replace: Any = redis.register_script(_REPLACE)
+        self._deploys = RecordWriter(redis, _deploys, self._read_deploys)
 
     async def deploys(self, installation: int, pool: str) -> tuple[Deploy, ...]:
         """Returns the last deploy of each shard, in the order in which they were recorded."""
@@ -50,14 +42,14 @@ class Shards:
         Returns:
             The recorded deploy.
         """
-        key, shard = keys.deploys(installation), deploy(None).shard
-        for _ in range(ATTEMPTS):
-            row: Any = await self._redis.hget(key, pool)
-            known = await self._read_deploys.one(key, row, pool) or ()
-            new = deploy(next((each for each in known if each.shard == shard), None))
-            if await self._replace(keys=[key], args=[pool, row or b"", _deploys.encode(with_deploy(known, new))]):
-                return new
-        raise StoreUnavailableError(f"the deploys of {pool} were changed concurrently {ATTEMPTS} times")
+        shard = deploy(None).shard
+
+        def recorded(known: tuple[Deploy, ...] | None) -> tuple[Deploy, ...]:
+            last = next((each for each in known or () if each.shard == shard), None)
+            return with_deploy(known or (), deploy(last))
+
+        revised = await self._deploys.revise([keys.deploys(installation)], {pool: recorded})
+        return next(each for each in revised[pool] if each.shard == shard)
 
     async def answered(self, installation: int, pool: str, answer: ActiveShardAnswer) -> None:
         """Records the answer of the pool's command or URL."""

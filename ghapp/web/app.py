@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,9 +21,8 @@ from starlette.routing import Route
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.queue.jobs import JobName, enqueue
 from ghapp.settings import Settings
-from ghapp.store.connect import connect, connect_sync
-from ghapp.store.inbox import Inbox
-from ghapp.store.tokens import Tokens
+from ghapp.store.connect import PipeliningRedis, connect, connect_sync
+from ghapp.store.stores import stores_over
 from ghapp.web.api.claims import ClaimEndpoints
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.events import EventStream
@@ -35,6 +33,7 @@ from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
 from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
+from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.openapi import description
 from ghapp.web.pages import layout
@@ -57,8 +56,9 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
     if settings.credentials is None and settings.setup_key is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     stopping = asyncio.Event()
-    inbox = Inbox(redis, lambda: enqueue_job(JobName.INBOX))
-    reader, authenticator = FleetReader(settings, redis), Authenticator(Tokens(redis))
+    stores = stores_over(redis, settings.named, clock, lambda: enqueue_job(JobName.INBOX))
+    reading = stores_over(PipeliningRedis(redis), settings.named, clock)  # many reads at once cost few round trips
+    reader, authenticator = FleetReader(settings, reading), Authenticator(stores.tokens)
     setup = SetupEndpoints(settings, enqueue_job, clock)
 
     @asynccontextmanager
@@ -70,23 +70,22 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
 
     application = Starlette(
         routes=[
-            Route("/webhook", Webhook(inbox, setup.webhook_secrets).receive, methods=["POST"]),
+            Route("/webhook", Webhook(stores.inbox, setup.webhook_secrets).receive, methods=["POST"]),
             *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
             *JobEndpoints(reader, authenticator, clock).routes(),
             *setup.routes(),
-            *RemediationEndpoints(settings, redis, reader, authenticator, enqueue_job, clock).routes(),
-            *ClaimEndpoints(redis, reader, authenticator, clock).routes(),
-            *GateEndpoints(settings, redis, reader, authenticator, enqueue_job, clock).routes(),
-            *DeathEndpoints(redis, reader, authenticator, clock).routes(),
-            *EventStream(redis, reader, authenticator, clock, stopping).routes(),
-            *StatusEndpoints(settings, redis, clock).routes(),
+            *RemediationEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
+            *ClaimEndpoints(stores, reader, authenticator, clock).routes(),
+            *GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
+            *DeathEndpoints(stores, reader, authenticator, clock).routes(),
+            *EventStream(stores, reader, authenticator, clock, stopping).routes(),
+            *StatusEndpoints(settings, reading, clock).routes(),
             *description.routes(),
             _home(lambda: bool(setup.webhook_secrets())),
         ],
         exception_handlers={
             HTTPException: _as_problem,
             StoreUnavailableError: _away,
-            RedisError: _away,
             Exception: _as_problem,
         },
         lifespan=lifespan,
@@ -144,5 +143,6 @@ async def _as_problem(_: Request, error: Exception) -> Response:
 
 
 async def _away(_: Request, error: Exception) -> Response:
-    detail = str(error) if isinstance(error, StoreUnavailableError) else "Redis is unavailable; try again"
+    # Other errors of the store quote Redis, and its address is not for clients.
+    detail = str(error) if isinstance(error, NoCachedValueError) else "Redis is unavailable; try again"
     return problem(503, detail, {"Retry-After": "5"})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from cachetools import TTLCache
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ghapp.store.tokens import Scope, Token, Tokens, could_be_token, digest
 from ghapp.web.cache import Cache
-from ghapp.web.problems import problem
 
 MOST = 10_000
 
@@ -30,25 +29,29 @@ class Authenticator:
         self._known: Cache[bytes, Token] = Cache(MOST, MOST)
         self._failures: TTLCache[str, int] = TTLCache(MOST, FAILURE_SECONDS)
 
-    async def refuse(self, request: Request, scope: Scope, org: str, now: float) -> Response | None:
-        """Returns None if the request is allowed, else the problem. Orgs that the token lacks need not exist."""
+    async def require(self, request: Request, scope: Scope, org: str, now: float) -> None:
+        """Checks that the request is allowed. Orgs that the token lacks need not exist.
+
+        Raises:
+            HTTPException: it is not: 401, 403 or 429.
+        """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
-            return _unauthorized("send Authorization: Bearer with a token of `ghapp token create`", "Bearer")
+            raise _unauthorized("send Authorization: Bearer with a token of `ghapp token create`", "Bearer")
         key = digest(secret) if could_be_token(secret) else None
         if (key is None or not self._known.has(key)) and self._has_failed_too_often(request):
-            return problem(429, "too many unknown tokens from this address", {"Retry-After": str(int(FAILURE_SECONDS))})
+            wait = {"Retry-After": str(int(FAILURE_SECONDS))}
+            raise HTTPException(429, "too many unknown tokens from this address", wait)
         token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
         if token is None:
             address = _address(request)
             self._failures[address] = self._failures.get(address, 0) + 1
-            return _unauthorized("this token is unknown, or was revoked", INVALID)
+            raise _unauthorized("this token is unknown, or was revoked", INVALID)
         if token.expires_at is not None and now >= token.expires_at:
-            return _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
+            raise _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
         if not token.may(scope, org, now):
             challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
-            return problem(403, f"this token has no scope {scope} for {org}", challenge)
-        return None
+            raise HTTPException(403, f"this token has no scope {scope} for {org}", challenge)
 
     async def who(self, request: Request) -> str:
         """Returns how records name the token of an allowed request; token names need not be unique."""
@@ -69,5 +72,5 @@ def _address(request: Request) -> str:
     return "" if request.client is None else request.client.host
 
 
-def _unauthorized(detail: str, challenge: str) -> Response:
-    return problem(401, detail, {"WWW-Authenticate": challenge})
+def _unauthorized(detail: str, challenge: str) -> HTTPException:
+    return HTTPException(401, detail, {"WWW-Authenticate": challenge})

@@ -9,10 +9,8 @@ from math import ceil
 from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache, TTLCache
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
 
-from ghapp.errors import StoreUnavailableError
+from ghapp.errors import StoreRefusedError, StoreUnavailableError
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -28,6 +26,10 @@ LONGEST_SECONDS = 2.0
 STEP_SECONDS = 0.1
 
 
+class NoCachedValueError(StoreUnavailableError):
+    """Redis is unavailable, and no cached value bridges that; the message is fit for a client: it names no host."""
+
+
 class Cache(Generic[K, V]):
     """Values by key. A missing value (None) is cached for a second as well, but is no fallback in an outage."""
 
@@ -41,7 +43,7 @@ class Cache(Generic[K, V]):
         """Returns the value, at most a second old; the last known value while Redis is unavailable.
 
         Raises:
-            StoreUnavailableError: Redis is unavailable, and no value is known.
+            NoCachedValueError: Redis is unavailable, and no value is known.
         """
         try:
             return self._fresh[key][0]  # `get` would do the lookup, and read the clock, twice
@@ -53,7 +55,7 @@ class Cache(Generic[K, V]):
         last = self._last.get(key)
         try:
             return await _answer(loading, LONGEST_SECONDS if last is None else PATIENCE_SECONDS)
-        except (RedisError, OSError, StoreUnavailableError) as error:  # TimeoutError is an OSError
+        except (StoreUnavailableError, TimeoutError) as error:
             if last is None:
                 raise _unknown(error) from error
             self._fresh[key] = (last,)  # limits the load on a failing Redis to one attempt a second
@@ -65,7 +67,7 @@ class Cache(Generic[K, V]):
         """Returns the values of many keys, as `read` does; all that are not fresh are loaded together.
 
         Raises:
-            StoreUnavailableError: Redis did not answer, and at least one value is unknown.
+            NoCachedValueError: Redis did not answer, and at least one value is unknown.
         """
         values: dict[K, V | None] = {}
         missing: list[K] = []
@@ -80,7 +82,7 @@ class Cache(Generic[K, V]):
         loading = asyncio.ensure_future(load(missing))
         try:
             loaded = await _answer(loading, PATIENCE_SECONDS if known else LONGEST_SECONDS)
-        except (RedisError, OSError, StoreUnavailableError) as error:
+        except (StoreUnavailableError, TimeoutError) as error:
             if not known:
                 raise _unknown(error) from error
             loaded = {key: self._last[key] for key in missing}
@@ -135,14 +137,15 @@ async def _answer(loading: asyncio.Future[T], seconds: float) -> T:
     raise TimeoutError
 
 
-def _unknown(error: Exception) -> StoreUnavailableError:
+def _unknown(error: Exception) -> NoCachedValueError:
     """Returns the error for an unknown value; distinguishes a slow Redis from an unavailable one."""
-    if isinstance(error, StoreUnavailableError):
-        return StoreUnavailableError(str(error))
-    if isinstance(error, TimeoutError):
-        return StoreUnavailableError(
-            f"Redis did not answer within {LONGEST_SECONDS:g} s, and no cached value is available; try again"
-        )
-    if isinstance(error, RedisError) and not isinstance(error, RedisConnectionError):
-        return StoreUnavailableError("Redis refused a command, and no cached value is available; see `ghapp doctor`")
-    return StoreUnavailableError("Redis is unavailable, and no cached value is available; try again")
+    match error:
+        case NoCachedValueError():  # of another cache, from which the value was to be computed
+            return NoCachedValueError(str(error))
+        case TimeoutError():
+            why = f"Redis did not answer within {LONGEST_SECONDS:g} s, and no cached value is available; try again"
+        case StoreRefusedError():
+            why = "Redis refused a command, and no cached value is available; see `ghapp doctor`"
+        case _:
+            why = "Redis is unavailable, and no cached value is available; try again"
+    return NoCachedValueError(why)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from cachetools import LRUCache, TTLCache
-from redis.asyncio import Redis
+from starlette.exceptions import HTTPException
 
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
@@ -25,14 +25,10 @@ from ghapp.health.runner.verdict import State
 from ghapp.report.documents import HealthDocument, is_healed, never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
-from ghapp.store.connect import PipeliningRedis, redis_errors
-from ghapp.store.demand import Demand
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.installations import Installations
 from ghapp.store.org_views import load_org_view
-from ghapp.store.pods import NamespaceView, Pods
-from ghapp.store.runner_groups import RunnerGroupStore
-from ghapp.store.runners import Runners
+from ghapp.store.pods import NamespaceView
+from ghapp.store.stores import Stores
 from ghapp.web.cache import FRESH_SECONDS, Cache
 
 MOST_FRESH = 20_000
@@ -86,11 +82,10 @@ class FleetSelection(NamedTuple):
 class FleetReader:
     """Reads health documents and the state of orgs."""
 
-    def __init__(self, settings: Settings, redis: Redis) -> None:
-        self._settings, redis = settings, PipeliningRedis(redis)
-        self._redis = redis
-        self._installations = Installations(redis, settings.named)
-        self._runners, self._demand, self._pods = Runners(redis), Demand(redis), Pods(redis)
+    def __init__(self, settings: Settings, stores: Stores) -> None:
+        self._settings, self._stores = settings, stores
+        self._installations = stores.installations
+        self._runners, self._demand, self._pods = stores.runners, stores.demand, stores.pods
         self._named: Cache[None, dict[str, Installation]] = Cache(1, 1)
         self._orgs: Cache[str, OrgState] = Cache(MOST_ORGS, MOST_ORGS)
         self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
@@ -98,7 +93,7 @@ class FleetReader:
         self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._ended: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
-        self._runner_groups, self._groups = RunnerGroupStore(redis), Cache[int, RunnerGroups](MOST_ORGS, MOST_ORGS)
+        self._runner_groups, self._groups = stores.runner_groups, Cache[int, RunnerGroups](MOST_ORGS, MOST_ORGS)
         self._queues: TTLCache[tuple[int, bool], tuple[tuple[object, ...], JobQueue]] = TTLCache(
             MOST_FILTERS, FRESH_SECONDS
         )
@@ -222,14 +217,23 @@ class FleetReader:
         if org_state is None:
             return
         installation = org_state.installation.id
-        async with redis_errors():
-            await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
+        await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
         self._one.forget((installation, runner_id))
         self._fleets.forget(installation)
 
     def forget(self, org: str) -> None:
         """Invalidates the cached state of an org, after a write."""
         self._orgs.forget(org.lower())
+
+    async def installed(self, org: str) -> OrgState:
+        """Returns an org as `org` does, for clients with a token for it; others must not learn which orgs exist.
+
+        Raises:
+            HTTPException: 404, the App is not installed there.
+        """
+        if (org_state := await self.org(org)) is None:
+            raise HTTPException(404, f"the App is not installed in {org}; install it, or wait for the next discovery")
+        return org_state
 
     async def org(self, org: str) -> OrgState | None:
         """Returns an org by any of its names, case-insensitively; None if the App is not installed there."""
@@ -238,7 +242,7 @@ class FleetReader:
             installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
             if installation is None:
                 return None
-            return OrgState(installation, await load_org_view(self._redis, installation, self._settings))
+            return OrgState(installation, await load_org_view(self._stores, installation, self._settings))
 
         return await self._orgs.read(org.lower(), load)
 
@@ -283,8 +287,7 @@ class FleetReader:
         Raises:
             StoreUnavailableError: Redis does not answer.
         """
-        async with redis_errors():
-            return await self._demand.one(org_state.installation.id, job_id)
+        return await self._demand.one(org_state.installation.id, job_id)
 
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""
@@ -298,9 +301,7 @@ class FleetReader:
 
     async def pools(self, org_state: OrgState) -> set[str]:
         """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
-        configured = {rule.name for rule in self._settings.pools_of(org_state.installation.org)}
-        known = {org_state.view.pool(evidence) for evidence in (await self.runners(org_state)).values()}
-        return (configured | known | org_state.view.fuses.keys() | org_state.view.pauses.keys()) - {WHOLE_ORG}
+        return org_state.view.pools((await self.runners(org_state)).values()) - {WHOLE_ORG}
 
     async def _evidence(self, installation: int, runner_id: int) -> Evidence | None:
         async def load() -> Evidence | None:

@@ -23,8 +23,3 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> 
     """Returns a problem document; `detail` names the error and what would be right."""
     body = Problem("about:blank", HTTPStatus(status).phrase, status, detail)
     return Response(msgspec.json.encode(body), status, headers, TYPE)
-
-
-def not_installed(org: str) -> Response:
-    """404 for clients with a token for that org; other clients must not learn which orgs exist."""
-    return problem(404, f"the App is not installed in {org}; install it, or wait for the next discovery")

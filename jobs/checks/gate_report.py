@@ -21,15 +21,15 @@ from ghapp.health.gate.gate_checks import (
     subject_of,
     superseded,
 )
-from ghapp.health.gate.judgement import Gate, GateRequest, judge_gate
+from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
+from ghapp.health.gate.shard_status import ShardInputs
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from ghapp.settings import PoolSettings
-from ghapp.store.gate_checks import GateChecks
 from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.shards import Shards
+from ghapp.store.org_views import load_shard_inputs
 from jobs.checks.publisher import (
     POSTED,
     RETRY_SECONDS,
@@ -41,7 +41,6 @@ from jobs.checks.publisher import (
     retry_after,
 )
 from jobs.context import JobContext, configured, open_context
-from jobs.gate.gate_inputs import GateInputs, gate_inputs
 
 log = logger(__name__)
 
@@ -58,26 +57,29 @@ async def report_gates_of(context: JobContext, installation_id: int) -> dict[str
         installation = await context.installations.one(installation_id)
         if not mine or installation is None or installation.suspended:
             return {}
+        now = context.clock()
         pools = [pool for pool in context.settings.pools_of(installation.org) if pool.deploy_repository]
-        known, done = await GateChecks(context.redis).rounds(installation_id), {}
-        deploys = {pool.name: await Shards(context.redis).deploys(installation_id, pool.name) for pool in pools}
+        known, done = await context.gate_checks.rounds(installation_id), {}
+        deploys = {pool.name: await context.shards.deploys(installation_id, pool.name) for pool in pools}
         gone = superseded(pools, deploys, known)
         held = {
             place
             for place, gate_check in gone.items()
-            if not await _is_ended(context, installation, place, gate_check, pools)
+            if not await _is_ended(context, installation, place, gate_check, pools, now)
         }
         for pool in pools:
-            goes_on = open_gate_checks(pool, deploys[pool.name], known, context.clock())
+            goes_on = open_gate_checks(pool, deploys[pool.name], known, now)
             goes_on = [
                 (deploy, gate_check) for deploy, gate_check in goes_on if place_of(pool.name, deploy.shard) not in held
             ]
             if not goes_on:
                 continue
-            sight = await gate_inputs(context, installation, pool, deploys[pool.name])
+            inputs = await load_shard_inputs(context, installation, context.settings, pool, now)
+            answer = await context.shards.answer(installation_id, pool.name) if pool.active_source else None
+            sources = ActiveShardSources(deploys[pool.name], pool.active_source, answer)
             for deploy, gate_check in goes_on:
                 look = _Look(context, installation, pool, deploy, _name(pool.name, pools))
-                done[place_of(pool.name, deploy.shard)] = await look.run(gate_check, sight)
+                done[place_of(pool.name, deploy.shard)] = await look.run(gate_check, inputs, sources, now)
     return done
 
 
@@ -93,7 +95,7 @@ async def restart_gate_check(
         check_run: its id; 0 for all of a commit.
         sha: the commit; empty for one check run.
     """
-    gates, found = GateChecks(context.redis), False
+    gates, found = context.gate_checks, False
     async with context.locks.acquire("gate", installation.id, OUTLIVING_SECONDS) as mine:
         for place, gate_check in (await gates.rounds(installation.id) if mine else {}).items():
             is_there = (
@@ -114,7 +116,12 @@ def _name(pool: str, pools: list[PoolSettings]) -> str:
 
 
 async def _is_ended(
-    context: JobContext, installation: Installation, place: str, gate_check: GateCheck, pools: list[PoolSettings]
+    context: JobContext,
+    installation: Installation,
+    place: str,
+    gate_check: GateCheck,
+    pools: list[PoolSettings],
+    now: float,
 ) -> bool:
     """End a round that another deploy supersedes, and say so on its commit; False when GitHub is to be asked again."""
     pool, shard = place.split("/")
@@ -124,10 +131,10 @@ async def _is_ended(
         if check_run is not None:
             await checks.update(check_run, superseded_report(pool, shard))
     except GitHubError as error:
-        if outcome_of(error) in TRANSIENT and not is_forgotten(gate_check, context.clock()):
+        if outcome_of(error) in TRANSIENT and not is_forgotten(gate_check, now):
             return False
         log.warning("gate not ended", installation=installation.id, place=place, sha=gate_check.sha, why=str(error))
-    await GateChecks(context.redis).keep(installation.id, place, gate_check._replace(over=True))
+    await context.gate_checks.keep(installation.id, place, gate_check._replace(over=True))
     return True
 
 
@@ -149,15 +156,17 @@ class _Look:
         self._context, self._installation, self._pool, self._deploy = context, installation, pool, deploy
         self._name, self._place = name, place_of(pool.name, deploy.shard)
 
-    async def run(self, gate_check: GateCheck, sight: GateInputs) -> CheckRunOutcome:
+    async def run(
+        self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources, now: float
+    ) -> CheckRunOutcome:
         """Look, post if there is something to say, and remember."""
-        now, outcome, why = self._context.clock(), CheckRunOutcome.NOTHING_TO_DO, ""
-        after, gate, stage = self._judged(gate_check, sight, now)
+        outcome, why = CheckRunOutcome.NOTHING_TO_DO, ""
+        after, gate, stage = self._judged(gate_check, inputs, sources, now)
         try:
             is_due = not now < gate_check.again_at <= now + RETRY_SECONDS  # one from a clock that had jumped is
             if is_due and gate_check.private is None:
                 after = after._replace(private=await (await self._checks(gate_check)).is_private())
-                after, gate, stage = self._judged(after, sight, now)
+                after, gate, stage = self._judged(after, inputs, sources, now)
             if is_due:
                 after, outcome = await self._say(after, gate, stage, now)
         except GitHubError as error:
@@ -166,15 +175,17 @@ class _Look:
             after = self._put_off(after, outcome, why, now)
         is_said = stage is not GateCheckStage.WAITS and not after.setback
         kept = after._replace(over=is_said or is_forgotten(after, now))
-        await GateChecks(self._context.redis).keep(self._installation.id, self._place, kept)
+        await self._context.gate_checks.keep(self._installation.id, self._place, kept)
         if outcome is not CheckRunOutcome.NOTHING_TO_DO:
             await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
         return outcome
 
-    def _judged(self, gate_check: GateCheck, sight: GateInputs, now: float) -> tuple[GateCheck, Gate, GateCheckStage]:
+    def _judged(
+        self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources, now: float
+    ) -> tuple[GateCheck, Gate, GateCheckStage]:
         question = GateRequest(self._deploy.shard, self._pool.min_online)
-        known = sight.known if gate_check.private else sight.without_repositories
-        gate = judge_gate(question, known, sight.sources, now)
+        known = inputs if gate_check.private else inputs.without_repositories
+        gate = judge_gate(question, known, sources, now)
         return observed(gate_check, gate, self._pool.settle_seconds or 0.0, now)
 
     async def _checks(self, gate_check: GateCheck) -> Checks:
@@ -188,7 +199,7 @@ class _Look:
         if not is_to_be_posted(gate_check, report.digest, relevant, now):
             return gate_check, CheckRunOutcome.NOTHING_TO_DO
         if gate_check.check_run is None:  # known before it is posted, so that it is ended even after a crash
-            await GateChecks(self._context.redis).keep(self._installation.id, self._place, gate_check)
+            await self._context.gate_checks.keep(self._installation.id, self._place, gate_check)
         check_run, outcome = await publish(await self._checks(gate_check), gate_check.sha, report, gate_check.check_run)
         if check_run is None:
             return gate_check._replace(check_run=None), outcome

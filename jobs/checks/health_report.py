@@ -15,9 +15,9 @@ from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report import FleetView, Report, report_on
 from ghapp.report.check_run_state import CheckRunState, CheckRunStep, Head, Posted, PostFailure, next_of, repository_of
+from ghapp.report.org_view import OrgView
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.runner_groups import RunnerGroupStore
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext, configured, open_context
 from jobs.pods.cluster_summary import degraded_sources_of, leaks_of, stale_namespaces_of, summarize_cluster
@@ -85,41 +85,40 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
 
 async def _fleet(context: JobContext, installation: Installation, side: ClusterSummary | None, now: float) -> FleetView:
     policy = context.settings.of(installation.org)
-    pauses = await context.fuses.pauses(installation.id)
-    survey = await context.runners.survey(installation.id)
+    view = await context.org_view(installation)  # first, so that the runners are not older than its survey
     runners = (await context.runners.all(installation.id)).values()
-    rows, unserved = await _jobs(context, installation, runners, now)
+    rows, unserved = await _jobs(context, installation, view, runners, now)
     sweep_at, discovery_at = await context.schedule.next(installation.id), await context.schedule.next_discovery()
     return FleetView(
         org=installation.org,
         web_url=context.settings.web_url,
         runners=runners,
-        survey=survey,
-        fuses=await context.fuses.all(installation.id),
-        pauses={pool: pause for pool, pause in pauses.items() if pool != WHOLE_ORG},
-        org_pause=pauses.get(WHOLE_ORG),
-        rules=context.settings.pools_of(installation.org),
+        survey=view.survey,
+        fuses=view.fuses,
+        pauses={pool: pause for pool, pause in view.pauses.items() if pool != WHOLE_ORG},
+        org_pause=view.pauses.get(WHOLE_ORG),
+        rules=view.rules,
         mode=policy.remediation.mode,
-        limits=policy.evidence,
+        limits=view.limits,
         phantoms=side.phantoms if side else (),
         deaths=side.deaths if side else (),
         unseen=await stale_namespaces_of(context, installation, now),
         degraded_sources=await degraded_sources_of(context, installation),
         leaks=await leaks_of(context, installation, now),
         login=installation.login,
-        attempt=next_attempt(installation, survey, sweep_at, discovery_at, now),
+        attempt=next_attempt(installation, view.survey, sweep_at, discovery_at, now),
         demand=rows,
         unserved=unserved,
     )
 
 
 async def _jobs(
-    context: JobContext, installation: Installation, runners: Collection[Evidence], now: float
+    context: JobContext, installation: Installation, view: OrgView, runners: Collection[Evidence], now: float
 ) -> tuple[list[PoolDemand], list[UnservedJob]]:
     """Jobs by pool, and those that no online runner can take and that have waited for `explain_after_seconds`."""
     jobs = await context.demand.all(installation.id)
-    groups = await RunnerGroupStore(context.redis).of(installation.id)
-    rows, unserved = demand((await context.org_view(installation)).job_queue(runners, jobs, now, groups=groups))
+    groups = await context.runner_groups.of(installation.id)
+    rows, unserved = demand(view.job_queue(runners, jobs, now, groups=groups))
     patience = context.settings.of(installation.org).queue.explain_after_seconds
     return rows, [each for each in unserved if now - each.job.queued_at >= patience]
 

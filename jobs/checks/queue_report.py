@@ -30,8 +30,7 @@ from ghapp.log import logger
 from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
 from ghapp.store.job_queues import load_job_queue
 from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.queue_checks import MOST, QueueChecks
-from ghapp.store.runner_groups import RunnerGroupStore
+from ghapp.store.queue_checks import MOST
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext, configured, open_context
 
@@ -63,9 +62,9 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
         if not is_mine or installation is None or installation.suspended:
             return {}
         now, limits = context.clock(), context.settings.of(installation.org).queue
-        queue = await load_job_queue(context.redis, installation, context.settings, now)
+        queue = await load_job_queue(context, installation, context.settings, now)
         queue = await _with_runner_groups(context, installation, queue)
-        checks = QueueChecks(context.redis)
+        checks = context.queue_checks
         known = await checks.all(installation_id)
         expired = [place for place, check in known.items() if is_forgotten(check, now)]
         await checks.forget(installation_id, *expired)
@@ -100,7 +99,7 @@ async def _with_runner_groups(context: JobContext, installation: Installation, q
         log.warning("runner groups not read", installation=installation.id, org=installation.org, why=str(error))
         read_at = now - GROUPS_SECONDS + GROUPS_RETRY_SECONDS
         groups = RunnerGroups(read_at, known.groups if known is not None else ())
-    await RunnerGroupStore(context.redis).keep(installation.id, groups)
+    await context.runner_groups.keep(installation.id, groups)
     return JobQueue(replace(queue.inputs, groups=groups), now)
 
 
@@ -117,7 +116,7 @@ class _QueuePost:
 
     def __init__(self, context: JobContext, installation: Installation, place: str, queue: JobQueue) -> None:
         self._context, self._installation, self._place, self._queue = context, installation, place, queue
-        self._store, self._now = QueueChecks(context.redis), queue.now
+        self._store, self._now = context.queue_checks, queue.now
 
     async def run(self, check: QueueCheck, known: QueueCheck | None) -> CheckRunOutcome:
         """Post the check if it changed, and record it."""

@@ -10,9 +10,8 @@ from ghapp.health.deaths.post_mortem import JobFacts, job_at_death, wants_lines
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.pods.degraded_sources import LOG_STORE
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.loki.client import LogStore
-from ghapp.store.degraded_sources import DegradedSources
 from jobs.context import JobContext
 
 
@@ -27,7 +26,7 @@ async def with_job(context: JobContext, installation: Installation, death: Death
         return death
     death = death._replace(runner_id=evidence.id)
     if not death.pool and evidence.registered:  # deliveries alone lack the runner's labels
-        pool = pool_of(evidence.labels, evidence.custom_labels, context.settings.pools_of(installation.org))
+        pool = runner_pool(evidence, context.settings.pools_of(installation.org))
         death = death._replace(pool=pool)
     job_id = job_at_death(evidence, death)
     if job_id is None:
@@ -47,7 +46,7 @@ async def with_runner_lines(context: JobContext, death: Death) -> Death:
         return death
     async with LogStore.open(url) as logs:
         lines = await logs.runner_lines(death.namespace, death.pod, death.at)
-    await DegradedSources(context.redis).over(LOG_STORE)
+    await context.degraded_sources.over(LOG_STORE)
     return with_more_lines(death, lines) if len(lines) >= len(death.runner_log) else death
 
 
@@ -62,7 +61,7 @@ async def with_host_lines(context: JobContext, death: Death) -> Death:
         return death
     async with LogStore.open(url) as logs:
         lines = await logs.host_lines(death.node, death.at)
-    await DegradedSources(context.redis).over(LOG_STORE)
+    await context.degraded_sources.over(LOG_STORE)
     return with_context(death, death.job, lines or death.host_log)
 
 

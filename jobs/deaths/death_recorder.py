@@ -11,29 +11,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from redis import Redis as SyncRedis
-from redis.asyncio import Redis
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
-from ghapp.health.deaths.death import Death, died, vanished
+from ghapp.health.deaths.death import Death, died, has_worked, vanished
 from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
-from ghapp.health.deaths.vanished_pod import has_worked
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
 from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger, redact
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Leaks
-from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.runners import Runners
+from ghapp.store.deaths import identity
+from ghapp.store.stores import Stores
 from jobs.events.publish import death_id
 
 log = logger(__name__)
@@ -51,7 +45,7 @@ class DeathRecorder:
     Attributes:
         settings: for the namespaces of the pools.
         cluster: asked for the last lines of a runner.
-        redis: where deaths are kept.
+        stores: where deaths are kept.
         desk: where work is asked for.
         clock: epoch seconds.
         grace: since when the right to read logs is refused.
@@ -59,7 +53,7 @@ class DeathRecorder:
 
     settings: Settings
     cluster: Cluster
-    redis: Redis
+    stores: Stores
     queue_redis: SyncRedis
     clock: Clock = time.time
     grace: ForbiddenGrace = field(default_factory=ForbiddenGrace)
@@ -82,7 +76,7 @@ class DeathRecorder:
 
     async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
         """The last log lines of its runner; a death is recorded without them, too."""
-        troubles, place = DegradedSources(self.redis), logs_source(pod.namespace)
+        troubles, place = self.stores.degraded_sources, logs_source(pod.namespace)
         try:
             lines = await self.cluster.log(pod, previous=previous)
         except ClusterForbiddenError as error:
@@ -101,7 +95,7 @@ class DeathRecorder:
 
         A refusal that lasts is recorded again, for the record expires after minutes.
         """
-        troubles, place = DegradedSources(self.redis), logs_source(namespace)
+        troubles, place = self.stores.degraded_sources, logs_source(namespace)
         why = (await troubles.of([place])).get(place) or self.grace.why(place)
         if not why:
             return
@@ -130,7 +124,7 @@ class DeathRecorder:
 
     async def ask_again(self, namespace: str) -> None:
         """Enqueue deaths that a crash left recorded and not enqueued, however long ago."""
-        deaths = Deaths(self.redis, self.clock)
+        deaths = self.stores.deaths
         for installation in await self._tenants(namespace):
             for death in await deaths.unpublished(installation.id, MOST_UNPUBLISHED):
                 self._have_looked_into(installation, death)
@@ -144,18 +138,18 @@ class DeathRecorder:
         if await self._is_own_doing(pod, installation, evidence):
             _say(death, pod, org=installation.org, by_ghapp=True)
             return False
-        deaths = Deaths(self.redis, self.clock)
+        deaths = self.stores.deaths
         if _is_told(pod, death, await deaths.of(installation.id, death.runner_name)):
             return False
         if evidence is not None:
             death = death._replace(runner_id=evidence.id)
         if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)
-            death = death._replace(pool=pool_of(evidence.labels, evidence.custom_labels, rules))
+            death = death._replace(pool=runner_pool(evidence, rules))
         _say(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
-        await MetricCounters(self.redis).add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+        await self.stores.counters.add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
         self._have_looked_into(installation, death)
         return True
 
@@ -165,7 +159,7 @@ class DeathRecorder:
             return True
         if ended_before_deletion(pod):
             return False
-        return await Leaks(self.redis).was_reaped(installation.id, pod.uid)
+        return await self.stores.leaks.was_reaped(installation.id, pod.uid)
 
     def _have_looked_into(self, installation: Installation, death: Death) -> None:
         key = f"post-mortem-{death_id(installation, death)}"
@@ -177,7 +171,7 @@ class DeathRecorder:
         Of several in one namespace that which its label names, or the only one that knows its name. Where in doubt
         nobody's: its last lines are not for others to read.
         """
-        label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), Runners(self.redis)
+        label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), self.stores.runners
         tenants = [each for each in await self._tenants(pod.namespace) if any(is_in(name, label) for name in each.own)]
         known: list[tuple[Installation, Evidence | None]] = []
         for installation in tenants:
@@ -193,7 +187,7 @@ class DeathRecorder:
     async def _tenants(self, namespace: str) -> list[Installation]:
         """The installations whose pools have their pods in that namespace."""
         orgs = self._orgs(namespace)
-        return [each for each in await Installations(self.redis).all() if each.org.lower() in orgs]
+        return [each for each in await self.stores.installations.all() if each.org.lower() in orgs]
 
     def _orgs(self, namespace: str) -> set[str]:
         return {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}

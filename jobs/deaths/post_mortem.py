@@ -22,10 +22,8 @@ from ghapp.health.pods.degraded_sources import LOG_STORE
 from ghapp.log import logger
 from ghapp.loki.client import LogStoreUnreachableError
 from ghapp.queue.jobs import JobName
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.deaths import identity
 from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.post_mortems import PostMortems
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
@@ -58,14 +56,14 @@ async def look_into(context: JobContext, installation_id: int, which: str, look:
     """
     async with context.locks.acquire("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
         installation = await context.installations.one(installation_id)
-        known = await Deaths(context.redis, context.clock).one(installation_id, which)
+        known = await context.deaths.one(installation_id, which)
         if not is_mine or installation is None or known is None:
             return CheckRunOutcome.NOTHING_TO_DO
         return await _look(context, installation, known, look)
 
 
 async def _look(context: JobContext, installation: Installation, death: Death, look: int) -> CheckRunOutcome:
-    deaths = Deaths(context.redis, context.clock)
+    deaths = context.deaths
     death, lacks_lines = await _with_lines(context, installation, await with_job(context, installation, death), look)
     facts: JobFacts | None = None
     trouble: GitHubError | None = None
@@ -77,7 +75,8 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     if facts is not None:
         death = with_facts(death, facts)
     await deaths.enrich(installation.id, death)
-    await publish_death(context, installation, death, context.clock())
+    now = context.clock()  # after the questions to GitHub and to the log store
+    await publish_death(context, installation, death, now)
     await deaths.mark_published(installation.id, death)
     try:
         if facts is not None and facts.over:
@@ -88,7 +87,9 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
         await _say_once(context, installation, trouble)
     if isinstance(trouble, GitHubUnavailableError):
         raise trouble
-    if (lacks_lines or _is_open(context, death, facts, trouble)) and _ask_for_next(context, installation, death, look):
+    if (lacks_lines or _is_open(context, death, facts, trouble, now)) and _ask_for_next(
+        context, installation, death, look
+    ):
         return CheckRunOutcome.WAITS if outcome is CheckRunOutcome.RECORDED else outcome
     return outcome
 
@@ -97,7 +98,7 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
     """With the logs around it; and whether the log store failed to answer."""
     if look > COMPLETE_AT_LOOK and death.host_log:
         return death, False
-    post_mortems, troubles, lacks = PostMortems(context.redis), DegradedSources(context.redis), False
+    post_mortems, troubles, lacks = context.post_mortems, context.degraded_sources, False
     for with_more in (with_runner_lines, with_host_lines):
         if await post_mortems.is_log_store_paused():
             return death, context.settings.loki_url is not None and wants_lines(death)
@@ -118,13 +119,15 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
 async def _say_once(context: JobContext, installation: Installation, error: GhappError) -> None:
     """Log each kind of failure once a day: after an outage many deaths have the same."""
     lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
-    if await PostMortems(context.redis).is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
+    if await context.post_mortems.is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
         log.warning("post-mortem incomplete", installation=installation.id, org=installation.org, why=str(error))
 
 
-def _is_open(context: JobContext, death: Death, facts: JobFacts | None, trouble: GitHubError | None) -> bool:
+def _is_open(
+    context: JobContext, death: Death, facts: JobFacts | None, trouble: GitHubError | None, now: float
+) -> bool:
     """True if a later examination could find more."""
-    if context.settings.loki_url is not None and wants_lines(death) and not has_full_context(death, context.clock()):
+    if context.settings.loki_url is not None and wants_lines(death) and not has_full_context(death, now):
         return True
     if death.cause is Cause.CLEAN_EXIT or isinstance(trouble, PermissionMissingError):
         return False

@@ -9,7 +9,7 @@ from ghapp.health.deaths.post_mortem import JobFacts, failed_for_it, may_have_fa
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
-from ghapp.store.post_mortems import PostedMortem, PostMortems
+from ghapp.store.post_mortems import PostedMortem
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
 from jobs.events.publish import death_id
@@ -23,7 +23,7 @@ async def post_check_run(
     """Publish the post-mortem on the job's commit, if the job failed because of this death."""
     if death.job is None or not may_have_failed_for_it(death, facts):
         return CheckRunOutcome.RECORDED
-    post_mortems, subject = PostMortems(context.redis), death_id(installation, death)
+    post_mortems, subject = context.post_mortems, death_id(installation, death)
     checks = await open_checks(context, installation, death.job.repository, name=NAME, subject=subject)
     if not failed_for_it(death, facts, await _notes(Jobs(checks.client, death.job.repository), facts)):
         return CheckRunOutcome.RECORDED

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from redis.exceptions import RedisError
 from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
@@ -61,25 +60,26 @@ async def drain_inbox(context: JobContext) -> int:
 
 async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
     """Apply a batch at once; if one delivery fails, apply each alone, so that it blocks no other."""
-    fresh = await context.inbox.without_effect(entries, context.clock())
+    now = context.clock()
+    fresh = await context.inbox.without_effect(entries, now)
     try:
-        await _take_effect(context, fresh)
-    except (GhappError, RedisError, BaseTimeoutException):  # nothing is wrong with what was delivered
+        await _take_effect(context, fresh, now)
+    except (GhappError, BaseTimeoutException):  # nothing is wrong with what was delivered
         raise
     except Exception as error:
         if len(entries) > 1:
             return sum([await _drained(context, [entry]) for entry in entries])
         (entry,) = entries
-        given_up = await context.inbox.failed(entry, f"{type(error).__name__}: {error}", context.clock())
+        given_up = await context.inbox.failed(entry, f"{type(error).__name__}: {error}", now)
         log.exception("delivery had no effect", delivery=entry.guid, github_event=entry.event, given_up=given_up)
         if given_up:
             await context.counters.add("ghapp_deliveries_given_up_total", event=_known(entry.event))
         return 0
-    await context.inbox.done(entries, context.clock())
+    await context.inbox.done(entries, now)
     return len(fresh)
 
 
-async def _take_effect(context: JobContext, entries: Sequence[Entry]) -> None:
+async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float) -> None:
     deliveries = [(entry.event, decode(entry.facts)) for entry in entries]
     by_installation: dict[int, list[WorkflowJob]] = defaultdict(list)
     jobs: dict[int, list[Job]] = defaultdict(list)
@@ -87,10 +87,10 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry]) -> None:
         installation = delivery.installation
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
             by_installation[installation.id].append(delivery.workflow_job)
-            jobs[installation.id].append(_job(delivery, delivery.workflow_job, context.clock()))
+            jobs[installation.id].append(_job(delivery, delivery.workflow_job, now))
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, told in by_installation.items():
-        runners = await context.runners.revise(installation_id, _folds(told, context.clock()))
+        runners = await context.runners.revise(installation_id, _folds(told, now))
         await context.demand.record(installation_id, jobs[installation_id])
         await count_job_times(context, installation_id, jobs[installation_id], runners)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():

@@ -14,7 +14,6 @@ from ghapp.health.runner.absence import survey_after_failure
 from ghapp.health.runner.next_attempt import why_not_swept
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.store.installation_states import InstallationStates
 from jobs.context import JobContext, configured, open_context
 from jobs.scheduler import DISCOVER_SECONDS
 
@@ -62,7 +61,8 @@ async def _discover_again(context: JobContext, found: list[Installation]) -> Non
 
     Runs begin at multiples of the wait, each under a key of its own time: however many ask, there is one at a time.
     """
-    now, due = context.clock(), context.clock() + DISCOVER_SECONDS
+    now = context.clock()
+    due = now + DISCOVER_SECONDS
     intervals = [context.settings.of(each.org).sweep.interval_seconds for each in found if why_not_swept(each)]
     if intervals:
         pages = -(-len(found) // PER_PAGE)
@@ -79,7 +79,7 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
     told, action = delivery.installation, delivery.action
     if told is None or action not in (*BEGUN, *ENDED):
         return
-    await InstallationStates(context.redis).contradict(told.id)
+    await context.installation_states.contradict(told.id)
     if action == "deleted":
         await context.installations.remove(told.id)
         await context.schedule.remove(told.id)

@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 import msgspec
 from httpx import AsyncClient
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from ghapp.errors import LockLostError, ReplacerUnavailableError
+from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
+from ghapp.health.pool_matching import rule_named
 from ghapp.health.remediation.steps import RequestStep, request_step
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
@@ -29,12 +28,10 @@ from ghapp.log import logger
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.event_backlog import EventBacklog
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.events import Events, Outgoing
-from ghapp.store.fuses import WHOLE_ORG, Fuses
-from ghapp.store.installations import Installations
-from ghapp.store.locks import Locks
-from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.runners import Runners
+from ghapp.store.events import Outgoing
+from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.stores import Stores, open_stores
+from jobs.context import configured
 
 log = logger(__name__)
 
@@ -77,12 +74,12 @@ class Waits(NamedTuple):
 class EventDelivery:
     """Delivers events: `run` all of them, for as long as the process lives; `deliver` one."""
 
-    def __init__(self, settings: Settings, redis: Redis, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: Settings, stores: Stores, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives epoch seconds: for signatures, for records, and for what is too old."""
         self._settings, self._clock = settings, clock
-        self._events, self._counters, self._fuses = Events(redis), MetricCounters(redis), Fuses(redis)
-        self._installations, self._runners = Installations(redis, settings.named), Runners(redis, clock)
-        self._locks = Locks(redis, LOCK_SECONDS)
+        self._events, self._counters, self._fuses = stores.events, stores.counters, stores.fuses
+        self._installations, self._runners = stores.installations, stores.runners
+        self._locks = stores.locks.lasting(LOCK_SECONDS)
         self._orgs: dict[int, str] = {}
         self._orgs_due = 0.0
 
@@ -93,7 +90,7 @@ class EventDelivery:
                 async with self._locks.acquire(*LOCK) as mine:
                     if mine:
                         await self._deliver_all()
-            except (RedisError, OSError, LockLostError) as error:
+            except (StoreUnavailableError, LockLostError) as error:
                 log.warning("event delivery interrupted, retrying", why=str(error))
             except Exception:
                 log.exception("event delivery interrupted, retrying")
@@ -178,9 +175,9 @@ class EventDelivery:
         except ReplacerUnavailableError as error:
             if backlog.refused(event_id, time.monotonic()):
                 log.warning("event delivery failing", url=url, why=str(error))
-            with suppress(RedisError):
+            with suppress(StoreUnavailableError):
                 await self._counters.add("ghapp_jobs_failed_total", work=WORK)
-        except (RedisError, OSError) as error:  # the URL may have it; it gets it again under the same id
+        except StoreUnavailableError as error:  # the URL may have it; it gets it again under the same id
             backlog.put_off(event_id, time.monotonic())
             log.warning("Redis unavailable, retrying", event_id=event_id, why=str(error))
         except Exception:
@@ -248,7 +245,7 @@ class EventDelivery:
         return "" if rule is None else rule.url or ""
 
     def _rule(self, org: str, pool: str) -> PoolSettings | None:
-        return next((each for each in self._settings.pools_of(org) if each.name == pool), None)
+        return rule_named(pool, self._settings.pools_of(org))
 
     def _is_too_old(self, outgoing: Outgoing) -> bool:
         return self._clock() - _happened_at(outgoing) > GIVEN_UP_SECONDS
@@ -271,3 +268,16 @@ def _happened_at(outgoing: Outgoing) -> float:
         return datetime.fromisoformat(msgspec.json.decode(outgoing.event)["time"]).timestamp()
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         return 0.0
+
+
+async def notify(event_id: str) -> None:
+    """A job that the previous version enqueued for each event; the clock delivers events now.
+
+    It delivers one event while no clock of this version delivers, as in a rollout or after a roll-back.
+
+    Raises:
+        ReplacerUnavailableError: the URL did not answer 2xx.
+    """
+    settings = configured()
+    async with open_stores(str(settings.redis_url), settings.named) as stores:
+        await EventDelivery(settings, stores).deliver_if_free(event_id)

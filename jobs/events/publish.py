@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ghapp.health.deaths.death import Death
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.pool_matching import rule_named
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
-from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.transitions import published_state, transition
-from ghapp.health.runner.verdict import judge
 from ghapp.log import logger
 from ghapp.report.documents import death_document, orphan_document, timestamp
+from ghapp.report.org_view import OrgView
 from jobs.context import JobContext
 from jobs.events.deliver_event import REPLACE
 
@@ -29,27 +29,23 @@ CHANGE_PUBLISHED_SECONDS = 24 * 3600.0
 
 
 async def publish_replacement_request(
-    context: JobContext, installation: Installation, evidence: Evidence, now: float
+    context: JobContext, installation: Installation, view: OrgView, evidence: Evidence, now: float
 ) -> None:
     """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
     event_id = str(evidence.event_id)
-    view = await context.org_view(installation)
     data = view.document(evidence, now)
     await _append(context, installation, event_id, REPLACE, evidence.name, view.pool(evidence), data, now)
 
 
 async def publish_runners(
-    context: JobContext, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
+    context: JobContext, installation: Installation, view: OrgView, runners: Iterable[Evidence], now: float
 ) -> None:
     """Publish each runner that became offline or recovered since its last event."""
-    limits = context.settings.of(installation.org).evidence
-    judged = [(evidence, judge(evidence, survey, now, limits)) for evidence in runners]
-    changed = [(each, verdict) for each, verdict in judged if published_state(each, verdict) != each.state]
-    if not changed:  # the quiet sweep, which costs nothing more
-        return
-    view = replace(await context.org_view(installation), survey=survey)
-    for evidence, verdict in changed:
+    for evidence in runners:
+        verdict = view.verdict(evidence, now)
         state = published_state(evidence, verdict)
+        if state == evidence.state:
+            continue
         what = transition(evidence, verdict)
         if what is not None:
             event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
@@ -168,7 +164,7 @@ async def _append(
         "datacontenttype": "application/json",
         "data": data,
     }
-    rule = next((each for each in context.settings.pools_of(installation.org) if each.name == pool), None)
+    rule = rule_named(pool, context.settings.pools_of(installation.org))
     pulls = rule is not None and rule.replacer == "none" and kind == REPLACE  # its controller acts by itself
     has_url = rule is not None and rule.url is not None and rule.secret_env is not None and not pulls
     return await context.events.append(installation.id, event, pool if has_url else None)

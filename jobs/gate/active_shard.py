@@ -8,7 +8,6 @@ from ghapp.active_shard import query_active_shard
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.settings import PoolSettings
-from ghapp.store.shards import Shards
 from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)
@@ -33,7 +32,7 @@ async def _ask(context: JobContext, installation: Installation, pool: PoolSettin
     answer = await query_active_shard(context.settings, pool, context.clock)
     if answer is None:
         return False
-    await Shards(context.redis).answered(installation.id, pool.name, answer)
+    await context.shards.answered(installation.id, pool.name, answer)
     if answer.failure:
         log.warning("active shard unknown", org=installation.org, pool=pool.name, why=answer.failure)
     return not answer.failure

@@ -110,7 +110,7 @@ class Reaper:
         if found is None:
             return SPARED
         coroner = DeathRecorder(
-            self.context.settings, self.cluster, self.context.redis, self.context.queue_redis, self.context.clock
+            self.context.settings, self.cluster, self.context, self.context.queue_redis, self.context.clock
         )
         await coroner.record_before_deletion(fresh)
         if not await self.store.begin(self.installation.id, found):
@@ -171,8 +171,9 @@ class Reaper:
 
     async def _tell(self, found: Orphan) -> None:
         """Once, however often it is called."""
-        await self.store.reaped(self.installation.id, found, self.context.clock())
-        if not await publish_orphan(self.context, self.installation, found, self.context.clock()):
+        now = self.context.clock()  # after the deletion, for which the cluster was asked
+        await self.store.reaped(self.installation.id, found, now)
+        if not await publish_orphan(self.context, self.installation, found, now):
             return
         log.warning(
             "orphan reaped",

@@ -49,7 +49,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
             return None
         if WHOLE_ORG in await context.fuses.pauses(installation_id):
             limits = replace(limits, mode="dry-run")
-        store = Leaks(context.redis)
+        store = context.leaks
         before = await store.last(installation_id)
         try:
             tick = await _tick(Reaper(context, installation, await context.cluster(), limits, store), before)
@@ -99,13 +99,13 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     Returns:
         What to delete, and the snapshot with GitHub's answers.
     """
-    context, heard = reaper.context, seen.look.runners
+    context, heard, now = reaper.context, seen.look.runners, reaper.context.clock()
     without = {name: word._replace(busy=None) for name, word in heard.items()}
     blind = seen.look._replace(runners=without)
-    first = leaks(blind, context.clock(), reaper.limits, memory)
+    first = leaks(blind, now, reaper.limits, memory)
     if first.skipped is not None or not _unknown(first):
         return first, seen._replace(look=blind)
-    by_list = leaks(seen.look, context.clock(), reaper.limits, memory)
+    by_list = leaks(seen.look, now, reaper.limits, memory)
     found = {pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))}
     unknown = {pod.uid for pod in _unknown(by_list)}
     waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
@@ -122,7 +122,8 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
         **{name: heard[name] for name in kept - {names[pod.uid] for pod in waiting} if name in heard},
     }
     look = seen.look._replace(runners=runners, unasked=frozenset(pod.uid for pod in asked.unasked))
-    return leaks(look, context.clock(), reaper.limits, memory), seen._replace(look=look)
+    now = context.clock()  # again: GitHub was asked in between
+    return leaks(look, now, reaper.limits, memory), seen._replace(look=look)
 
 
 def _unknown(reaping: TickResult) -> list[Pod]:

@@ -12,16 +12,14 @@ from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import combined_activity
 from ghapp.health.leaks.guards import FuseView, TickInputs, TickMemory
-from ghapp.health.leaks.ownership import is_ours
-from ghapp.health.leaks.runner_activity import Patience, RunnerActivity
+from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, is_ours
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed, by_name
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.leaks import Leaks
 from jobs.context import JobContext
 
 
@@ -77,7 +75,7 @@ def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | No
     """A pod's pool: its runner's, else the only one with pods in its namespace, else empty."""
     rules = settings.pools_of(org)
     if runner is not None and runner.registered:
-        return pool_of(runner.labels, runner.custom_labels, rules)
+        return runner_pool(runner, rules)
     pools = [rule.name for rule in rules if rule.namespace == namespace]
     return pools[0] if len(pools) == 1 else ""
 
@@ -136,7 +134,7 @@ async def snapshot_of_pods(
         known.at,
         github_stale=known.is_github_stale(now, stale_seconds),
         list_empty=known.survey.total == 0,
-        fuse=await _fuse_view(context, installation, ours, pools, count=only is None),
+        fuse=await _fuse_view(context, installation, ours, pools, now, count=only is None),
         paused=frozenset(pod.uid for pod in ours if paused and not paused.isdisjoint(pools(pod))),
     )
     return Snapshot(look, known, pods, len(pods) - len(ours))
@@ -147,6 +145,7 @@ async def _fuse_view(
     installation: Installation,
     pods: Sequence[Pod],
     pools: Callable[[Pod], set[str]],
+    now: float,
     *,
     count: bool,
 ) -> FuseView:
@@ -155,11 +154,11 @@ async def _fuse_view(
     fuses = await context.fuses.all(installation.id)
     turned = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
     of_pods = {pod.uid: pools(pod) for pod in pods}
-    since = context.clock() - limits.window_seconds
+    since = now - limits.window_seconds
     return FuseView(
         limits,
         pools={uid: next(iter(names)) for uid, names in of_pods.items() if len(names) == 1},
-        reaped=await Leaks(context.redis).reaped_by_pool(installation.id, since) if count else {},
+        reaped=await context.leaks.reaped_by_pool(installation.id, since) if count else {},
         not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, WHOLE_ORG})),
     )
 
@@ -168,7 +167,7 @@ def _patience(settings: Settings, org: str) -> Patience:
     """For how long a runner may be offline before its pool replaces it."""
     rules = settings.pools_of(org)
     seconds = {rule.name: rule.replace_offline_after_seconds for rule in rules}
-    return lambda evidence: seconds.get(pool_of(evidence.labels, evidence.custom_labels, rules))
+    return lambda evidence: seconds.get(runner_pool(evidence, rules))
 
 
 async def _known(context: JobContext, installation: int, only: Collection[str] | None) -> RecordedRunners:

@@ -16,12 +16,6 @@ from ghapp.health.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_s
 from ghapp.health.pods.degraded_sources import DegradedSource, sources_of
 from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.reconcile import find_phantoms, pod_locations
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.deaths import Deaths
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.leaks import Leaks
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from jobs.context import JobContext
 
 EVERY_SECONDS = 15.0
@@ -40,7 +34,7 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     namespaces = namespaces_of(rules)
     if not namespaces:
         return None
-    sides, pods = ClusterSummaries(context.redis), Pods(context.redis)
+    sides, pods = context.cluster_summaries, context.pods
     before = continued(await sides.of(installation.id), now)
     if before is not None and now - before.at < EVERY_SECONDS:
         return before
@@ -49,9 +43,9 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     runners = (await context.runners.all(installation.id)).values()
     seen = {name: view for name in namespaces if (view := await pods.all(name)) is not None}
     limits = context.settings.of(installation.org).evidence
-    await PodLocations(context.redis).seen(installation.id, pod_locations(runners, seen, rules), now)
+    await context.pod_locations.seen(installation.id, pod_locations(runners, seen, rules), now)
     found = find_phantoms(installation.org, runners, survey, seen, rules, now, limits)
-    deaths = Deaths(context.redis, context.clock)
+    deaths = context.deaths
     recent = await deaths.recent(installation.id, unread_since(before, now), MOST_READ)
     is_blind = len(seen) < len(namespaces) or not all(is_fresh(view.seen_at, now) for view in seen.values())
     is_blind = is_blind or survey.swept_at is None or now - survey.swept_at > limits.stale_seconds
@@ -62,7 +56,7 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
 
 async def stale_namespaces_of(context: JobContext, installation: Installation, now: float) -> list[StaleNamespace]:
     """The namespaces of an org's pools that nobody sees just now."""
-    names, pods = namespaces_of(context.settings.pools_of(installation.org)), Pods(context.redis)
+    names, pods = namespaces_of(context.settings.pools_of(installation.org)), context.pods
     return stale_namespaces({name: await pods.seen_at(name) for name in names}, now)
 
 
@@ -70,12 +64,12 @@ async def degraded_sources_of(context: JobContext, installation: Installation) -
     """What keeps the cluster side of an org's pools from being seen, and why."""
     names = namespaces_of(context.settings.pools_of(installation.org))
     places = sources_of(names, has_log_store=bool(names) and context.settings.loki_url is not None)
-    return [DegradedSource(*each) for each in (await DegradedSources(context.redis).of(places)).items()]
+    return [DegradedSource(*each) for each in (await context.degraded_sources.of(places)).items()]
 
 
 async def leaks_of(context: JobContext, installation: Installation, now: float) -> ReaperStatus:
     """What its reaper of stamped pods did, and what waits, as it has told itself."""
-    store = Leaks(context.redis)
+    store = context.leaks
     last, reaped = await store.last(installation.id), await store.reaped_since(installation.id, now - DAY_SECONDS)
     return reaper_status(
         last.at,

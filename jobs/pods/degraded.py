@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from redis.asyncio import Redis
-
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
 from ghapp.log import logger, redact
-from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.stores import Stores
 
 log = logger(__name__)
 
@@ -18,11 +16,11 @@ class DegradedView:
     Args:
         namespace: which.
         place: the view's name in the report.
-        redis: where that is kept.
+        stores: where that is kept.
     """
 
-    def __init__(self, namespace: str, place: str, redis: Redis) -> None:
-        self._namespace, self._place, self._troubles = namespace, place, DegradedSources(redis)
+    def __init__(self, namespace: str, place: str, stores: Stores) -> None:
+        self._namespace, self._place, self._troubles = namespace, place, stores.degraded_sources
         self._why, self._may_be_kept, self._grace = "", True, ForbiddenGrace()
 
     def log(self, what: str, why: str) -> None:
@@ -37,7 +35,7 @@ class DegradedView:
         A refusal of RBAC's is told, and logged, only when it lasts: an API server that has just started refuses, too.
 
         Raises:
-            RedisError: only the log has it.
+            StoreUnavailableError: only the log has it.
         """
         if isinstance(error, ClusterForbiddenError) and not self._grace.lasts(self._place, str(error)):
             return
@@ -47,7 +45,7 @@ class DegradedView:
             await self._troubles.say(self._place, redact(str(error)))
 
     async def over(self) -> None:
-        """Nothing is, any more. Raises: RedisError: nobody was told."""
+        """Nothing is, any more. Raises: StoreUnavailableError: nobody was told."""
         self._why = ""
         self._grace.over(self._place)
         if self._may_be_kept:  # by whoever led before us, if not by us

@@ -7,13 +7,8 @@ not watch them, has them listed at each attempt, two to four times a minute.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable
-from contextlib import aclosing
-
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from collections.abc import AsyncGenerator, Callable
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import follow_objects
@@ -23,57 +18,28 @@ from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingErr
 from ghapp.health.pods.degraded_sources import objects_source
 from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.settings import Settings
-from ghapp.store.pods import Pods
-from jobs.pods.cluster_clock import Clock, ClusterClock
-from jobs.pods.degraded import DegradedView
-
-PAUSE_SECONDS = 0.5
-WAIT_SECONDS = 1.0
-"""For a Redis that is away."""
+from ghapp.store.stores import Stores
+from jobs.pods.namespace_cache import Clock, NamespaceCache
 
 
-class EphemeralRunnerCache:
-    """One namespace's objects, as they are seen by whoever leads.
-
-    Where they cannot be seen, what is known of them ages, and answers nothing any more.
-    """
+class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
+    """One namespace's objects of ARC."""
 
     def __init__(
         self,
         namespace: str,
         settings: Settings,
         cluster: Cluster,
-        redis: Redis,
+        stores: Stores,
         leads: Callable[[], bool],
         clock: Clock = time.time,
     ) -> None:
-        self._namespace, self._cluster, self._leads, self._clock = namespace, cluster, leads, clock
+        super().__init__(namespace, objects_source(namespace), stores, leads, clock)
+        self._cluster = cluster
         self._replacers = {pool.replacer for pool in settings.pools if pool.namespace == namespace}
-        self._store = Pods(redis)
-        self._cluster_clock, self._trouble = (
-            ClusterClock(clock),
-            DegradedView(namespace, objects_source(namespace), redis),
-        )
 
-    async def keep(self) -> None:
-        """For ever: follow the objects while we lead."""
-        while True:
-            pause = PAUSE_SECONDS
-            if self._leads():
-                try:
-                    await self.attend()
-                except (RedisError, OSError) as error:
-                    self._trouble.log("watch waits for Redis", str(error))
-                    pause = WAIT_SECONDS
-            await asyncio.sleep(pause)
-
-    async def attend(self) -> None:
-        """See and record, until we lead no more. Raises: RedisError: begin again with a list."""
-        async with aclosing(follow_objects(self._cluster, self._namespace)) as sights:
-            async for sight in sights:
-                if not self._leads():
-                    return
-                await self.see(sight)
+    def _follow(self) -> AsyncGenerator[Sight[EphemeralRunner], None]:
+        return follow_objects(self._cluster, self._namespace)
 
     async def see(self, sight: Sight[EphemeralRunner]) -> None:
         """Record what one sight shows."""
@@ -83,11 +49,11 @@ class EphemeralRunnerCache:
                 await self._see_all(sight.items)
                 return  # whoever may not watch them sees one list after the other, and says so once
             case WatchChange(found=None):
-                await self._store.touch_objects(self._namespace, self._clock(), self._cluster_clock.ahead())
+                await self._pods.touch_objects(self._namespace, self._clock(), self._cluster_clock.ahead())
             case WatchChange(kind="deleted", found=EphemeralRunner() as gone):
-                await self._store.drop(self._namespace, gone.name, gone.uid)
+                await self._pods.drop(self._namespace, gone.name, gone.uid)
             case WatchChange(found=EphemeralRunner() as found):
-                await self._store.put(self._namespace, found)
+                await self._pods.put(self._namespace, found)
             case Unseen(error):
                 if self._has_none(error):
                     await self._see_all([], served=False)
@@ -98,7 +64,7 @@ class EphemeralRunnerCache:
 
     async def _see_all(self, objects: list[EphemeralRunner], *, served: bool = True) -> None:
         ahead = self._cluster_clock.ahead()
-        await self._store.replace_objects(self._namespace, objects, self._clock(), ahead, served=served)
+        await self._pods.replace_objects(self._namespace, objects, self._clock(), ahead, served=served)
 
     def _has_none(self, error: ClusterError) -> bool:
         """Whether that means that there are none: no ARC, no objects; nor may they be listed where nobody asks."""

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
-
-from redis.exceptions import RedisError
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, Sight, WatchChange
 from ghapp.cluster.watch_events import WatchFailure as Unseen
 from ghapp.health.pods.degraded_sources import pods_source
 from ghapp.health.pods.pod import Pod
-from ghapp.store.pods import Pods
 from jobs.deaths.death_recorder import DeathRecorder
-from jobs.pods.cluster_clock import Clock, ClusterClock
-from jobs.pods.degraded import DegradedView
+from jobs.pods.namespace_cache import Clock, NamespaceCache
 
 AT_ONCE = 10
 """Ends that are recorded at the same time: each asks for a log."""
 
-PAUSE_SECONDS = 0.5
-WAIT_SECONDS = 1.0
-"""For a Redis that is away."""
 
-
-class PodCache:
+class PodCache(NamespaceCache[Pod]):
     """One namespace's runner pods, as they are seen by whoever leads.
 
     What is known stays with the pods that were listed or told of last; a pod is forgotten when its end is recorded
@@ -37,34 +28,15 @@ class PodCache:
     def __init__(
         self, namespace: str, coroner: DeathRecorder, leads: Callable[[], bool], clock: Clock = time.time
     ) -> None:
-        self._namespace, self._coroner, self._leads, self._clock = namespace, coroner, leads, clock
-        self._cluster, self._pods = coroner.cluster, Pods(coroner.redis)
-        self._cluster_clock, self._trouble = (
-            ClusterClock(clock),
-            DegradedView(namespace, pods_source(namespace), coroner.redis),
-        )
+        super().__init__(namespace, pods_source(namespace), coroner.stores, leads, clock)
+        self._coroner = coroner
         self._known: dict[str, Pod] = {}
 
-    async def keep(self) -> None:
-        """For ever: follow the namespace while we lead."""
-        while True:
-            pause = PAUSE_SECONDS
-            if self._leads():
-                try:
-                    await self.attend()
-                except (RedisError, OSError) as error:
-                    self._trouble.log("watch waits for Redis", str(error))
-                    pause = WAIT_SECONDS
-            await asyncio.sleep(pause)
-
-    async def attend(self) -> None:
-        """Take over: see and record, until we lead no more. Raises: RedisError: begin again from the last record."""
+    async def _begin(self) -> None:
         self._known = {each.uid: each for each in await self._pods.known(self._namespace)}
-        async with aclosing(follow(self._cluster, self._namespace)) as sights:
-            async for sight in sights:
-                if not self._leads():
-                    return
-                await self.see(sight)
+
+    def _follow(self) -> AsyncGenerator[Sight[Pod], None]:
+        return follow(self._coroner.cluster, self._namespace)
 
     async def see(self, sight: Sight[Pod]) -> None:
         """Record what one sight shows. Deaths go first: what is not in the view any more is looked for by nobody."""

@@ -10,13 +10,11 @@ from ghapp.health.pods.observed_remains import ObservedRemains, by_namespace, ob
 from ghapp.health.pods.reconcile import pod_locations
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from jobs.context import JobContext
 
 
 async def observe_remains(
-    context: JobContext, installation: Installation, absent: Iterable[Evidence]
+    context: JobContext, installation: Installation, absent: Iterable[Evidence], now: float
 ) -> dict[int, Fold]:
     """What fresh views show of these runners: a fold (`seen.remains_seen`) for each of which they show something.
 
@@ -27,9 +25,10 @@ async def observe_remains(
         context: what a job needs.
         installation: whose runners.
         absent: runners that the last list lacked; others are left out.
+        now: epoch seconds.
     """
-    rules, now = context.settings.pools_of(installation.org), context.clock()
-    groups, store = by_namespace(absent, rules), Pods(context.redis)
+    rules = context.settings.pools_of(installation.org)
+    groups, store = by_namespace(absent, rules), context.pods
     if not groups:
         return {}
     views = {
@@ -38,7 +37,7 @@ async def observe_remains(
         if (view := await store.some(namespace, [each.name for each in runners])) is not None
     }
     runners = [each for group in groups.values() for each in group]
-    places = PodLocations(context.redis)
+    places = context.pod_locations
     await places.seen(installation.id, pod_locations(runners, views, rules), now)
     observed = observed_remains(runners, views, rules, await places.all(installation.id), now)
     return {runner_id: partial(_fold, observed=each) for runner_id, each in observed.items()}

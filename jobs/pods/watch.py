@@ -16,17 +16,15 @@ import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
-
 from ghapp.cluster.connection import is_configured, open_cluster
 from ghapp.cluster.task_cancel import cancel_tasks
-from ghapp.errors import ConfigurationError, LockLostError
+from ghapp.errors import ConfigurationError, LockLostError, StoreUnavailableError
 from ghapp.log import logger
 from ghapp.settings import Settings
-from ghapp.store.connect import connect, connect_sync
+from ghapp.store.connect import connect_sync, require
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.locks import ROLE, HeldLock, Locks
+from ghapp.store.stores import open_stores
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.pod_cache import PodCache
@@ -51,34 +49,34 @@ async def watch(settings: Settings) -> None:
     if not is_configured(settings.cluster):
         raise ConfigurationError("KUBECONFIG: is not set; outside of a cluster it takes the path of a kubeconfig")
     identity = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    redis, queue_redis = connect(settings.redis_url), connect_sync(settings.redis_url)
-    try:
-        await redis.ping()  # at the start, an unavailable Redis is an error, reported at once
-        async with open_cluster(settings.cluster) as cluster:
-            recorder = DeathRecorder(settings, cluster, redis, queue_redis)
+    require(settings.redis_url)  # at the start, an unavailable Redis is a configuration error, reported at once
+    with connect_sync(settings.redis_url) as queue_redis:
+        async with (
+            open_stores(settings.redis_url, settings.named) as stores,
+            open_cluster(settings.cluster) as cluster,
+        ):
+            recorder = DeathRecorder(settings, cluster, stores, queue_redis)
 
             def views(lock: HeldLock) -> list[Coroutine[None, None, None]]:
                 found: list[PodCache | EphemeralRunnerCache] = []
                 for each in settings.namespaces:
                     found.append(PodCache(each, recorder, lambda: lock.is_valid))
-                    found.append(EphemeralRunnerCache(each, settings, cluster, redis, lambda: lock.is_valid))
+                    found.append(EphemeralRunnerCache(each, settings, cluster, stores, lambda: lock.is_valid))
                 return [each.keep() for each in found]
 
-            await _until_asked_to_stop([lead(redis, identity, views), _beat(Heartbeats(redis), identity)])
-    finally:
-        await redis.aclose()
-        queue_redis.close()
+            leading = lead(stores.locks.lasting(LOCK_SECONDS), identity, views)
+            await _until_asked_to_stop([leading, _beat(stores.heartbeats, identity)])
 
 
-async def lead(redis: Redis, identity: str, views: Callable[[HeldLock], list[Coroutine[None, None, None]]]) -> None:
+async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Coroutine[None, None, None]]]) -> None:
     """Runs the views while this process holds the lock, and waits for the lock otherwise; never returns.
 
     Args:
-        redis: has the lock.
+        locks: with a lease of `LOCK_SECONDS`.
         identity: unique to this process; `ghapp doctor` compares it with the heartbeats.
         views: returns coroutines that record until they are cancelled, and that check the lock before each record.
     """
-    locks, why = Locks(redis, LOCK_SECONDS), ""
+    why = ""
     while True:
         try:
             async with locks.hold(ROLE, "watch", holder=identity) as lock:
@@ -88,7 +86,7 @@ async def lead(redis: Redis, identity: str, views: Callable[[HeldLock], list[Cor
                     await _first_of(views(lock))
         except LockLostError as error:
             log.warning("leadership lost", holder=identity, why=str(error))
-        except (RedisError, OSError) as error:
+        except StoreUnavailableError as error:
             if str(error) != why:
                 log.warning("Redis unavailable, retrying", why=str(error))
             why = str(error)
@@ -97,7 +95,7 @@ async def lead(redis: Redis, identity: str, views: Callable[[HeldLock], list[Cor
 
 async def _beat(heartbeats: Heartbeats, who: str) -> None:
     while True:
-        with suppress(RedisError, OSError):
+        with suppress(StoreUnavailableError, OSError):
             await heartbeats.beat("watch", who, time.time())
         await asyncio.sleep(BEAT_SECONDS)
 

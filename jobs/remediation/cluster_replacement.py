@@ -14,6 +14,7 @@ from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdic
 from ghapp.health.remediation.steps import present, successor_of
 from ghapp.health.runner import absence, deletion_progress, observations
 from ghapp.health.runner.evidence import Evidence
+from ghapp.report.org_view import OrgView
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job
@@ -39,12 +40,12 @@ class RemediationOps(NamedTuple):
     Attributes:
         look_again: asks GitHub a last time; an outcome if nothing is to be done any more, else an empty string.
         remove: take the registration away; None when GitHub says that it is busy after all.
-        may_act: True if at this moment no pause, fuse or claim on any of these names prevents it.
+        may_act: the org's view if at this moment no pause, fuse or claim on any of these names prevents it; else None.
     """
 
     look_again: Callable[[Evidence], Awaitable[str]]
     remove: Callable[[Evidence], Awaitable[Evidence | None]]
-    may_act: Callable[[Evidence, set[str]], Awaitable[bool]]
+    may_act: Callable[[Evidence, set[str]], Awaitable[OrgView | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class ClusterReplacement:
 
     async def _may_act(self, evidence: Evidence, finding: DeletionDecision) -> bool:
         found = {each.name for each in (finding.object, finding.pod) if each is not None}
-        return await self.remedy.may_act(evidence, {evidence.name} | found)
+        return await self.remedy.may_act(evidence, {evidence.name} | found) is not None
 
     @property
     def _is_arc(self) -> bool:

@@ -17,7 +17,6 @@ from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import may_run_an_unknown_job
 from ghapp.log import logger
-from ghapp.store.pods import Pods
 from jobs.context import JobContext
 
 log = logger(__name__)
@@ -97,7 +96,7 @@ async def _objects_of(
     context: JobContext, installation: Installation, runners: Iterable[Evidence]
 ) -> list[tuple[Evidence, EphemeralRunner]]:
     """Runners with their ARC objects, by the current view of the watch."""
-    store, now = Pods(context.redis), context.clock()
+    store, now = context.pods, context.clock()
     found: list[tuple[Evidence, EphemeralRunner]] = []
     for namespace, group in by_namespace(runners, context.settings.pools_of(installation.org)).items():
         view = await store.some(namespace, [each.name for each in group])

@@ -8,7 +8,6 @@ from functools import partial
 
 from ghapp.health.installation import Installation
 from ghapp.health.job import is_over
-from ghapp.health.pods.pod_claim import by_name
 from ghapp.health.remediation.decision import (
     Decision,
     DecisionInputs,
@@ -23,11 +22,10 @@ from ghapp.health.remediation.plan import Plan
 from ghapp.health.remediation.steps import is_open
 from ghapp.health.runner import observations
 from ghapp.health.runner.deletion_progress import is_deferred
-from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.leaks import Leaks
+from ghapp.report.org_view import OrgView
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
@@ -43,31 +41,29 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
             return Plan()
         now = context.clock()
         policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
-        survey = await context.runners.survey(installation.id)
+        view = await context.org_view(installation)  # first, so that the runners are not older than its survey
         runners = await context.runners.all(installation.id)
-        await publish_runners(context, installation, survey, runners.values(), now)
-        pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
-        fuses = await context.fuses.all(installation.id)
-        situation = await _situation(context, installation, survey, runners, now)
+        await publish_runners(context, installation, view, runners.values(), now)
+        pools = by_pool(runners.values(), view.survey, rules, now, policy.evidence)
+        situation = await _situation(context, installation, view, runners, now)
         await publish_fuse_changes(
-            context, installation, fuses, counts_for(pools, fuses, rules, policy.fuse, situation), now
+            context, installation, view.fuses, counts_for(pools, view.fuses, rules, policy.fuse, situation), now
         )
-        pauses = await context.fuses.pauses(installation.id)
-        paused = pools if WHOLE_ORG in pauses else pauses
-        decision = decided(pools, fuses, paused, rules, policy.fuse, policy.remediation, situation)
+        paused = [pool for pool in pools if view.is_paused(pool)]
+        decision = decided(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, situation)
         decision = decision.without(await _turn(context, installation, decision.turns, now))
         await _write_off(context, installation, decision, runners, now)
         if policy.remediation.mode == "act":
             await _grant(context, installation, decision, runners, now)
         else:
             await _spare(context, installation, decision, runners, now)
-        await _ask_again(context, installation, runners.values())
+        await _ask_again(context, installation, runners.values(), now)
     enqueue_report_if_wanted(context, installation)
     return decision.plan
 
 
 async def _situation(
-    context: JobContext, installation: Installation, survey: Survey, runners: Mapping[int, Evidence], now: float
+    context: JobContext, installation: Installation, view: OrgView, runners: Mapping[int, Evidence], now: float
 ) -> DecisionInputs:
     """The inputs beside runners and fuses. Without deliveries it is not known whether a job waits."""
     queued = None
@@ -78,10 +74,9 @@ async def _situation(
             for job in jobs
             if job.status == "queued" and not is_over(job, now)
         ]
-    claimed = by_name(await context.pod_claims.all(installation.id, now))
     window = context.settings.of(installation.org).fuse.window_seconds
-    reaped = await Leaks(context.redis).reaped_by_pool(installation.id, now - window)
-    return DecisionInputs(survey, now, queued, claimed, reaped)
+    reaped = await context.leaks.reaped_by_pool(installation.id, now - window)
+    return DecisionInputs(view.survey, now, queued, view.claimed, reaped)
 
 
 async def _write_off(
@@ -154,12 +149,11 @@ async def _spare(
             await context.counters.add("ghapp_remediations_total", org=installation.org, outcome="dry-run")
 
 
-async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence]) -> None:
+async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence], now: float) -> None:
     """Ask again for what a crash may have lost between a record and the queue, and for what waits in the cluster.
 
     A job that waits keeps its key. Where a replacer deletes something, there is no event, and none that is missing.
     """
-    now = context.clock()
     granted = {
         each.event_id: each
         for each in known

@@ -6,11 +6,9 @@ from ghapp.health.installation import Installation
 from ghapp.health.pods.deletion_decision import DeletionDecision, Preconditions
 from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.pod_claim import by_name
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import is_absent, missing_since
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from jobs.context import JobContext
 
 
@@ -37,7 +35,7 @@ async def preconditions(
 
 async def _object_names(context: JobContext, evidence: Evidence, namespace: str, now: float) -> tuple[str, ...] | None:
     """What the watch saw after the runner was lost; before that its object bore its name for as long as it lived."""
-    bearers = await Pods(context.redis).bearers(namespace, evidence.name)
+    bearers = await context.pods.bearers(namespace, evidence.name)
     if bearers is None or not is_fresh(bearers.seen_at, now):
         return None
     is_later = not is_absent(evidence) or bearers.seen_at >= missing_since(evidence)
@@ -52,16 +50,16 @@ async def is_place_of(
     Where something of its name is or was found, yes. Else only if something of its pool was ever seen there, by an
     earlier look or by the watch: a namespace that is wrong may exist, and hold nothing of its name.
     """
-    rules, places = context.settings.pools_of(installation.org), PodLocations(context.redis)
-    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    rules, places = context.settings.pools_of(installation.org), context.pod_locations
+    pool = runner_pool(evidence, rules)
     if finding.is_bare:
         if evidence.deletion is not None and evidence.deletion.uid:
             return True
         if await places.is_known(installation.id, pool, finding.namespace):
             return True
         everyone = (await context.runners.all(installation.id)).values()
-        names = {each.name for each in everyone if pool_of(each.labels, each.custom_labels, rules) == pool}
-        if not await Pods(context.redis).shows_any(finding.namespace, names):
+        names = {each.name for each in everyone if runner_pool(each, rules) == pool}
+        if not await context.pods.shows_any(finding.namespace, names):
             return False
     await places.seen(installation.id, [(pool, finding.namespace)], context.clock())
     return True

@@ -8,15 +8,14 @@ from functools import partial
 from ghapp.github.installation_client import Removal
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
-from ghapp.health.pods.pod_claim import by_name, claim_on
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import rule_named, runner_pool
 from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.remediation.steps import RemediationStep, may_act, present, step_after, successor_of
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
-from ghapp.health.runner.verdict import judge, runs_a_job
+from ghapp.health.runner.verdict import runs_a_job
 from ghapp.log import logger
-from ghapp.store.fuses import WHOLE_ORG
+from ghapp.report.org_view import OrgView
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.events.publish import publish_replacement_request
@@ -46,12 +45,11 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
         evidence = (await context.runners.some(installation_id, [runner_id])).get(runner_id)
         if not mine or installation is None or evidence is None:
             return "held"
-        if not await _may_act(context, installation, evidence):
-            if await _is_claimed(context, installation, {evidence.name}):
+        view, now = await context.org_view(installation), context.clock()
+        if not _may_act(context, installation, view, evidence, now):
+            if view.claim_on((evidence.name,), now) is not None:
                 await _fold(context, installation, evidence, _if_known(observations.grant_released))
-            elif runs_a_job(
-                evidence, context.clock()
-            ):  # reported after its removal: the delivery of its end may be lost
+            elif runs_a_job(evidence, now):  # reported after its removal: the delivery of its end may be lost
                 await look_up_known_job(context, installation, evidence)
             return "held"
         outcome = await _act(context, installation, evidence)
@@ -64,8 +62,7 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
 
 async def _act(context: JobContext, installation: Installation, evidence: Evidence) -> str:
     rules = context.settings.pools_of(installation.org)
-    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-    rule = next((each for each in rules if each.name == pool), None)
+    rule = rule_named(runner_pool(evidence, rules), rules)
     if rule is not None and rule.replacer in REPLACERS:
         remedy = RemediationOps(
             partial(_look_again, context, installation),
@@ -78,15 +75,16 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
         outcome = await _look_again(context, installation, evidence)
         if outcome:
             return outcome
-        if not await _may_still_act(context, installation, evidence, names):
+        if await _may_still_act(context, installation, evidence, names) is None:
             return "held"
         removed = await _remove(context, installation, evidence)
         if removed is None:
             return "busy"
         evidence = removed
-    if not await _may_still_act(context, installation, evidence, names):
+    view = await _may_still_act(context, installation, evidence, names)
+    if view is None:
         return "held"
-    await publish_replacement_request(context, installation, evidence, context.clock())
+    await publish_replacement_request(context, installation, view, evidence, context.clock())
     return "replaced"
 
 
@@ -124,37 +122,40 @@ async def _remove(context: JobContext, installation: Installation, evidence: Evi
     )
 
 
-async def _may_still_act(context: JobContext, installation: Installation, evidence: Evidence, names: set[str]) -> bool:
-    """By what is known of it, and of all who may stop it, this very moment."""
+async def _may_still_act(
+    context: JobContext, installation: Installation, evidence: Evidence, names: set[str]
+) -> OrgView | None:
+    """The org's view if nothing prevents the next step, else None.
+
+    The runner, the view and the clock are read again: between two steps GitHub or the cluster was asked, and a pause,
+    a fuse, a job or a claim counts until the last moment.
+    """
     fresh = (await context.runners.some(installation.id, [evidence.id])).get(evidence.id)
-    return fresh is not None and await _may_act(context, installation, fresh, names)
+    view = await context.org_view(installation)
+    may = fresh is not None and _may_act(context, installation, view, fresh, context.clock(), names)
+    return view if may else None
 
 
-async def _may_act(
-    context: JobContext, installation: Installation, evidence: Evidence, names: set[str] | None = None
+def _may_act(
+    context: JobContext,
+    installation: Installation,
+    view: OrgView,
+    evidence: Evidence,
+    now: float,
+    names: set[str] | None = None,
 ) -> bool:
     if not installation.may("organization_self_hosted_runners", "write"):
         return False  # `doctor` and /readyz say so
-    policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
-    survey = await context.runners.survey(installation.id)
-    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
-    pauses = await context.fuses.pauses(installation.id)
-    fuse, now = fuse_of(await context.fuses.all(installation.id), pool), context.clock()
+    pool = view.pool(evidence)
     return may_act(
         evidence,
-        judge(evidence, survey, now, policy.evidence).state,
-        fuse.position,
-        policy.remediation.mode,
+        view.verdict(evidence, now).state,
+        fuse_of(view.fuses, pool).position,
+        context.settings.of(installation.org).remediation.mode,
         now,
-        paused=WHOLE_ORG in pauses or pool in pauses,
-        claimed=await _is_claimed(context, installation, names or {evidence.name}),
+        paused=view.is_paused(pool),
+        claimed=view.claim_on(names or {evidence.name}, now) is not None,
     )
-
-
-async def _is_claimed(context: JobContext, installation: Installation, names: set[str]) -> bool:
-    now = context.clock()
-    claimed = by_name(await context.pod_claims.all(installation.id, now))
-    return any(claim_on(claimed, name, now) is not None for name in names)
 
 
 async def _fold(context: JobContext, installation: Installation, evidence: Evidence, fold: Fold) -> Evidence:

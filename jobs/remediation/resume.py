@@ -22,7 +22,8 @@ async def resume_installation(
     """
     now, policy = context.clock(), context.settings.of(installation.org)
     done = await context.fuses.resume(installation, None, by, now, policy.fuse, until)
-    runners, survey = await context.runners.all(installation.id), await context.runners.survey(installation.id)
+    survey = await context.runners.survey(installation.id)  # first, so that the runners are not older than it
+    runners = await context.runners.all(installation.id)
     rules = context.settings.pools_of(installation.org)
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
     counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))

@@ -17,7 +17,7 @@ from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey
 from ghapp.log import logger
-from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState, InstallationStates
+from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.remediation.plan_remediation import plan_remediation
@@ -44,27 +44,28 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
         installation = await context.installations.one(installation_id)
         if not mine or installation is None:
             return 0
-        suspects = await _due(context, installation)
+        now = context.clock()
+        suspects = await _due(context, installation, now)
         gone = 0
         if suspects:
             try:
-                gone = await _confirm(context, installation, suspects)
+                gone = await _confirm(context, installation, suspects, now)
             except GitHubError as error:
                 if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
-                    await InstallationStates(context.redis).contradict(installation_id)
+                    await context.installation_states.contradict(installation_id)
                 log.warning("not confirmed", installation=installation_id, org=installation.org, why=str(error))
     await plan_remediation(context, installation)
     return gone
 
 
-async def _due(context: JobContext, installation: Installation) -> dict[int, Evidence]:
+async def _due(context: JobContext, installation: Installation, now: float) -> dict[int, Evidence]:
     runners = await context.runners.all(installation.id)
     survey = await context.runners.survey(installation.id)
-    return absence.due(runners.values(), survey, context.clock(), context.settings.of(installation.org).evidence)
+    return absence.due(runners.values(), survey, now, context.settings.of(installation.org).evidence)
 
 
-async def _confirm(context: JobContext, installation: Installation, suspects: dict[int, Evidence]) -> int:
-    if not await _is_sane(context, installation, suspects.values()):
+async def _confirm(context: JobContext, installation: Installation, suspects: dict[int, Evidence], now: float) -> int:
+    if not await _is_sane(context, installation, suspects.values(), now):
         log.warning("installation changed, confirmation skipped", org=installation.org)
         return 0
     installation_client = await context.installation_client(installation, Purpose.ACT)
@@ -73,6 +74,7 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
     if not suspects:
         return 0
     concurrency = context.settings.of(installation.org).sweep.concurrency
+    # The clock again: GitHub may have been asked about jobs, and an answer counts from when it was asked for.
     survey, listed_at = await context.runners.survey(installation.id), context.clock()
     control = await _control(context, installation_client, suspects.values(), survey)
     if doubt := absence.why_unusable(control, survey):
@@ -88,9 +90,9 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
     return gone
 
 
-async def _is_sane(context: JobContext, installation: Installation, suspects: Collection[Evidence]) -> bool:
+async def _is_sane(context: JobContext, installation: Installation, suspects: Collection[Evidence], now: float) -> bool:
     """Whether a 404 of the installation's can be believed. Only an answer that says so is remembered."""
-    states, now = InstallationStates(context.redis), context.clock()
+    states = context.installation_states
     known = await states.last(installation.id)
     if (
         known is not None

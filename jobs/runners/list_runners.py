@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ghapp.errors import GitHubError, GitHubUnavailableError
@@ -49,6 +49,20 @@ class ListResult:
         return RunnerList(self.runners, self.total, self.flaw)
 
 
+async def _page(
+    installation_client: InstallationClient, number: int, known: Mapping[int, EtagPage], changed: dict[int, EtagPage]
+) -> wire.RunnerPage:
+    """Reads one page, from `known` where GitHub says that it is unchanged; else the page is added to `changed`."""
+    before = known.get(number)
+    listing = await installation_client.list_runners(number, before.etag if before else None)
+    if listing.body is None and before is not None:
+        return wire.runner_page(before.body)
+    body = listing.body or b""
+    page = wire.runner_page(body)
+    changed[number] = EtagPage(listing.etag, body)
+    return page
+
+
 async def list_runners(
     installation_client: InstallationClient,
     pages: EtagPages,
@@ -65,17 +79,7 @@ async def list_runners(
     known = await pages.of(installation, installation_client.token)
     changed: dict[int, EtagPage] = {}
 
-    async def look(number: int) -> wire.RunnerPage:
-        before = known.get(number)
-        listing = await installation_client.list_runners(number, before.etag if before else None)
-        if listing.body is None and before is not None:
-            return wire.runner_page(before.body)
-        body = listing.body or b""
-        page = wire.runner_page(body)
-        changed[number] = EtagPage(listing.etag, body)
-        return page
-
-    first = await look(1)
+    first = await _page(installation_client, 1, known, changed)
     last = max(1, -(-first.total // PER_PAGE))
     if last > MOST_PAGES:
         raise GitHubUnavailableError(f"GitHub counts {first.total} runners, which is not to be believed")
@@ -90,7 +94,7 @@ async def list_runners(
             if failures:
                 return None
             try:
-                page = await look(number)
+                page = await _page(installation_client, number, known, changed)
             except GitHubError as error:
                 failures.append(error)
                 return None

@@ -163,11 +163,12 @@ async def _record(
         **known,
         **await context.runners.revise(installation.id, absence.folds_of_list(look, known, survey, began), known),
     }
-    records |= await _look_at_cluster(context, installation, records.values())
+    listed_at = context.clock()  # the list took its time, and the watch's views may be newer than its beginning
+    records |= await _look_at_cluster(context, installation, records.values(), listed_at)
     looked = await _look_alone(
         context, installation, absence.not_yet_queried(records.values(), after, began, policy.evidence)
     )
-    at = context.clock()
+    at = context.clock()  # of GitHub's answers
     records |= await context.runners.revise(
         installation.id, {runner_id: absence.folds_of_get(*told) for runner_id, told in looked.items()}, records
     )
@@ -188,14 +189,14 @@ async def _record(
 
 
 async def _look_at_cluster(
-    context: JobContext, installation: Installation, records: Iterable[Evidence]
+    context: JobContext, installation: Installation, records: Iterable[Evidence], now: float
 ) -> dict[int, Evidence]:
     """What the watch shows of the absent, and what GitHub says of their jobs where the cluster names them.
 
     One of which nothing stands any more is not looked for again.
     """
     absent = [each for each in records if is_absent(each) and not _is_taken_down(each)]
-    folds = await observe_remains(context, installation, absent)
+    folds = await observe_remains(context, installation, absent, now)
     if not folds:
         return {}
     seen_there = await context.runners.revise(installation.id, folds)

@@ -17,6 +17,7 @@ from ghapp.store.pods import Pods
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 from tests.health.builders import online
+from tests.support.snapshots import record_snapshot
 
 LOST = PhantomReason.POD_LOST
 GHOST = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "ghost", LOST, ADVICE[LOST], "linux-4vcpu", "linux", "runners")
@@ -72,7 +73,7 @@ async def test_where_there_is_no_cluster_nothing_is_said_of_one(known):
 async def test_a_cluster_that_nobody_sees_is_one_line(known, age, said):
     known.watches()
     if age is not None:
-        await Pods(known.redis).replace_all("runners", [], [], known.now - age)
+        await record_snapshot(Pods(known.redis), "runners", [], [], known.now - age)
     lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
     assert lines == (
         [] if said is None else [f"the cluster was {said} (runners): check that `ghapp watch` runs; see `ghapp doctor`"]

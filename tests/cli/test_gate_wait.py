@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 
 from ghapp.cli.gate_wait import POLL_SECONDS, GateTimeouts, watch
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import Gate
 from ghapp.health.gate.shard_checks import Check
@@ -26,7 +26,7 @@ class Time:
     async def query(self):
         now = self.script[min(int(self.now), len(self.script) - 1)]
         if now == "away":
-            raise RedisAway("away")
+            raise StoreUnavailableError("away")
         return gate(now == "pass", NOW + self.now)
 
     async def pause(self, seconds):
@@ -83,6 +83,6 @@ async def test_it_is_waited_for_as_long_as_there_is_patience(script, patience, p
 
 async def test_a_redis_that_stays_away_ends_it():
     time = Time(AWAY)
-    with pytest.raises(RedisAway):
+    with pytest.raises(StoreUnavailableError):
         await time.watch(3, 3, 0)
     assert time.said == [(None, 0.0), (None, 1.0), (None, 2.0)]

@@ -74,11 +74,10 @@ async def test_a_cluster_that_names_no_authority_is_opened_with_what_was_read_on
 def test_a_worker_reads_it_before_it_forks(read, redis_url, monkeypatch):
     found = []
 
-    def work(_connection):
+    def work(*_):
         found.append(dict(read))
-        return True
 
-    monkeypatch.setattr(jobs.worker, "_worked_until_asked_to_stop", work)
+    monkeypatch.setattr(jobs.worker, "work", work)
     monkeypatch.setattr(jobs.worker, "configure", lambda _: None)
     jobs.worker.run(Settings.read({"GHAPP_REDIS_URL": redis_url}))
     open_client("https://api.github.com")

@@ -26,6 +26,7 @@ from ghapp.store.locks import ROLE
 from ghapp.store.pods import Pods
 from tests.cluster.test_access import rule
 from tests.support.loki import Loki, answer
+from tests.support.snapshots import record_snapshot
 
 NOW = 1_790_000_000.0
 HOME = "ghapp"
@@ -74,7 +75,7 @@ async def lead(redis):
 async def test_where_all_is_well_everything_is(api, redis, looked):
     api.control.pod("runners", "linux-0", labels={"ghapp.dev/owner": "a"})
     api.control.ephemeral_runner("runners", "linux-0")
-    await Pods(redis).replace_all("runners", [], [], time.time())
+    await record_snapshot(Pods(redis), "runners", [], [], time.time())
     await lead(redis)
     found = await looked()
     assert {name for name, each in found.items() if each.status is not FindingStatus.OK} == set()

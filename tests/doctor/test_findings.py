@@ -1,7 +1,6 @@
 """What each value is judged to be, and what to do about it."""
 
 import pytest
-from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
@@ -19,6 +18,7 @@ from ghapp.doctor.installations import (
 )
 from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.doctor.roles import of_roles
+from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
@@ -48,7 +48,7 @@ def test_whatever_is_not_well_comes_with_what_to_do():
     found = [
         *of_configuration(settings, {}),
         *of_redis("redis://redis:6379", 1.0, {}, "allkeys-lru"),
-        *of_writing(ResponseError("MISCONF")),
+        *of_writing(StoreRefusedError("MISCONF")),
         *of_records([UnreadableRecord("runner", "ghapp:7:runners", "1", NOW, b"x")]),
         *of_roles(0, [], {"urgent": 3}, 2),
         *of_inbox(0, 1, has_come=False),
@@ -202,10 +202,10 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
 @pytest.mark.parametrize(
     ("refusal", "said", "fix"),
     [
-        (ReadOnlyError(), "it is a replica", "name the primary"),
-        (OutOfMemoryError(), "its memory is full", "raise its maxmemory"),
-        (NoPermissionError(), "its ACL user may not write", "~ghapp:*"),
-        (ResponseError("MISCONF disk is full"), "writes fail: MISCONF disk is full", "fix that"),
+        (StoreRefusedError("", Refusal.REPLICA), "it is a replica", "name the primary"),
+        (StoreRefusedError("", Refusal.MEMORY), "its memory is full", "raise its maxmemory"),
+        (StoreRefusedError("", Refusal.PERMISSION), "its ACL user may not write", "~ghapp:*"),
+        (StoreRefusedError("MISCONF disk is full"), "writes fail: MISCONF disk is full", "fix that"),
     ],
     ids=["a replica", "full", "not permitted", "no disk"],
 )

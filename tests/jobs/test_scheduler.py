@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
-from redis.exceptions import RedisError
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job as QueuedJob
 from ghapp.health.queue.queue_check import QueueCheck
@@ -262,6 +262,6 @@ async def test_a_redis_that_is_away_is_waited_for_and_no_chore_is_forgotten(tmp_
 
 async def test_at_the_start_a_redis_that_is_not_there_is_a_mistake(tmp_path):
     clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": f"unix://{tmp_path}/none.sock"}))
-    with pytest.raises(RedisError):
+    with pytest.raises(StoreUnavailableError):
         await clock.begin()
     await clock.close()

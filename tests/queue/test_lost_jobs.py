@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rq.job import Job
 
-from ghapp.queue import jobs, lost_jobs, transitions
+from ghapp.queue import jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
 from jobs.scheduler import NEGLECTED_SECONDS, Scheduler
@@ -79,7 +79,7 @@ async def test_two_runs_of_one_key_that_are_each_on_their_way_are_not_one_lost_j
 @pytest.mark.parametrize("step", ["started", "finished", "failed"])
 def test_between_two_looks_it_may_have_begun_or_be_done(queue_redis, step):  # noqa: F811
     taken(queue_redis)
-    (lost,) = lost_jobs.find(queue_redis)
+    (lost,) = jobs.find_lost(queue_redis)
     execution = Execution("sweep", KEY, "one")
     assert transitions.begin(queue_redis, execution, 60, "w")
     if step == "finished":
@@ -87,7 +87,7 @@ def test_between_two_looks_it_may_have_begun_or_be_done(queue_redis, step):  # n
     if step == "failed":
         queue_redis.hset(Job.key_for(KEY), "retries_left", 0)
         assert transitions.fail(queue_redis, execution, FAILURE_TTL_SECONDS) == "failed"
-    assert not lost_jobs.requeue(queue_redis, lost)
+    assert not jobs.requeue_lost(queue_redis, lost)
     assert waiting(queue_redis) == 0
 
 
@@ -95,23 +95,23 @@ def test_between_two_looks_it_may_have_begun_or_be_done(queue_redis, step):  # n
 def test_what_waits_is_not_lost(queue_redis, after_seconds):  # noqa: F811
     jobs.enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=after_seconds)
     jobs.enqueue(queue_redis, JobName.INSTALLATIONS)
-    assert lost_jobs.find(queue_redis) == set()
+    assert jobs.find_lost(queue_redis) == set()
 
 
 @pytest.mark.parametrize("ttl_seconds", [60, -60], ids=["alive", "overdue"])
 def test_what_is_registered_as_started_is_not_lost_though_its_heartbeat_be_overdue(queue_redis, ttl_seconds):  # noqa: F811
     taken(queue_redis)
     transitions.begin(queue_redis, Execution("sweep", KEY, "one"), ttl_seconds, "w")
-    assert lost_jobs.find(queue_redis) == set()
+    assert jobs.find_lost(queue_redis) == set()
 
 
 def test_what_was_enqueued_by_a_process_of_another_version_is_found_once_it_is_asked_for_again(queue_redis):  # noqa: F811
     taken(queue_redis)
     queue_redis.delete(transitions.KNOWN_JOBS)  # which the previous version does not keep
-    assert lost_jobs.find(queue_redis) == set()
+    assert jobs.find_lost(queue_redis) == set()
     assert not jobs.enqueue_sweep(queue_redis, 7)
-    (lost,) = lost_jobs.find(queue_redis)
-    assert lost_jobs.requeue(queue_redis, lost)
+    (lost,) = jobs.find_lost(queue_redis)
+    assert jobs.requeue_lost(queue_redis, lost)
 
 
 def test_the_remains_of_a_job_free_its_key(queue_redis):  # noqa: F811
@@ -119,8 +119,8 @@ def test_the_remains_of_a_job_free_its_key(queue_redis):  # noqa: F811
     queue_redis.delete(Job.key_for(KEY))
     queue_redis.hset(Job.key_for(KEY), "last_heartbeat", "2026-11-22T00:00:00Z")
     assert not jobs.enqueue_sweep(queue_redis, 7)
-    (lost,) = lost_jobs.find(queue_redis)
-    assert not lost_jobs.requeue(queue_redis, lost)
+    (lost,) = jobs.find_lost(queue_redis)
+    assert not jobs.requeue_lost(queue_redis, lost)
     assert jobs.enqueue_sweep(queue_redis, 7)
 
 
@@ -129,6 +129,6 @@ def test_looking_costs_no_look_at_other_keys(queue_redis):  # noqa: F811
         queue_redis.set(f"ghapp:other:{each}", "x")
     taken(queue_redis)
     before = queue_redis.info("commandstats")
-    lost_jobs.find(queue_redis)
+    jobs.find_lost(queue_redis)
     after = queue_redis.info("commandstats")
     assert "cmdstat_scan" not in after or after["cmdstat_scan"] == before["cmdstat_scan"]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ghapp.queue import jobs, lost_jobs, transitions
+from ghapp.queue import jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
 from ghapp.store import keys
@@ -78,10 +78,10 @@ def test_nor_one_that_was_asked_for_since(queue_redis):
 def test_whoever_requeues_a_job_of_a_killed_worker_the_queue_holds_it_once(queue_redis):
     assert jobs.enqueue_sweep(queue_redis, 7)
     pop(queue_redis)
-    (lost,) = lost_jobs.find(queue_redis)
+    (lost,) = jobs.find_lost(queue_redis)
     assert transitions.begin(queue_redis, FIRST, -1, "w")  # killed at once: its heartbeat is overdue
     for _ in range(2):
-        lost_jobs.requeue(queue_redis, lost)
+        jobs.requeue_lost(queue_redis, lost)
         for each in transitions.abandoned(queue_redis, NAME, time.time()):
             transitions.abandon(queue_redis, each, time.time(), FAILURE_TTL_SECONDS)
         jobs.enqueue_sweep(queue_redis, 7)
@@ -92,8 +92,8 @@ def test_whoever_requeues_a_job_of_a_killed_worker_the_queue_holds_it_once(queue
 def test_a_worker_that_was_frozen_with_a_popped_job_leaves_it_to_whoever_has_it_now(queue_redis):
     assert jobs.enqueue_sweep(queue_redis, 7)
     pop(queue_redis)
-    (lost,) = lost_jobs.find(queue_redis)
-    assert lost_jobs.requeue(queue_redis, lost)
+    (lost,) = jobs.find_lost(queue_redis)
+    assert jobs.requeue_lost(queue_redis, lost)
     assert not transitions.begin(queue_redis, FIRST, TTL, "w"), "it waits in its queue again"
     pop(queue_redis)
     assert transitions.begin(queue_redis, SECOND, TTL, "w")

@@ -1,4 +1,4 @@
-"""What is done about the lost: `jobs.remediation.plan_remediation`, `jobs.remediation.remediate` and `jobs.events.notify`, step by step."""
+"""What is done about the lost: `jobs.remediation.plan_remediation`, `jobs.remediation.remediate` and `jobs.events.deliver_event`, step by step."""
 
 from __future__ import annotations
 

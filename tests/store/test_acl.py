@@ -7,8 +7,8 @@ import re
 import time
 
 import pytest
-from redis.exceptions import NoPermissionError
 
+from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.pods.pod import Pod
@@ -26,6 +26,7 @@ from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from tests.support.snapshots import record_snapshot
 
 ROOT = pathlib.Path(__file__).parents[2]
 NOW = 1_790_000_000.0
@@ -67,14 +68,14 @@ async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     await Events(redis).append(7, {"id": "e"}, None)
     await Deaths(redis).record(7, Death("a", "a", "n", NOW, 1, None, "Error", Cause.CRASH, ""))
     assert len(await Deaths(redis, lambda: NOW).recent(7, NOW, 1)) == 1
-    await Pods(redis).replace_all("runners", [Pod("runners", "a", "u", "1", NOW)], [], NOW)
+    await record_snapshot(Pods(redis), "runners", [Pod("runners", "a", "u", "1", NOW)], [], NOW)
     await Pods(redis).drop("runners", "a", "u")
     await PodClaims(redis, lambda: NOW).claim(7, "a", "a", None, NOW + 60)
     assert len(await PodClaims(redis).all(7, NOW)) == 1
-    with pytest.raises(NoPermissionError):
-        await redis.set("others:key", "x")
-    with pytest.raises(NoPermissionError):
-        await redis.config_set("dir", "/tmp")
+    for forbidden in (redis.set("others:key", "x"), redis.config_set("dir", "/tmp")):
+        with pytest.raises(StoreRefusedError) as refused:
+            await forbidden
+        assert refused.value.refusal is Refusal.PERMISSION
     await redis.aclose()
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
-from redis.exceptions import ResponseError
 
+from ghapp.errors import StoreRefusedError, StoreUnavailableError
 from ghapp.store.connect import MOST_CONNECTIONS, PipeliningRedis, connect
 
 
@@ -36,7 +35,7 @@ async def test_commands_of_one_turn_travel_together_and_each_has_its_own_answer(
 async def test_a_command_that_is_refused_fails_alone(redis, reader):
     await redis.set("text", "a")
     refused, answered = await asyncio.gather(reader.hgetall("text"), reader.get("text"), return_exceptions=True)
-    assert isinstance(refused, ResponseError)
+    assert isinstance(refused, StoreRefusedError)
     assert answered == b"a"
 
 
@@ -49,7 +48,7 @@ async def test_while_redis_is_away_each_command_fails():
     client = connect("redis://127.0.0.1:1/0")
     reader = PipeliningRedis(client)
     found = await asyncio.gather(reader.get("a"), reader.get("b"), return_exceptions=True)
-    assert [type(each) for each in found] == [RedisAway, RedisAway]
+    assert [type(each) for each in found] == [StoreUnavailableError, StoreUnavailableError]
     await client.aclose()
 
 
@@ -59,3 +58,17 @@ async def test_whoever_gives_up_waiting_takes_nothing_from_the_others(redis, rea
     await asyncio.sleep(0)
     impatient.cancel()
     assert await patient == b"1"
+
+
+async def test_a_pipeline_raises_our_errors_too(redis, redis_url):
+    await redis.set("text", "a")
+    async with redis.pipeline() as pipe:
+        pipe.hget("text", "field")
+        with pytest.raises(StoreRefusedError):
+            await pipe.execute()
+    away = connect("redis://127.0.0.1:1/0")
+    async with away.pipeline() as pipe:
+        pipe.get("text")
+        with pytest.raises(StoreUnavailableError, match="GHAPP_REDIS_URL"):
+            await pipe.execute()
+    await away.aclose()

@@ -11,8 +11,9 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.store import deaths as module
 from ghapp.store import keys
+from ghapp.store.compare_and_set import ATTEMPTS
 from ghapp.store.death_codec import MOST_CHARACTERS, MOST_LINES
-from ghapp.store.deaths import ATTEMPTS, KEPT_SECONDS, Deaths
+from ghapp.store.deaths import KEPT_SECONDS, Deaths
 
 ORG = 7
 NOW = 1_790_000_000.0
@@ -289,11 +290,11 @@ async def test_a_record_that_never_keeps_still_is_an_error_and_not_a_silent_loss
     await deaths.record(ORG, death())
     tries = []
 
-    async def overtaken(**_):
+    async def overtaken(args, **_):
         tries.append(1)
-        return 0
+        return [args[1].encode()]
 
-    deaths._replace = overtaken
+    deaths._revise._script = overtaken
     with pytest.raises(StoreUnavailableError):
         await deaths.enrich(ORG, death(job=JOB))
     assert len(tries) == ATTEMPTS

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from redis.exceptions import ConnectionError as NoConnectionError
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
@@ -85,7 +84,7 @@ async def test_a_drain_that_cannot_be_asked_for_leaves_nobody_waiting(redis):
     async def ask():
         asking.set()
         await failing.wait()
-        raise NoConnectionError
+        raise StoreUnavailableError("away")
 
     inbox = Inbox(redis, ask)
     await inbox.keep("first", "ping", b"")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ghapp.errors import LockLostError
+from ghapp.errors import LockLostError, StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.locks import Locks
 
@@ -86,7 +86,7 @@ async def test_whoever_cannot_renew_it_is_stopped_before_it_can_be_another_s(red
     locks = Locks(redis, lease_seconds=0.5)
 
     async def away(**_):
-        raise ConnectionError("Redis is away")
+        raise StoreUnavailableError("away")
 
     left = []
 
@@ -149,7 +149,7 @@ async def test_a_lock_is_given_up_in_time_though_each_renewal_takes_long_to_fail
     async def hang(**_):
         tried.append(loop.time())
         await asyncio.sleep(0.19)  # just less than what one attempt may take
-        raise ConnectionError("Redis is away")
+        raise StoreUnavailableError("Redis is away")
 
     left = []
 

@@ -4,6 +4,7 @@ from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 from ghapp.store.pod_locations import KEPT_SECONDS, PodLocations
 from ghapp.store.pods import Pods
+from tests.support.snapshots import record_snapshot
 
 NOW = 1_790_000_000.0
 
@@ -27,7 +28,7 @@ async def test_a_view_shows_pods_and_objects_by_their_names(redis):
     pods = Pods(redis)
     assert await pods.shows_any("runners", ["a"]) is False
     objects = [EphemeralRunner("runners", "b", "u", "1", NOW)]
-    await pods.replace_all("runners", [Pod("runners", "a", "u", "1", NOW)], objects, NOW)
+    await record_snapshot(pods, "runners", [Pod("runners", "a", "u", "1", NOW)], objects, NOW)
     asked = [["a"], ["x", "b"], ["x"], []]
     assert [await pods.shows_any("runners", each) for each in asked] == [True, True, False, False]
     assert await pods.shows_any("elsewhere", ["a"]) is False

@@ -7,6 +7,7 @@ import pytest
 from ghapp.health.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
 from ghapp.store import keys
 from ghapp.store.pods import KEPT_SECONDS, Pods
+from tests.support.snapshots import record_snapshot
 
 NOW = 1_790_000_000.25
 NS = "runners"
@@ -38,7 +39,7 @@ FULL_RUNNER = runner(
 
 
 async def test_a_view_comes_back_as_it_was_seen(redis):
-    await Pods(redis).replace_all(NS, [FULL_POD, pod("b")], [FULL_RUNNER], NOW)
+    await record_snapshot(Pods(redis), NS, [FULL_POD, pod("b")], [FULL_RUNNER], NOW)
     assert await Pods(redis).all(NS) == ({"a": FULL_POD, "b": pod("b")}, {"a": FULL_RUNNER}, NOW, 0.0, True)
     assert await Pods(redis).all("elsewhere") is None
 
@@ -52,21 +53,21 @@ async def test_before_the_first_list_there_is_no_view_and_no_event_makes_one(red
 
 
 async def test_an_empty_namespace_is_a_view_too(redis):
-    await Pods(redis).replace_all(NS, [], [], NOW)
+    await record_snapshot(Pods(redis), NS, [], [], NOW)
     assert await Pods(redis).all(NS) == ({}, {}, NOW, 0.0, True)
 
 
 async def test_what_a_complete_list_lacks_is_gone(redis):
     pods = Pods(redis)
-    await pods.replace_all(NS, [pod("a"), pod("b")], [runner("a"), runner("b")], NOW)
-    await pods.replace_all(NS, [pod("b")], [runner("c")], NOW + 1)
+    await record_snapshot(pods, NS, [pod("a"), pod("b")], [runner("a"), runner("b")], NOW)
+    await record_snapshot(pods, NS, [pod("b")], [runner("c")], NOW + 1)
     view = await pods.all(NS)
     assert (set(view.pods), set(view.objects), view.seen_at) == ({"b"}, {"c"}, NOW + 1)
 
 
 @pytest.mark.parametrize("count", [0, 1, 10_000])
 async def test_a_list_of_any_length_is_recorded_whole(redis, count):
-    await Pods(redis).replace_all(NS, [pod(f"p{each}") for each in range(count)], [], NOW)
+    await record_snapshot(Pods(redis), NS, [pod(f"p{each}") for each in range(count)], [], NOW)
     assert len((await Pods(redis).all(NS)).pods) == count
 
 
@@ -88,7 +89,7 @@ async def test_the_view_is_as_old_as_its_older_half(redis):
 )
 async def test_a_late_event_does_not_undo_a_later_one(redis, version, taken):
     pods = Pods(redis)
-    await pods.replace_all(NS, [pod()], [runner()], NOW)
+    await record_snapshot(pods, NS, [pod()], [runner()], NOW)
     for told in (pod(version=version, phase="Failed"), runner(version=version, phase="Failed")):
         assert await pods.put(NS, told) is taken
     view = await pods.all(NS)
@@ -97,7 +98,7 @@ async def test_a_late_event_does_not_undo_a_later_one(redis, version, taken):
 
 async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
     pods = Pods(redis)
-    await pods.replace_all(NS, [pod("a"), pod("b")], [runner("a")], NOW)
+    await record_snapshot(pods, NS, [pod("a"), pod("b")], [runner("a")], NOW)
     changed, added = pod("a", version="101", phase="Running"), pod("c")
     for told in (changed, added):
         assert await pods.put(NS, told) is True
@@ -106,7 +107,7 @@ async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
 
 async def test_one_that_is_gone_goes_and_its_successor_and_namesake_stay(redis):
     pods = Pods(redis)
-    await pods.replace_all(NS, [pod("a"), pod("b")], [runner("a")], NOW)
+    await record_snapshot(pods, NS, [pod("a"), pod("b")], [runner("a")], NOW)
     await pods.put(NS, pod("b", uid="uid-new", version="101"))
     assert await pods.drop(NS, "b", "uid-a") is False, "that was its predecessor"
     assert await pods.drop(NS, "a", "uid-a") is True
@@ -119,7 +120,7 @@ async def test_one_that_is_gone_goes_and_its_successor_and_namesake_stay(redis):
 
 async def test_a_bookmark_says_that_the_view_is_still_true(redis):
     pods = Pods(redis)
-    await pods.replace_all(NS, [pod()], [], NOW)
+    await record_snapshot(pods, NS, [pod()], [], NOW)
     await pods.replace_objects(NS, [], NOW + 90)
     assert await pods.touch_pods(NS, NOW + 60) is True
     assert (await pods.all(NS)).seen_at == NOW + 60
@@ -129,7 +130,7 @@ async def test_a_bookmark_says_that_the_view_is_still_true(redis):
 
 async def test_a_view_that_nobody_refreshes_goes_by_itself(redis):
     pods = Pods(redis)
-    await pods.replace_all(NS, [pod()], [], NOW)
+    await record_snapshot(pods, NS, [pod()], [], NOW)
     assert KEPT_SECONDS - 5 < await redis.ttl(keys.pods(NS)) <= KEPT_SECONDS
     await redis.expire(keys.pods(NS), 5)
     await pods.put(NS, pod("b"))
@@ -195,7 +196,7 @@ class TestBearers:
 async def test_a_part_of_the_view_holds_these_runners_and_the_objects_that_bear_them(redis):
     pods, bearer = Pods(redis), runner("arc-1", runner_name="linux-1")
     pod_of_bearer = pod("arc-1", uid="uid-b")
-    await pods.replace_all(NS, [FULL_POD, pod("b"), pod_of_bearer], [FULL_RUNNER, runner("c"), bearer], NOW)
+    await record_snapshot(pods, NS, [FULL_POD, pod("b"), pod_of_bearer], [FULL_RUNNER, runner("c"), bearer], NOW)
     found = await pods.some(NS, ["a", "linux-1", "unknown"])
     assert found == ({"a": FULL_POD, "arc-1": pod_of_bearer}, {"a": FULL_RUNNER, "arc-1": bearer}, NOW, 0.0, True)
     assert await pods.some("elsewhere", ["a"]) is None
@@ -212,6 +213,6 @@ async def test_a_view_says_whether_objects_could_be_listed(redis, served):
 async def test_a_view_of_a_version_that_did_not_say_so_lists_objects_where_it_has_any(redis):
     pods = Pods(redis)
     for objects in ([], [FULL_RUNNER]):
-        await pods.replace_all(NS, [], objects, NOW)
+        await record_snapshot(pods, NS, [], objects, NOW)
         await redis.hdel(keys.pods(NS), "objects-served")
         assert (await pods.some(NS, [])).lists_objects is bool(objects)

@@ -8,8 +8,9 @@ import pytest
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.store import keys
+from ghapp.store.compare_and_set import ATTEMPTS, CHUNK
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.runners import ATTEMPTS, CHUNK, Runners
+from ghapp.store.runners import Runners
 
 ORG = 7
 NOW = 1_790_000_000.25

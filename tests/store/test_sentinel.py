@@ -8,8 +8,8 @@ import socket
 import subprocess
 
 import pytest
-from redis.exceptions import RedisError
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.local.local_redis import redis_server
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
@@ -58,7 +58,7 @@ async def answered(ask):
     """Its answer, once there is one."""
     async with asyncio.timeout(30):
         while True:
-            with contextlib.suppress(RedisError, OSError):
+            with contextlib.suppress(StoreUnavailableError):
                 if (found := await ask()) is not None:
                     return found
             await asyncio.sleep(0.05)

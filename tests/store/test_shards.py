@@ -56,7 +56,7 @@ async def test_a_record_that_changes_each_time_is_given_up_and_not_overwritten(r
         await other.record(ORG, "linux", lambda _: deploy("other", at=NOW + number))
         return await shards_replace(**asked)
 
-    shards_replace, shards._replace = shards._replace, replace
+    shards_replace, shards._deploys._script = shards._deploys._script, replace
     with pytest.raises(StoreUnavailableError, match="changed concurrently 20 times"):
         await shards.record(ORG, "linux", lambda _: deploy("pink"))
     assert "pink" not in {each.shard for each in await shards.deploys(ORG, "linux")}

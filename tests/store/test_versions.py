@@ -129,7 +129,7 @@ def test_a_member_that_we_do_not_know_is_read_as_what_is_safe(kind, row, read):
 
 def test_known_members_within_a_longer_row_stay():
     remains = Remains(RemainsKind.ENDED, 1.0, 2.0)
-    row = next_version.encode(ONE._replace(remains=remains))
+    row = next_version.encode(CODECS["runner"], ONE._replace(remains=remains))
     assert CODECS["runner"].decode(row).remains == remains
 
 

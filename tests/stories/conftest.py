@@ -87,7 +87,7 @@ class Story:
                 await remediate_runner(self.context, self.installation, each.id)
         for event_id in await self.context.events.unsent():
             with suppress(ReplacerUnavailableError):
-                await EventDelivery(self.settings, self.context.redis, self.clock).deliver(event_id)
+                await EventDelivery(self.context.settings, self.context, self.clock).deliver(event_id)
 
     async def states(self) -> Counter[State]:
         """How many runners are in each state."""

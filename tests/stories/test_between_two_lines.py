@@ -187,7 +187,8 @@ async def test_asking_again_for_the_same_replacement_is_the_same_event(story, mo
         acme = await app.context.installations.one(app.installation)
         evidence = (await app.context.runners.some(app.installation, [lost]))[lost]._replace(removed_at=app.clock())
         for _ in range(2):
-            await publish_replacement_request(app.context, acme, evidence, app.clock())
+            view = await app.context.org_view(acme)
+            await publish_replacement_request(app.context, acme, view, evidence, app.clock())
             app.clock.pass_(5)
         assert await app.replacements() == [lost]
         assert publish.EVENTS

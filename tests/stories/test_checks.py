@@ -103,7 +103,7 @@ async def test_a_lost_runner_is_told_from_suspicion_to_replacement(story):
 
         await remediate_runner(app.context, app.installation, lost)
         for event_id in await app.context.events.unsent():
-            await EventDelivery(app.settings, app.context.redis, app.clock).deliver(event_id)
+            await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
         run = await reported(app)
     assert (run["conclusion"], run["output"]["title"]) == ("success", "11 of 11 runners healthy")
     opened, _, healed = run["output"]["text"].partition("### Healed: 1 runner was lost")

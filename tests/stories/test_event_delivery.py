@@ -51,7 +51,7 @@ async def append(app, name, count=1):
 
 @asynccontextmanager
 async def delivering(app):
-    delivery = asyncio.create_task(EventDelivery(app.settings, app.context.redis).run())
+    delivery = asyncio.create_task(EventDelivery(app.settings, app.context).run())
     try:
         yield delivery
     finally:
@@ -155,7 +155,7 @@ async def test_a_request_whose_runner_came_back_during_the_pause_is_withdrawn_wh
     async with story() as app:
         lost, event_id = await lost_while_the_controller_is_away(app)
         await app.context.fuses.pause(app.installation, POOL_NAME, Pause("mona", "a move", app.clock()))
-        await EventDelivery(app.settings, app.context.redis, app.clock).deliver(event_id)
+        await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
         assert await app.context.events.unsent() == [event_id]
         back = partial(
             registration_seen,

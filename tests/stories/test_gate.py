@@ -55,7 +55,7 @@ class Shop(Story):
 
     def look(self, **asked):
         (pool,) = self.settings.pools_of("acme")
-        look = GateQuery(self.settings, self.context.redis, "acme", pool, self.clock)
+        look = GateQuery(self.settings, self.context, "acme", pool, self.clock)
         return lambda: look.judge(GateRequest(asked.pop("shard", "pink"), **asked))
 
     async def gate(self, **asked):

@@ -74,7 +74,7 @@ async def receive_requests(app, count=1):
 
 async def waits(app):
     installation = await app.context.installations.one(app.installation)
-    return await is_waited_for(app.settings, app.context.redis, installation, app.clock())
+    return await is_waited_for(app.settings, app.context, installation, app.clock())
 
 
 async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  # noqa: F811

@@ -55,8 +55,8 @@ async def test_a_lost_registration_is_noticed_confirmed_removed_and_replaced_onc
         assert await remediate_runner(app.context, app.installation, lost) == "replaced"
         assert await remediate_runner(app.context, app.installation, lost) == "replaced"
         (event_id,) = await app.context.events.unsent()
-        await EventDelivery(app.settings, app.context.redis, app.clock).deliver(event_id)
-        await EventDelivery(app.settings, app.context.redis, app.clock).deliver(event_id)
+        await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
+        await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
         assert await remediate_runner(app.context, app.installation, lost) == "held", "it is replaced already"
 
         events = app.sandbox.control.controller_events()

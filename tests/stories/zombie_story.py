@@ -105,7 +105,9 @@ class ZombieStory:
         if self.watches:
             await self.sees()
         absent = [each for each in (await context.runners.all(installation.id)).values() if is_absent(each)]
-        await context.runners.revise(installation.id, await observe_remains(context, installation, absent))
+        await context.runners.revise(
+            installation.id, await observe_remains(context, installation, absent, context.clock())
+        )
         absent = (await context.runners.some(installation.id, [each.id for each in absent])).values()
         await look_up_jobs(context, installation, absent)
         await plan_remediation(context, installation)

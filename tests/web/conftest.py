@@ -7,9 +7,9 @@ from dataclasses import replace
 import httpx
 import jsonschema
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 from starlette.routing import compile_path
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Registration, Survey
 from ghapp.health.runner.observations import absence_confirmed, get_missed, registration_seen, unlisted
@@ -33,7 +33,7 @@ class Away:
 
     def __getattr__(self, name):
         if self.away:
-            raise RedisAway("away")
+            raise StoreUnavailableError("away")
         return getattr(self.redis, name)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.web import cache as module
@@ -23,7 +22,7 @@ class Store:
         value = self.value
         await asyncio.sleep(self.takes)
         if self.away:
-            raise RedisAway("away")
+            raise StoreUnavailableError("away")
         return value
 
 

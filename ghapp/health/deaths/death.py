@@ -12,12 +12,17 @@ from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
 from ghapp.health.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
 from ghapp.health.deaths.runner_log import LONGEST_LINE, read_runner_log
 from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.health.runner.evidence import Evidence
 
 MOST_LINES = 200
 """Lines kept of each log."""
 
 FAILED = frozenset({"failure", "timed_out"})
 """Conclusions of a failed job, whatever the cause."""
+
+
+BEFORE_ITS_POD_SECONDS = 300.0
+"""A registration may be older than its pod by this much; an older registration had another pod before."""
 
 
 class DeadJob(NamedTuple):
@@ -154,3 +159,18 @@ def _last(log: Sequence[str]) -> tuple[str, ...]:
 def _cut(lines: Iterable[str]) -> tuple[str, ...]:
     """Cuts each line to `LONGEST_LINE` characters; a cut line ends in `…`."""
     return tuple(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines)
+
+
+def has_worked(evidence: Evidence, pod: Pod) -> bool:
+    """True if a runner worked in this pod, however briefly.
+
+    A registration that came with the pod proves it by having been online, or by a job. An older registration, whose
+    name is reused by several pods, proves it only by a job that began, or a delivery sent, after the pod was created.
+
+    Args:
+        evidence: of the runner with the pod's name.
+        pod: as last seen.
+    """
+    if evidence.first_seen >= pod.created_at - BEFORE_ITS_POD_SECONDS:
+        return evidence.was_online or evidence.online or evidence.busy or evidence.job_id is not None
+    return any(at is not None and at > pod.created_at for at in (evidence.job_started_at, evidence.last_delivery_at))

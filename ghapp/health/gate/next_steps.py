@@ -31,9 +31,6 @@ class StepLevel(IntEnum):
     BREAK_GLASS = 6
 
 
-DESTROYS = frozenset({StepLevel.SHUT_DOWN, StepLevel.CLEAN_UP, StepLevel.DELETE, StepLevel.TAINT})
-"""Steps that destroy something of the shard."""
-
 SEVERAL_FAILURES = 3
 """A shard is cleaned up only after this many failures in a row."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ghapp.health import pool_matching
@@ -12,7 +12,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import ACTIVE_SECONDS
 from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import pool_of, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.health.runner.verdict import Limits, State, judge
@@ -67,6 +67,11 @@ class ShardInputs:
     jobs: Collection[Job] = ()
     deaths: Sequence[Death] | None = None
     taken: Sequence[TakenJob] = ()
+
+    @property
+    def without_repositories(self) -> ShardInputs:
+        """The same without names of repositories, for a check run in a public repository."""
+        return replace(self, jobs=[job._replace(repository="") for job in self.jobs])
 
 
 @dataclass(slots=True)
@@ -213,7 +218,7 @@ def _unintended(known: ShardInputs, by_name: Mapping[str, str], now: float) -> I
 
 
 def _is_of(known: ShardInputs, evidence: Evidence) -> bool:
-    return pool_of(evidence.labels, evidence.custom_labels, known.rules) == known.rule.name
+    return runner_pool(evidence, known.rules) == known.rule.name
 
 
 def _is_for(known: ShardInputs, job: Job, active: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds, observed_at
@@ -135,3 +135,16 @@ def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
 
 def _is_fresh(at: float | None, now: float, stale_seconds: float) -> bool:
     return at is not None and now - at <= stale_seconds
+
+
+def is_ours(names: Collection[str], here: Collection[str], others: Sequence[Collection[str]]) -> bool:
+    """True if this organization may judge a pod. At most one organization may; in doubt, none does.
+
+    Args:
+        names: names of the pod and its runner.
+        here: names of runners and pods that this organization knows or has claims on.
+        others: the same for each other organization with pods in that namespace; empty if there is none.
+    """
+    if not others:
+        return True
+    return any(name in here for name in names) and not any(name in other for other in others for name in names)

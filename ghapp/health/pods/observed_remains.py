@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from ghapp.health.pods.pod import EphemeralRunner, Pod, is_fresh
 from ghapp.health.pods.reconcile import NamespaceSnapshot, pod_locations
-from ghapp.health.pool_matching import ScaledRule, pool_of
+from ghapp.health.pool_matching import ScaledRule, runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import is_absent, missing_since
@@ -98,7 +98,7 @@ def _holds_at(evidence: Evidence, kind: RemainsKind, seen_at: float) -> float:
 
 
 def _rule_of(evidence: Evidence, rules: Sequence[ScaledRule]) -> ScaledRule | None:
-    pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+    pool = runner_pool(evidence, rules)
     return next((each for each in rules if each.name == pool and each.replacer in IN_CLUSTER), None)
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from ghapp.health.pods.phantom_kinds import Phantom
 from ghapp.health.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
 from ghapp.health.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
-from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.pool_matching import PoolRule, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, is_absent, is_spent, judge, missing_since, silent_since
 
@@ -95,7 +95,7 @@ def pod_locations(
     namespaces = {rule.name: rule.namespace for rule in rules}
     found: set[tuple[str, str]] = set()
     for each in runners:
-        pool = pool_of(each.labels, each.custom_labels, rules)
+        pool = runner_pool(each, rules)
         namespace = namespaces.get(pool)
         snapshot = seen.get(namespace or "")
         if namespace and snapshot is not None and (each.name in snapshot.pods or each.name in snapshot.objects):
@@ -110,7 +110,7 @@ def _known(runners: Iterable[Evidence], namespace: str, rules: Sequence[Namespac
     for each in runners:
         if not each.registered or is_absent(each):
             continue
-        pool = pool_of(each.labels, each.custom_labels, rules)
+        pool = runner_pool(each, rules)
         silent = silent_since(each) if pool in here else None
         busy = each.busy or each.running_job is not None
         found.append(ListedRunner(each.name, pool, each.first_seen, busy, silent, each.ephemeral))

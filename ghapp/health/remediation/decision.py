@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from ghapp.health.pods.pod_claim import NOBODY, Claimed, claim_on
-from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.pool_matching import PoolRule, runner_pool
 from ghapp.health.remediation.fuse import (
     WHOLE_INSTALLATION,
     Fuse,
@@ -101,7 +101,7 @@ def by_pool(
     """Judges each runner and groups the runners by pool."""
     pools: Pools = defaultdict(list)
     for evidence in runners:
-        pool = pool_of(evidence.labels, evidence.custom_labels, rules)
+        pool = runner_pool(evidence, rules)
         pools[pool].append((evidence, judge(evidence, survey, now, limits).state))
     return pools
 

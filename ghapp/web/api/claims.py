@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from redis.asyncio import Redis
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import PodClaimsFullError
 from ghapp.health.installation import Installation
-from ghapp.store.connect import redis_errors
-from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS, PodClaims
+from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
@@ -42,9 +42,9 @@ class ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
 class ClaimEndpoints:
     """The endpoints. Requests may be repeated: the latest claim replaces earlier ones."""
 
-    def __init__(self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
+    def __init__(self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
         self._reader, self._authenticator, self._clock = reader, authenticator, clock
-        self._claims = PodClaims(redis, clock)
+        self._claims = stores.pod_claims
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -54,13 +54,10 @@ class ClaimEndpoints:
     async def _claim(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
         installation = await self._authorized(request, org, pod, now)
-        if isinstance(installation, Response):
-            return installation
         claim = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
         runner_name = claim.runner_name or pod
         try:
-            async with redis_errors():
-                await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
+            await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
         except PodClaimsFullError as error:
             return problem(507, str(error))
         self._reader.forget(org)
@@ -69,20 +66,15 @@ class ClaimEndpoints:
     async def _release(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
         installation = await self._authorized(request, org, pod, now)
-        if isinstance(installation, Response):
-            return installation
-        async with redis_errors():
-            await self._claims.release(installation.id, pod)
+        await self._claims.release(installation.id, pod)
         self._reader.forget(org)
         return Response(status_code=204)
 
-    async def _authorized(self, request: Request, org: str, pod: str, now: float) -> Installation | Response:
-        """Returns the pod's installation, or the problem if the request is rejected."""
-        if refusal := await self._authenticator.refuse(request, "claim", org, now):
-            return refusal
+    async def _authorized(self, request: Request, org: str, pod: str, now: float) -> Installation:
+        """Returns the pod's installation; raises HTTPException if the request is rejected."""
+        await self._authenticator.require(request, "claim", org, now)
         if len(pod) > LONGEST_NAME or POD_NAME.fullmatch(pod) is None:
-            return problem(
+            raise HTTPException(
                 400, f"{pod[:LONGEST_NAME]!r} is not a pod's name; it takes lower-case letters, digits, - and ."
             )
-        org_state = await self._reader.org(org)
-        return not_installed(org) if org_state is None else org_state.installation
+        return (await self._reader.installed(org)).installation

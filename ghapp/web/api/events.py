@@ -7,20 +7,18 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.store.connect import redis_errors
-from ghapp.store.events import Events as Stream
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 
 POLL_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 15.0
@@ -38,9 +36,9 @@ class EventStream:
     """The endpoint. Streams end when `stopping` is set, and when their token expires or is revoked."""
 
     def __init__(
-        self, redis: Redis, reader: FleetReader, authenticator: Authenticator, clock: Clock, stopping: asyncio.Event
+        self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock, stopping: asyncio.Event
     ) -> None:
-        self._stream, self._reader, self._authenticator, self._clock = Stream(redis), reader, authenticator, clock
+        self._stream, self._reader, self._authenticator, self._clock = stores.events, reader, authenticator, clock
         self._stopping = stopping
         self._ends: Cache[int, str] = Cache(MOST_ORGS, MOST_ORGS)
         """The last id of each org's stream, read once a second for all listeners."""
@@ -51,19 +49,16 @@ class EventStream:
 
     async def _events(self, request: Request) -> Response:
         org = request.path_params["org"]
-        if refusal := await self._authenticator.refuse(request, "read", org, self._clock()):
-            return refusal
+        await self._authenticator.require(request, "read", org, self._clock())
         last_id = request.headers.get("last-event-id")
         if last_id is not None and not STREAM_ID.fullmatch(last_id):
             return problem(400, "Last-Event-ID takes the id of an event of this stream, or 0 for all stored events")
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        org_state = await self._reader.installed(org)
         installation = org_state.installation.id
-        async with redis_errors():
-            if last_id is None:
-                last_id = await self._stream.last_id(installation)
-            elif await self._stream.since(installation, last_id, 1) is None:
-                return problem(410, f"{last_id} is no longer stored; read the fleet, then listen without Last-Event-ID")
+        if last_id is None:
+            last_id = await self._stream.last_id(installation)
+        elif await self._stream.since(installation, last_id, 1) is None:
+            return problem(410, f"{last_id} is no longer stored; read the fleet, then listen without Last-Event-ID")
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
         messages = self._messages(request, org, installation, last_id)
@@ -75,12 +70,13 @@ class EventStream:
         silent_since = loop.time()
         while not self._stopping.is_set():
             try:
-                if await self._authenticator.refuse(request, "read", org, self._clock()) is not None:
-                    return
+                await self._authenticator.require(request, "read", org, self._clock())
                 end = await self._ends.read(installation, lambda: self._stream.last_id(installation))
                 is_behind = end is not None and position(end) > position(last_id)
                 new = await self._stream.since(installation, last_id, MOST_PER_READ) if is_behind else []
-            except (RedisError, OSError, StoreUnavailableError):  # the stream continues when Redis is back
+            except HTTPException:  # the token expired, or was revoked
+                return
+            except StoreUnavailableError:  # the stream continues when Redis is back
                 new = []
             if new is None:  # the listener was too slow: its position expired, and reconnecting returns 410
                 return

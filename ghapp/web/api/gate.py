@@ -11,29 +11,25 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
-from redis.asyncio import Redis
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.gate.active_shard import ACTIVE_SECONDS, Deploy, Role
+from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.gate_checks import commit_of
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
 from ghapp.health.gate.known_shards import unknown_shard
-from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import gate_document
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.connect import redis_errors
-from ghapp.store.deaths import Deaths
-from ghapp.store.demand import Demand
-from ghapp.store.runners import Runners
-from ghapp.store.shards import Shards
+from ghapp.store.org_views import load_shard_inputs
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 16 * 1024
@@ -62,7 +58,7 @@ class GateEndpoints:
     def __init__(
         self,
         settings: Settings,
-        redis: Redis,
+        stores: Stores,
         reader: FleetReader,
         authenticator: Authenticator,
         enqueue: Enqueue,
@@ -70,8 +66,7 @@ class GateEndpoints:
     ) -> None:
         self._settings, self._reader, self._authenticator = settings, reader, authenticator
         self._enqueue, self._clock = enqueue, clock
-        self._shards, self._deaths = Shards(redis), Deaths(redis, clock)
-        self._runners, self._demand = Runners(redis), Demand(redis)
+        self._stores, self._shards = stores, stores.shards
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -84,13 +79,9 @@ class GateEndpoints:
     async def _judge(self, request: Request) -> Response:
         """Answers whether this shard may take over."""
         org, shard, now = request.path_params["org"], request.path_params["shard"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        await self._authenticator.require(request, "read", org, now)
+        org_state = await self._reader.installed(org)
         pool = self._pool(org_state, request.path_params["pool"])
-        if isinstance(pool, Response):
-            return pool
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         query = request.query_params
@@ -109,7 +100,8 @@ class GateEndpoints:
         gate_request = GateRequest(
             shard, int(least), query.get("version"), FLAGS[canary], expect_new=FLAGS[new], failures=int(failures)
         )
-        known, sources = await self._known(org_state, pool, now), await self._sources(org_state, pool)
+        known = await load_shard_inputs(self._stores, org_state.installation, self._settings, pool, now)
+        sources = await self._sources(org_state, pool)
         if not gate_request.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
             return problem(404, why.replace("--expect-new", "expect_new=true"))
         gate = judge_gate(gate_request, known, sources, now)
@@ -118,14 +110,10 @@ class GateEndpoints:
     async def _record_deploy(self, request: Request) -> Response:
         """Records a deploy's report about its shard."""
         org, shard, now = request.path_params["org"], request.path_params["shard"].lower(), self._clock()
-        if refusal := await self._authenticator.refuse(request, "claim", org, now):
-            return refusal
+        await self._authenticator.require(request, "claim", org, now)
         report = parse_json(DeployBody, await read_body(request, LARGEST_BYTES), TAKES)
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        org_state = await self._reader.installed(org)
         pool = self._pool(org_state, request.path_params["pool"])
-        if isinstance(pool, Response):
-            return pool
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         at = None if report.deployed_at is None else report.deployed_at.timestamp()
@@ -133,42 +121,30 @@ class GateEndpoints:
             when = "in the future" if at > 0 else "before 1970"
             return problem(400, f"deployed_at is {when}; it takes the time when the shard was deployed")
         by = await self._authenticator.who(request)
-        async with redis_errors():
-            recorded = await self._shards.record(
-                org_state.installation.id, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
+        recorded = await self._shards.record(
+            org_state.installation.id, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
+        )
+        if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
+            await self._enqueue(
+                JobName.GATE, org_state.installation.id, key=gates_key(org_state.installation.id), retry=False
             )
-            if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
-                await self._enqueue(
-                    JobName.GATE, org_state.installation.id, key=gates_key(org_state.installation.id), retry=False
-                )
         return Response(status_code=204)
 
-    def _pool(self, org_state: OrgState, name: str) -> PoolSettings | Response:
-        """Returns a configured pool with shards; the shards of other pools are unknown."""
+    def _pool(self, org_state: OrgState, name: str) -> PoolSettings:
+        """Returns a configured pool with shards; raises HTTPException for other pools, whose shards are unknown."""
         org = org_state.installation.org
         known = {pool.name: pool for pool in self._settings.pools_of(org) if has_shards(pool)}
         if name in known:
             return known[name]
         names = ", ".join(sorted(known)) or "none"
-        return problem(404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}")
-
-    async def _known(self, org_state: OrgState, pool: PoolSettings, now: float) -> ShardInputs:
-        installation, deaths = org_state.installation.id, None
-        async with redis_errors():
-            survey = await self._runners.survey(installation)  # read first, so that the runners are not older than it
-            runners, jobs = await self._runners.all(installation), await self._demand.all(installation)
-            taken = await self._demand.taken(installation, now - ACTIVE_SECONDS)
-            if self._settings.namespaces:
-                deaths = await self._deaths.unclean(installation, now - LOOP_SECONDS, MOST_DEATHS)
-        org = org_state.installation.org
-        rules, limits = self._settings.pools_of(org), self._settings.of(org).evidence
-        return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
+        raise HTTPException(
+            404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}"
+        )
 
     async def _sources(self, org_state: OrgState, pool: PoolSettings) -> ActiveShardSources:
         installation = org_state.installation.id
-        async with redis_errors():
-            deploys = await self._shards.deploys(installation, pool.name)
-            answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
+        deploys = await self._shards.deploys(installation, pool.name)
+        answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
         return ActiveShardSources(deploys, pool.active_source, answer)
 
 

@@ -22,11 +22,10 @@ from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
-from ghapp.store.connect import redis_errors
 from ghapp.web.api.demand import demand_document
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.request_body import parse_json, read_body
 
@@ -115,24 +114,21 @@ class HealthEndpoints:
 
     async def _by_id(self, request: Request) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
+        await self._authenticator.require(request, "read", org, now)
         if (runner_id := _runner_id(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         return _json(await self._reader.by_id(org, runner_id, now))
 
     async def _by_name(self, request: Request) -> Response:
         org, name, now = request.path_params["org"], request.query_params.get("name"), self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
+        await self._authenticator.require(request, "read", org, now)
         if not name:
             return problem(400, "name the runner: ?name=…")
         return _json(await self._reader.by_name(org, name, now))
 
     async def _batch(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
+        await self._authenticator.require(request, "read", org, now)
         batch = parse_json(Batch, await read_body(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
         if len(batch.ids) + len(batch.names) > MOST_AT_ONCE:
             return problem(400, f"a request may name at most {MOST_AT_ONCE} runners")
@@ -140,8 +136,7 @@ class HealthEndpoints:
 
     async def _fleet(self, request: Request) -> Response:
         org, now, query = request.path_params["org"], self._clock(), request.query_params
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
+        await self._authenticator.require(request, "read", org, now)
         state, pool, cursor = query.get("state"), query.get("pool"), query.get("cursor", "0")
         limit, after = whole_number(query.get("limit", str(DEFAULT_PAGE))), whole_number(cursor)
         if state is not None and state not in STATES:
@@ -167,8 +162,7 @@ class HealthEndpoints:
 
     async def _record(self, request: Request, fold: Callable[[Evidence, float], Evidence]) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "claim", org, now):
-            return refusal
+        await self._authenticator.require(request, "claim", org, now)
         if (runner_id := _runner_id(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         await self._reader.record(org, runner_id, lambda evidence: fold(evidence, now))
@@ -194,28 +188,21 @@ class HealthEndpoints:
         check per installation is queued at a time: any number is a valid id, but the queue is finite.
         """
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
+        await self._authenticator.require(request, "read", org, now)
         if (runner_id := _runner_id(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        org_state = await self._reader.installed(org)
         installation = org_state.installation.id
         if wait := self._checks.grant(installation, now):
             return problem(429, TOO_MANY_CHECKS, {"Retry-After": str(ceil(wait))})
         which = runner_id if await self._reader.knows(org_state, runner_id) else "unknown"
-        async with redis_errors():
-            await self._enqueue(
-                JobName.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False
-            )
+        await self._enqueue(JobName.CHECK, installation, runner_id, key=f"check-{installation}-{which}", retry=False)
         return Response(status_code=202)
 
     async def _demand(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        await self._authenticator.require(request, "read", org, now)
+        org_state = await self._reader.installed(org)
         named, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         assigned = assigned_by_pool(named, await self._reader.objects(org_state, now), rules)
         queue = await self._reader.job_queue(org_state, now, with_ended=False)

@@ -16,7 +16,7 @@ from ghapp.report.jobs import JOB_STATES, JobDocument, job_document, select_jobs
 from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, etag_matches, whole_number
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 
 
 class JobsPage(msgspec.Struct, frozen=True):
@@ -43,8 +43,7 @@ class JobEndpoints:
     async def _list(self, request: Request) -> Response:
         """A page of jobs by id; 304 if it is the page that the client has."""
         org, now, query = request.path_params["org"], self._clock(), request.query_params
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
+        await self._authenticator.require(request, "read", org, now)
         state, cursor = query.get("state"), query.get("cursor", "0")
         limit, after = whole_number(query.get("limit", str(DEFAULT_PAGE))), whole_number(cursor)
         if state is not None and state not in JOB_STATES:
@@ -53,8 +52,7 @@ class JobEndpoints:
             return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
         if after is None:
             return problem(400, "cursor takes the next_cursor of the previous page")
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        org_state = await self._reader.installed(org)
         queue = await self._reader.job_queue(org_state, now)
         chosen = select_jobs(queue, state, query.get("pool"))
         start = bisect_right(chosen, after, key=lambda job: job.id)
@@ -71,12 +69,10 @@ class JobEndpoints:
     async def _one(self, request: Request) -> Response:
         """One job: queued, running, or over for less than an hour."""
         org, given, now = request.path_params["org"], request.path_params["job_id"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "read", org, now):
-            return refusal
+        await self._authenticator.require(request, "read", org, now)
         if not (job_id := whole_number(given)):
             return problem(400, f"{given!r}: a job id is a whole number of 1 or more")
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
+        org_state = await self._reader.installed(org)
         job = await self._reader.job(org_state, job_id)
         if job is None:
             return problem(404, f"job {job_id} of {org} is not known: no delivery reported it, or it ended an hour ago")

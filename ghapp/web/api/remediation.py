@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from redis.asyncio import Redis
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,12 +14,12 @@ from starlette.routing import Route
 from ghapp.queue.jobs import JobName
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.connect import redis_errors
-from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
-from ghapp.web.problems import not_installed, problem
+from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ class RemediationEndpoints:
     def __init__(
         self,
         settings: Settings,
-        redis: Redis,
+        stores: Stores,
         reader: FleetReader,
         authenticator: Authenticator,
         enqueue: Enqueue,
@@ -66,7 +66,7 @@ class RemediationEndpoints:
             enqueue,
             clock,
         )
-        self._fuses = Fuses(redis)
+        self._fuses = stores.fuses
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -77,16 +77,12 @@ class RemediationEndpoints:
 
     async def _pause(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "admin", org, now):
-            return refusal
+        await self._authenticator.require(request, "admin", org, now)
         body = parse_json(PauseBody, await read_body(request, LARGEST_BYTES), TAKES)
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
-        if unknown := await self._unknown_pool(org_state, body.pool):
-            return unknown
-        async with redis_errors():
-            pause = Pause(await self._authenticator.who(request), body.why, now)
-            first = await self._fuses.pause(org_state.installation.id, body.pool or WHOLE_ORG, pause)
+        org_state = await self._reader.installed(org)
+        await self._require_pool(org_state, body.pool)
+        pause = Pause(await self._authenticator.who(request), body.why, now)
+        first = await self._fuses.pause(org_state.installation.id, body.pool or WHOLE_ORG, pause)
         self._reader.forget(org)
         if (first.who, first.why) == (pause.who, pause.why):  # a retry of a request whose answer was lost
             return Response(status_code=204)
@@ -99,28 +95,21 @@ class RemediationEndpoints:
     async def _resume(self, request: Request) -> Response:
         """Clears pauses, restarts stopped fuses, and enqueues a sweep."""
         org, now = request.path_params["org"], self._clock()
-        if refusal := await self._authenticator.refuse(request, "admin", org, now):
-            return refusal
+        await self._authenticator.require(request, "admin", org, now)
         body = parse_json(ResumeBody, await read_body(request, LARGEST_BYTES) or b"{}", TAKES)
-        if (org_state := await self._reader.org(org)) is None:
-            return not_installed(org)
-        if unknown := await self._unknown_pool(org_state, body.pool):
-            return unknown
+        org_state = await self._reader.installed(org)
+        await self._require_pool(org_state, body.pool)
         installation = org_state.installation
         limits = self._settings.of(installation.org).fuse
-        async with redis_errors():
-            done = await self._fuses.resume(
-                installation, body.pool, await self._authenticator.who(request), now, limits
-            )
-            await self._enqueue(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
+        done = await self._fuses.resume(installation, body.pool, await self._authenticator.who(request), now, limits)
+        await self._enqueue(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
         self._reader.forget(org)
         result = ResumeResult(sorted(done.ended), sorted(done.proving))
         return Response(msgspec.json.encode(result), media_type="application/json")
 
-    async def _unknown_pool(self, org_state: OrgState, pool: str | None) -> Response | None:
-        """Returns a problem if the org has no such pool, because a mistyped name would stop or resume nothing."""
+    async def _require_pool(self, org_state: OrgState, pool: str | None) -> None:
+        """Raises HTTPException if the org has no such pool: a mistyped name would stop or resume nothing."""
         if pool is None or pool == WHOLE_ORG or pool in (pools := await self._reader.pools(org_state)):
-            return None
-        return problem(
-            404, f"{org_state.installation.org} has no pool {pool}; it has {', '.join(sorted(pools)) or 'none'}"
-        )
+            return
+        names = ", ".join(sorted(pools)) or "none"
+        raise HTTPException(404, f"{org_state.installation.org} has no pool {pool}; it has {names}")

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,18 +27,8 @@ from ghapp.health.runner.verdict import judge
 from ghapp.report.documents import Timestamp, is_healed, timestamp
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
-from ghapp.store.budget import Budget
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.connect import PipeliningRedis, redis_errors
-from ghapp.store.demand import Demand
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.inbox import Inbox
-from ghapp.store.installations import Installations
-from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.pods import Pods
-from ghapp.store.runner_groups import RunnerGroupStore
-from ghapp.store.runners import Runners
-from ghapp.store.schedule import Schedule
+from ghapp.store.fuses import Pause
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.api.metrics import Sample, exposition
 
@@ -91,13 +79,13 @@ class ReadyDocument(msgspec.Struct, frozen=True):
 class StatusEndpoints:
     """The endpoints. Reads of many installations are pipelined into a few round trips."""
 
-    def __init__(self, settings: Settings, redis: Redis, clock: Clock) -> None:
-        self._settings, self._clock, redis = settings, clock, PipeliningRedis(redis)
-        self._installations, self._inbox = Installations(redis, settings.named), Inbox(redis)
-        self._budget, self._counters, self._schedule = Budget(redis), MetricCounters(redis), Schedule(redis)
-        self._runners, self._fuses = Runners(redis), Fuses(redis)
-        self._pods, self._cluster_summaries = Pods(redis), ClusterSummaries(redis)
-        self._demand, self._runner_groups = Demand(redis), RunnerGroupStore(redis)
+    def __init__(self, settings: Settings, stores: Stores, clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
+        self._installations, self._inbox = stores.installations, stores.inbox
+        self._budget, self._counters, self._schedule = stores.budget, stores.counters, stores.schedule
+        self._runners, self._fuses = stores.runners, stores.fuses
+        self._pods, self._cluster_summaries = stores.pods, stores.cluster_summaries
+        self._demand, self._runner_groups = stores.demand, stores.runner_groups
 
     def routes(self) -> list[Route]:
         """Returns all routes."""
@@ -114,7 +102,7 @@ class StatusEndpoints:
         """Ready if Redis answers; the state of each installation is included but does not affect readiness."""
         try:
             rows = [self._row(each) async for each in self._known()]
-        except (RedisError, OSError, StoreUnavailableError):
+        except StoreUnavailableError:
             return _json(ReadyDocument(ready=False, redis="away", installations=[]), 503)
         return _json(ReadyDocument(ready=True, redis="ok", installations=rows))
 
@@ -148,18 +136,15 @@ class StatusEndpoints:
         return left(allowance, self._settings.of(installation.org).budget)
 
     async def _metrics(self, request: Request) -> Response:
-        async with redis_errors():
-            lag, dead, counters = await asyncio.gather(
-                self._inbox.lag(), self._inbox.dead_letters(), self._counters.all()
-            )
-            samples = [
-                Sample("ghapp_inbox_lag", {}, lag),
-                Sample("ghapp_dead_letters", {}, dead),
-                *await self._of_views(),
-            ]
-            for several in _chunks([each async for each in self._known()]):
-                for of_org in await asyncio.gather(*map(self._of_org, several)):
-                    samples += of_org
+        lag, dead, counters = await asyncio.gather(self._inbox.lag(), self._inbox.dead_letters(), self._counters.all())
+        samples = [
+            Sample("ghapp_inbox_lag", {}, lag),
+            Sample("ghapp_dead_letters", {}, dead),
+            *await self._of_views(),
+        ]
+        for several in _chunks([each async for each in self._known()]):
+            for of_org in await asyncio.gather(*map(self._of_org, several)):
+                samples += of_org
         # In a thread: some 10 µs for each series would otherwise delay other requests.
         accept = request.headers.get("accept", "")
         body, media_type = await asyncio.to_thread(exposition, accept, samples, counters)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.health.deaths.vanished_pod import BEFORE_ITS_POD_SECONDS, has_worked
+from ghapp.health.deaths.death import BEFORE_ITS_POD_SECONDS, has_worked
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost
 from tests.health.pods.builders import pod
 

@@ -8,6 +8,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
+from ghapp.health.gate.next_steps import StepLevel
 from ghapp.health.gate.shard_status import ShardInputs
 from ghapp.health.job import Job
 from tests.health.builders import LONG_AGO, NOW, online, survey
@@ -87,3 +88,7 @@ def death(number, cause=Cause.HOST_OOM, at=NOW - 60, name="pink"):
 
 def waits(number, ago, labels=("linux-4vcpu",)):
     return Job(900 + number, "queued", labels, "acme/api", NOW - ago)
+
+
+DESTROYS = frozenset({StepLevel.SHUT_DOWN, StepLevel.CLEAN_UP, StepLevel.DELETE, StepLevel.TAINT})
+"""Steps that destroy something of the shard."""

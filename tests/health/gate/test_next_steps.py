@@ -10,7 +10,7 @@ from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
 from ghapp.health.gate.shard_status import WAITING_SECONDS, ShardStatus
 from ghapp.health.gate.terraform_log import TerraformRun
 from tests.health.builders import MICROSECOND, NOW, lost, online, present
-from tests.health.gate.builders import at_work, check, deploy, failed, gate, on, pink, steps, waits, why
+from tests.health.gate.builders import DESTROYS, at_work, check, deploy, failed, gate, on, pink, steps, waits, why
 
 
 def test_a_failing_inactive_shard_says_first_that_there_is_no_outage_and_then_the_ladder():
@@ -39,7 +39,7 @@ def test_without_a_reported_deploy_nothing_is_to_be_destroyed_though_runners_are
     question = GateRequest("pink", provision=provision, failures=failures, canary=canary)
     answer = gate([on("pink", present()), *at_work()], question, UNREPORTED)
     assert not answer.passed
-    assert not {each.rung for each in answer.next} & next_steps.DESTROYS
+    assert not {each.rung for each in answer.next} & DESTROYS
     assert steps(answer).count("report when pink was deployed") == 1
 
 

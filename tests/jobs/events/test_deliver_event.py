@@ -18,7 +18,7 @@ from jobs.events.deliver_event import GIVEN_UP_SECONDS, REPLACE, EventDelivery
 
 
 async def deliver(context, event_id):
-    await EventDelivery(context.settings, context.redis, context.clock).deliver(event_id)
+    await EventDelivery(context.settings, context, context.clock).deliver(event_id)
 
 
 async def granted(app):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from jobs.events.publish import publish_runners
@@ -20,7 +22,8 @@ async def test_an_event_tells_of_the_claim_that_holds_its_runner(story, ends_aft
         offline = present(1, first_seen=began - 86_400, offline_since=began, observed_at=now)
         await app.context.runners.revise(app.installation, {1: lambda _: offline})
         installation = await app.context.installations.one(app.installation)
-        await publish_runners(app.context, installation, survey(swept_at=now), [offline], now)
+        view = replace(await app.context.org_view(installation), survey=survey(swept_at=now))
+        await publish_runners(app.context, installation, view, [offline], now)
         (told,) = await app.told("runner.offline")
     assert told["state"] == "offline"
     assert sum(each["source"] == "claim" and "busy with job 42" in each["said"] for each in told["evidence"]) == claims

@@ -8,21 +8,21 @@ from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace, watch
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.task_cancel import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.pods import Pods
-from jobs.pods.cluster_clock import ClusterClock
+from ghapp.store.stores import stores_over
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
+from jobs.pods.namespace_cache import ClusterClock
 
 NS = "runners"
 NOW = 1_790_000_000.0
@@ -57,7 +57,7 @@ async def cluster(api):
 def view_of(cluster, redis, *pools, leads=lambda: True, clock=time.time, namespace=NS):
     settings = Settings.read({})
     object.__setattr__(settings, "pools", pools or (ARC,))
-    return EphemeralRunnerCache(namespace, settings, cluster, redis, leads, clock)
+    return EphemeralRunnerCache(namespace, settings, cluster, stores_over(redis), leads, clock)
 
 
 @asynccontextmanager
@@ -199,14 +199,14 @@ async def test_who_does_not_lead_records_nothing(api, cluster, redis):
 
 
 async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, redis, monkeypatch):
-    monkeypatch.setattr("jobs.pods.ephemeralrunner_cache.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("jobs.pods.namespace_cache.WAIT_SECONDS", 0.01)
     await Pods(redis).replace_pods(NS, [], NOW)
     replace, calls = Pods.replace_objects, []
 
     async def away_once(self, *what, **how):
         calls.append(what)
         if len(calls) == 1:
-            raise RedisAway
+            raise StoreUnavailableError
         await replace(self, *what, **how)
 
     monkeypatch.setattr(Pods, "replace_objects", away_once)

@@ -19,6 +19,7 @@ from jobs.checks.publisher import CheckRunOutcome
 from jobs.pods.cluster_summary import EVERY_SECONDS, stale_namespaces_of, summarize_cluster
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
+from tests.support.snapshots import record_snapshot
 
 PLACED = f'[[pools]]\norg = "acme"\nname = "placed"\nlabels = ["{POOL}"]\nnamespace = "runners"\n'
 REPORTED = '[report]\nrepository = "acme/.github"\n'
@@ -31,7 +32,7 @@ def stranger(app, name="ghost"):
 
 
 async def see(app, *pods):
-    await Pods(app.context.redis).replace_all("runners", pods, [], app.clock())
+    await record_snapshot(Pods(app.context.redis), "runners", pods, [], app.clock())
 
 
 async def installed(app):

@@ -13,6 +13,7 @@ from tests.health.builders import lost, online
 from tests.health.pods.builders import NAMESPACE, pod_of_object, runner_object
 from tests.jobs.remediation.test_remediate_cluster import config
 from tests.stories.conftest import POOL
+from tests.support.snapshots import record_snapshot
 
 IN_CLUSTER = "in-cluster"
 
@@ -25,7 +26,7 @@ def observing(story):
 async def folded(app, *absent):
     """What the folds make of these runners, by id."""
     installation = await app.context.installations.one(app.installation)
-    folds = await observe_remains(app.context, installation, absent)
+    folds = await observe_remains(app.context, installation, absent, app.clock())
     return {each.id: folds[each.id](each).remains for each in absent if each.id in folds}
 
 
@@ -37,7 +38,7 @@ def absent(app, runner_id, **changes):
 async def test_of_a_view_only_what_concerns_the_absent_is_read_at_once(observing, monkeypatch):
     async with observing() as app:
         now, read = app.clock(), []
-        await Pods(app.context.redis).replace_all(NAMESPACE, [pod_of_object()], [runner_object()], now)
+        await record_snapshot(Pods(app.context.redis), NAMESPACE, [pod_of_object()], [runner_object()], now)
         some = Pods.some
 
         async def counted(self, namespace, names):
@@ -59,7 +60,7 @@ async def test_of_a_view_only_what_concerns_the_absent_is_read_at_once(observing
 
 async def test_where_nothing_of_the_pool_was_ever_seen_nothing_is_missed(observing):
     async with observing() as app:
-        await Pods(app.context.redis).replace_all(NAMESPACE, [], [], app.clock())
+        await record_snapshot(Pods(app.context.redis), NAMESPACE, [], [], app.clock())
         assert await folded(app, absent(app, 1)) == {}
         await PodLocations(app.context.redis).seen(app.installation, [(IN_CLUSTER, NAMESPACE)], app.clock())
         assert (await folded(app, absent(app, 1)))[1].kind is RemainsKind.NOTHING
@@ -68,16 +69,18 @@ async def test_where_nothing_of_the_pool_was_ever_seen_nothing_is_missed(observi
 @pytest.mark.parametrize(("age", "is_told"), [(59, True), (61, False), (120, False)])
 async def test_a_view_from_before_the_registration_went_says_nothing(observing, age, is_told):
     async with observing() as app:
-        await Pods(app.context.redis).replace_all(NAMESPACE, [pod_of_object()], [runner_object()], app.clock() - age)
+        await record_snapshot(
+            Pods(app.context.redis), NAMESPACE, [pod_of_object()], [runner_object()], app.clock() - age
+        )
         found = await folded(app, absent(app, 1))
         assert (found.get(1) is not None) is is_told
 
 
 async def test_one_that_came_back_meanwhile_has_no_remains(observing):
     async with observing() as app:
-        await Pods(app.context.redis).replace_all(NAMESPACE, [pod_of_object()], [runner_object()], app.clock())
+        await record_snapshot(Pods(app.context.redis), NAMESPACE, [pod_of_object()], [runner_object()], app.clock())
         installation = await app.context.installations.one(app.installation)
-        folds = await observe_remains(app.context, installation, [absent(app, 1)])
+        folds = await observe_remains(app.context, installation, [absent(app, 1)], app.clock())
         back = online(1)
         assert folds[1](back) is back
         assert folds[1](None) is None

@@ -9,14 +9,13 @@ from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.task_cancel import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError
+from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
@@ -37,6 +36,7 @@ from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
+from ghapp.store.stores import stores_over
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.events.publish import death_id
 from jobs.pods.pod_cache import PodCache
@@ -70,7 +70,7 @@ async def coroner(redis, redis_url, cluster):
     settings = Settings.read({})
     object.__setattr__(settings, "pools", (PoolSettings("acme", "linux", namespace=NS),))
     with connect_sync(redis_url) as queue_redis:
-        yield DeathRecorder(settings, cluster, redis, queue_redis)
+        yield DeathRecorder(settings, cluster, stores_over(redis), queue_redis)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def until(holds):
 
 
 async def deaths(coroner):
-    found = await Deaths(coroner.redis).recent(INSTALLATION, 0.0, 1000)
+    found = await Deaths(coroner.stores.redis).recent(INSTALLATION, 0.0, 1000)
     return {each.runner_name: each for each in found}
 
 
@@ -108,7 +108,7 @@ async def seen(coroner, api):
 
     async def same():
         there = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in api.control.objects("pods")}
-        return {each.name: each.version for each in await Pods(coroner.redis).known(NS)} == there or None
+        return {each.name: each.version for each in await Pods(coroner.stores.redis).known(NS)} == there or None
 
     await until(same)
 
@@ -199,7 +199,7 @@ async def test_a_container_that_was_started_again_has_died_once_for_each_end(cor
 
 
 async def _last_code(coroner, code):
-    found = await Deaths(coroner.redis).of(INSTALLATION, "a")
+    found = await Deaths(coroner.stores.redis).of(INSTALLATION, "a")
     return found is not None and found.exit_code == code
 
 
@@ -264,7 +264,7 @@ async def test_what_is_no_runner_s_pod_is_none_of_our_business(coroner, api, ask
     api.control.pod(NS, "database", containers=("postgres",))
     api.control.pod(NS, "a")
     async with watching(coroner):
-        await until(lambda: Pods(coroner.redis).known(NS))
+        await until(lambda: Pods(coroner.stores.redis).known(NS))
         api.control.container_ends(NS, "database", exit_code=1, container="postgres")
         api.control.container_ends(NS, "a", exit_code=1)
         await death_of(coroner, "a")
@@ -275,7 +275,7 @@ async def test_what_is_no_runner_s_pod_is_none_of_our_business(coroner, api, ask
 
 
 async def _is_empty(coroner):
-    return not await Pods(coroner.redis).known(NS)
+    return not await Pods(coroner.stores.redis).known(NS)
 
 
 SCRIPT = [
@@ -413,7 +413,7 @@ async def test_who_does_not_lead_records_nothing(coroner, api, asked):
     api.control.container_ends(NS, "a", exit_code=1)
     await asyncio.wait_for(PodCache(NS, coroner, lambda: False).attend(), 20)
     assert await deaths(coroner) == {}
-    assert await Pods(coroner.redis).known(NS) == []
+    assert await Pods(coroner.stores.redis).known(NS) == []
 
 
 async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, asked, monkeypatch):
@@ -424,11 +424,11 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, ask
     async def away_once(self, *what):
         calls.append(what)
         if len(calls) == 1:
-            raise RedisAway
+            raise StoreUnavailableError
         return await keep(self, *what)
 
     monkeypatch.setattr(Pods, "put", away_once)
-    monkeypatch.setattr("jobs.pods.pod_cache.PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("jobs.pods.namespace_cache.PAUSE_SECONDS", 0.01)
     task = asyncio.create_task(view.keep())
     await seen(coroner, api)
     api.control.container_ends(NS, "a", exit_code=1)
@@ -505,10 +505,10 @@ async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_
         with api.control.fails(403, resources=["pods/log"]):
             api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
             assert (await death_of(coroner, "a")).runner_log == ()
-            assert "pods/log" in (await DegradedSources(coroner.redis).of([place]))[place]
+            assert "pods/log" in (await DegradedSources(coroner.stores.redis).of([place]))[place]
         api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
         assert (await death_of(coroner, "b")).runner_log == ("bye",)
-        assert await DegradedSources(coroner.redis).of([place]) == {}
+        assert await DegradedSources(coroner.stores.redis).of([place]) == {}
 
 
 @pytest.mark.parametrize(
@@ -526,7 +526,7 @@ async def test_while_nothing_can_be_seen_nobody_is_taken_for_dead(coroner, asked
     await view.see(Listed([running], "1"))
     await view.see(WatchFailure(error))
     assert await deaths(coroner) == {}
-    assert [each.name for each in await Pods(coroner.redis).known(NS)] == ["a"]
+    assert [each.name for each in await Pods(coroner.stores.redis).known(NS)] == ["a"]
     await view.see(Listed([], "2"))
     assert (await deaths(coroner))["a"].cause is Cause.VANISHED
 

@@ -39,7 +39,7 @@ class Watch:
         )
 
     async def run(self):
-        await lead(self.redis, self.name, lambda lock: [self.view(lock)])
+        await lead(Locks(self.redis, watch.LOCK_SECONDS), self.name, lambda lock: [self.view(lock)])
 
     async def view(self, lock):
         self.records, self.valid = True, lambda: lock.is_valid

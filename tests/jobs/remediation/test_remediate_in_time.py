@@ -17,6 +17,7 @@ from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
 from tests.health.pods.builders import NAMESPACE
 from tests.jobs.remediation.test_remediate_cluster import fleet, offline_for_too_long, standing
+from tests.support.snapshots import record_snapshot
 
 OTHER = 4711
 
@@ -162,7 +163,7 @@ async def seen_by_the_watch(app):
     known = (await app.app.context.runners.all(app.app.installation)).values()
     other = next(each.name for each in known if each.id != app.lost)
     theirs = Pod(NAMESPACE, other, "uid-other", "9", app.app.clock() - 90_000)
-    await Pods(app.app.context.redis).replace_all(NAMESPACE, [theirs], [], app.app.clock() - 80_000)
+    await record_snapshot(Pods(app.app.context.redis), NAMESPACE, [theirs], [], app.app.clock() - 80_000)
 
 
 async def seen_by_an_earlier_look(app):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 
 import ghapp.store
 from ghapp.github import deliveries
-from ghapp.store.codec import CODECS
+from ghapp.store.codec import CODECS, Codec
 
 APPENDED = ({"of": "the next version", "numbers": [1, 2.5]}, None, "more")
 """What it appends to an array; a map gets it under a new name."""
@@ -40,9 +41,10 @@ def longer(record: Any) -> Any:
     return record
 
 
-def encode(record: Any) -> bytes:
+def encode(codec: Codec[Any], record: Any) -> bytes:
     """The row of a record, as the next version writes it."""
-    return msgspec.msgpack.encode(longer(record))
+    body = msgspec.msgpack.encode(longer(record))
+    return body if codec.wrap is None else codec.wrap(record, body)
 
 
 class _Encoder:
@@ -58,7 +60,7 @@ def become() -> None:
     for module in pkgutil.iter_modules(ghapp.store.__path__):
         import_module(f"ghapp.store.{module.name}")
     for codec in CODECS.values():
-        codec.encode = encode
+        codec.encode = partial(encode, codec)
     deliveries._encoder = _Encoder()
 
 

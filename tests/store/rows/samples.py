@@ -45,6 +45,7 @@ from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
 from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
+from tests.support.snapshots import record_snapshot
 
 ORG = 7
 NOW = 1_790_000_000.0
@@ -114,7 +115,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await Leaks(redis).begin(ORG, orphan)
     await EtagPages(redis).keep(ORG, TEXT, {1: EtagPage("etag", b"body")}, 1)
     claim = await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
-    await Pods(redis).replace_all(NAMESPACE, [pod], [runner], NOW)
+    await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
     await Reports(redis).posted(ORG, filled(Posted))
     await Reports(redis).record_head(ORG, filled(Head))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.exceptions import ConnectionError as RedisAway
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.runner.observations import granted
 from ghapp.store import pod_claims as module
@@ -186,7 +186,7 @@ async def test_it_takes_the_scope_claim_and_an_org_of_the_token(http, redis, con
 
 async def test_while_redis_is_away_nothing_is_promised_and_what_was_claimed_still_holds(controller, away, monkeypatch):
     async def unanswered(*_):
-        raise RedisAway("away")
+        raise StoreUnavailableError("away")
 
     monkeypatch.setattr(PodClaims, "claim", unanswered)  # a script keeps the client that it was registered with
     assert (await controller.put(POD, json={"ttl_seconds": 60})).status_code == 503

@@ -10,6 +10,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.settings import PoolSettings
 from ghapp.store.demand import Demand
 from ghapp.store.pods import Pods
+from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW
 
 
@@ -56,7 +57,7 @@ def assigned_to(name, **changes):
 )
 async def test_assigned_is_what_the_cluster_counts_while_the_watch_sees_it(http, redis, age, assigned):
     phantoms = [assigned_to("a"), assigned_to("ghost"), assigned_to("idle", job_id="")]
-    await Pods(redis).replace_all("runners", [], phantoms, NOW - age)
+    await record_snapshot(Pods(redis), "runners", [], phantoms, NOW - age)
     (pool,) = (await http.get("/v1/orgs/acme/demand")).json()["pools"]
     assert (pool["pool"], pool["running"], pool["assigned"]) == ("linux-4vcpu", 0, assigned)
 

@@ -29,6 +29,7 @@ from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.api.metrics import HELP
+from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW
 
 
@@ -145,7 +146,7 @@ PLACED = (PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), replacer="arc", 
 @pytest.mark.parametrize("pools", [PLACED])
 @pytest.mark.parametrize(("seen_at", "age"), [(NOW - 90, 90), (NOW + 5, 0)], ids=["past", "a clock ahead"])
 async def test_how_old_each_namespace_s_view_is(http, redis, seen_at, age):
-    await Pods(redis).replace_all("runners", [], [], seen_at)
+    await record_snapshot(Pods(redis), "runners", [], [], seen_at)
     _, values = await metrics(http)
     assert values[("ghapp_watch_view_age_seconds", ("namespace", "runners"))] == age
 

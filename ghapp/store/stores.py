@@ -1,0 +1,139 @@
+"""All stores over one client: opened once by each process, and handed down. Nothing else opens a store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from redis.asyncio import Redis
+
+from ghapp.store.budget import Budget
+from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.connect import connect
+from ghapp.store.deaths import Deaths
+from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.demand import Demand
+from ghapp.store.etag_pages import EtagPages
+from ghapp.store.events import Events
+from ghapp.store.fuses import Fuses
+from ghapp.store.gate_checks import GateChecks
+from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.inbox import Ask, Inbox
+from ghapp.store.installation_states import InstallationStates
+from ghapp.store.installations import Installations
+from ghapp.store.leaks import Leaks
+from ghapp.store.locks import Locks
+from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.pod_claims import PodClaims
+from ghapp.store.pod_locations import PodLocations
+from ghapp.store.pods import Pods
+from ghapp.store.post_mortems import PostMortems
+from ghapp.store.quarantine import Quarantine
+from ghapp.store.queue_checks import QueueChecks
+from ghapp.store.reports import Reports
+from ghapp.store.runner_groups import RunnerGroupStore
+from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
+from ghapp.store.shards import Shards
+from ghapp.store.tokens import Tokens
+
+if TYPE_CHECKING:
+    from ghapp.store.token_cache import SharedTokens
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The stores, and the client that they share."""
+
+    redis: Redis
+    budget: Budget
+    cluster_summaries: ClusterSummaries
+    counters: MetricCounters
+    deaths: Deaths
+    degraded_sources: DegradedSources
+    demand: Demand
+    events: Events
+    fuses: Fuses
+    gate_checks: GateChecks
+    heartbeats: Heartbeats
+    inbox: Inbox
+    installation_states: InstallationStates
+    installations: Installations
+    leaks: Leaks
+    locks: Locks
+    pages: EtagPages
+    pod_claims: PodClaims
+    pod_locations: PodLocations
+    pods: Pods
+    post_mortems: PostMortems
+    quarantine: Quarantine
+    queue_checks: QueueChecks
+    reports: Reports
+    runner_groups: RunnerGroupStore
+    runners: Runners
+    schedule: Schedule
+    shards: Shards
+    tokens: Tokens
+
+    def token_cache(self, private_key: str) -> SharedTokens:
+        """Returns the shared installation tokens; only who has the App's private key (PEM) can read them."""
+        from ghapp.store.token_cache import SharedTokens  # imports cryptography, which the web role does without
+
+        return SharedTokens(self.redis, private_key)
+
+
+def stores_over(
+    redis: Redis,
+    named: Mapping[str, int] | None = None,
+    clock: Callable[[], float] = time.time,
+    ask_for_drain: Ask | None = None,
+) -> Stores:
+    """Returns the stores over a client, which its owner closes.
+
+    Args:
+        redis: the client.
+        named: the orgs that the configuration names; see `Installations`.
+        clock: epoch seconds.
+        ask_for_drain: called after a delivery was stored; see `Inbox`.
+    """
+    return Stores(
+        redis=redis,
+        budget=Budget(redis, clock),
+        cluster_summaries=ClusterSummaries(redis),
+        counters=MetricCounters(redis),
+        deaths=Deaths(redis, clock),
+        degraded_sources=DegradedSources(redis),
+        demand=Demand(redis),
+        events=Events(redis),
+        fuses=Fuses(redis),
+        gate_checks=GateChecks(redis),
+        heartbeats=Heartbeats(redis),
+        inbox=Inbox(redis, ask_for_drain),
+        installation_states=InstallationStates(redis),
+        installations=Installations(redis, named),
+        leaks=Leaks(redis),
+        locks=Locks(redis),
+        pages=EtagPages(redis),
+        pod_claims=PodClaims(redis, clock),
+        pod_locations=PodLocations(redis),
+        pods=Pods(redis),
+        post_mortems=PostMortems(redis),
+        quarantine=Quarantine(redis),
+        queue_checks=QueueChecks(redis),
+        reports=Reports(redis),
+        runner_groups=RunnerGroupStore(redis),
+        runners=Runners(redis, clock),
+        schedule=Schedule(redis),
+        shards=Shards(redis),
+        tokens=Tokens(redis),
+    )
+
+
+@asynccontextmanager
+async def open_stores(url: str, named: Mapping[str, int] | None = None) -> AsyncIterator[Stores]:
+    """Yields the stores of a Redis; its connections are closed at the end of the block."""
+    async with connect(url) as redis:
+        yield stores_over(redis, named)
