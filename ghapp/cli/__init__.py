@@ -11,7 +11,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ghapp import log
-from ghapp.cli import deliveries, doctor, fleet, gate, remediation, roles, tokens
+from ghapp.cli import deliveries, doctor, fleet, gate, notify, remediation, roles, tokens
 from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
@@ -99,5 +99,6 @@ for command in (
     remediation.resume,
     tokens.token,
     deliveries.deliveries,
+    notify.notify,
 ):
     main.add_command(command)

@@ -48,6 +48,7 @@ class JobName(StrEnum):
     GATE = "jobs.gate.report_gates"
     POST_MORTEM = "jobs.postmortem.post_mortem"
     REDELIVER = "jobs.redeliver.redeliver"
+    NOTIFICATIONS = "jobs.notifications.send_notifications"
 
 
 QUEUE_OF = {
@@ -64,6 +65,7 @@ QUEUE_OF = {
     JobName.GATE: "report",
     JobName.POST_MORTEM: "report",
     JobName.REDELIVER: "report",
+    JobName.NOTIFICATIONS: "report",
 }
 
 TIMEOUT_SECONDS = 100

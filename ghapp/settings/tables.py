@@ -35,6 +35,16 @@ class ReportSettings:
     repository: str | None = None
 
 
+NotifyTopic = Literal["fuse", "blind", "unserved", "gate"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """The `[notify]` table: the conditions of which `GHAPP_NOTIFY_URLS` are notified."""
+
+    events: tuple[NotifyTopic, ...] = ("fuse", "blind", "unserved", "gate")
+
+
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """One of `[[pools]]`: runners of `org` with all of `labels` (`*`: every runner), and how they are replaced.
@@ -90,3 +100,4 @@ class Policy:
     deliveries: DeliverySettings = field(default_factory=DeliverySettings)
     report: ReportSettings = field(default_factory=ReportSettings)
     leaks: LeakLimits = field(default_factory=LeakLimits)
+    notify: NotifySettings = field(default_factory=NotifySettings)

@@ -17,6 +17,7 @@ from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.notifications import Notified
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
@@ -33,6 +34,7 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
+from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
 from ghapp.store.post_mortems import PostedMortem, PostMortems
@@ -123,6 +125,7 @@ async def write(redis: Any) -> dict[str, Any]:
     delivery = filled(Delivery)
     await Inbox(redis).keep("guid-1", "workflow_job", deliveries.encode(delivery))
     shared = await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW)
+    await Notifications(redis).record(ORG, {POOL: filled(Notified)}, [filled(PendingNotification)])
     return {
         "installation": installation,
         "installation-state": state,
@@ -150,6 +153,8 @@ async def write(redis: Any) -> dict[str, Any]:
         "token": token,
         "installation-token": shared,
         "delivery": delivery,
+        "notified": filled(Notified),
+        "pending-notification": filled(PendingNotification),
     }
 
 
@@ -186,6 +191,8 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "token": await Tokens(redis).find(digest(TEXT)),
         "delivery": deliveries.decode((await Inbox(redis).take(1))[0].facts),
         "installation-token": await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW),
+        "notified": _first((await Notifications(redis).notified(ORG)).values()),
+        "pending-notification": _first((await Notifications(redis).pending()).values()),
     }
 
 
