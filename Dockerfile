@@ -11,7 +11,7 @@ COPY jobs jobs
 # Wheels alone: nothing is compiled, here or later, so there is no compiler in either stage.
 RUN pip wheel --no-deps --wheel-dir /wheels . \
  && python -m venv /opt/ghapp \
- && /opt/ghapp/bin/pip install --only-binary :all: --constraint constraints.txt /wheels/*.whl \
+ && /opt/ghapp/bin/pip install --only-binary :all: --constraint constraints.txt "$(echo /wheels/*.whl)[notify]" \
  && /opt/ghapp/bin/pip uninstall --yes pip setuptools
 
 FROM python:${PYTHON}

@@ -54,6 +54,10 @@ class MalformedDeliveryError(GhappError):
     """A webhook body that is not JSON, or lacks a field that its event always has."""
 
 
+class NotificationError(GhappError):
+    """A receiver of notifications refused one, or did not answer in time."""
+
+
 class GitHubError(GhappError):
     """GitHub gave no usable answer. None of these errors means that a runner is absent."""
 

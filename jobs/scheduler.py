@@ -58,6 +58,9 @@ ACTIVE_SECONDS = 30.0
 REAP_SECONDS = 60.0
 """How often stamped pods are looked at; less often than every `leak.MOST_GAP_SECONDS`, no clock of theirs would run."""
 
+NOTIFY_SECONDS = 15.0
+"""How often conditions are observed and notifications sent, if any receiver is configured."""
+
 WAIT_SECONDS = 1.0
 """For a Redis that is away."""
 
@@ -118,6 +121,7 @@ class Scheduler:
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
             (REDELIVERY_BATCH_SECONDS, self._redeliver_rest),
             (DISCOVER_SECONDS, self._discover),
+            *([(NOTIFY_SECONDS, self._notify)] if settings.notify_urls else []),
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
         self._due = [0.0] * len(self._chores)
@@ -202,6 +206,9 @@ class Scheduler:
         """Only while a plan has attempts left: one short job a batch, so that other queues have their turns between."""
         if await self._inbox.planned_redeliveries():
             await self._redeliver()
+
+    async def _notify(self) -> None:
+        jobs.enqueue(self._desk, JobName.NOTIFICATIONS, key="notifications", retry=False)
 
     async def _discover(self) -> None:
         jobs.enqueue(self._desk, JobName.INSTALLATIONS, key="installations", retry=False)

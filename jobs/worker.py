@@ -10,6 +10,7 @@ from rq.job import Job
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.log import logger
+from ghapp.notifier import Notifier
 from ghapp.queue.jobs import JobName
 from ghapp.queue.worker import is_expected, work
 from ghapp.settings import Settings
@@ -27,6 +28,7 @@ from jobs.deliveries.redeliver import redeliver
 from jobs.events.deliver_event import notify
 from jobs.gate.active_shard import refresh_active_shards
 from jobs.leaks.reap import reap
+from jobs.notifications import send_notifications
 from jobs.remediation.remediate import remediate
 from jobs.runners.check_runner import check
 from jobs.runners.confirm import confirm
@@ -49,6 +51,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.QUEUE: report_queue,
     JobName.POST_MORTEM: post_mortem,
     JobName.REDELIVER: redeliver,
+    JobName.NOTIFICATIONS: send_notifications,
 }
 
 
@@ -57,6 +60,7 @@ def run(settings: Settings) -> None:
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     configure(settings)
+    Notifier(settings.notify_urls)  # an invalid address is a configuration error, reported at once
     trusted()  # read before the fork, for all jobs
     work(connect_sync(settings.redis_url), FUNCTIONS, _log_failure)
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ghapp.cli import deliveries, doctor, fleet, gate, jobs, remediation, roles, tokens
+from ghapp.cli import deliveries, doctor, fleet, gate, jobs, notify, remediation, roles, tokens
 from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
@@ -92,5 +92,6 @@ for command in (
     remediation.resume,
     tokens.token,
     deliveries.deliveries,
+    notify.notify,
 ):
     main.add_command(command)

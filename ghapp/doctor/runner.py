@@ -5,30 +5,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ghapp.doctor import active_shard, cluster, controllers, github, installations, redis, roles
+from ghapp.doctor import active_shard, cluster, controllers, github, installations, notifications, redis, roles
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.finding import Finding, FindingStatus, warning
 from ghapp.doctor.probe import DetachedThreads, probe
 from ghapp.settings import Settings
 
-GROUPS = ("configuration", "redis", "roles", "github", "deliveries", "installations", "controllers", "cluster")
+GROUPS = (
+    "configuration",
+    "redis",
+    "roles",
+    "github",
+    "deliveries",
+    "installations",
+    "controllers",
+    "cluster",
+    "notifications",
+)
 """In the order in which problems should be fixed."""
 
 
 async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Returns all findings, sorted by group and org. Ends within seconds; a failed check does not stop the others."""
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
-    (of_redis, url), at_github, of_controllers, of_cluster, of_shards = await asyncio.gather(
+    (of_redis, url), at_github, of_controllers, of_cluster, of_shards, of_notifications = await asyncio.gather(
         _redis_and_roles(settings),
         _github(settings),
         controllers.check(settings),
         cluster.check(settings, settings.redis_url),
         active_shard.check(settings, settings.redis_url),
+        notifications.check(settings, settings.redis_url),
     )
     found = [*of_configuration(settings, environ), *of_redis, *at_github.findings]
     found += await installations.check(settings, url, at_github.installed)
     return sorted(
-        [*found, *of_controllers, *of_shards, *of_cluster],
+        [*found, *of_controllers, *of_shards, *of_cluster, *of_notifications],
         key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()),
     )
 

@@ -51,6 +51,7 @@ class JobName(StrEnum):
     QUEUE = "jobs.queue_report.report_queue"
     POST_MORTEM = "jobs.postmortem.post_mortem"
     REDELIVER = "jobs.redeliver.redeliver"
+    NOTIFICATIONS = "jobs.notifications.send_notifications"
 
 
 QUEUE_OF = {
@@ -68,6 +69,7 @@ QUEUE_OF = {
     JobName.QUEUE: "report",
     JobName.POST_MORTEM: "report",
     JobName.REDELIVER: "report",
+    JobName.NOTIFICATIONS: "report",
 }
 
 TIMEOUT_SECONDS = 100

@@ -5,6 +5,7 @@ Each error is a `ConfigurationError` of one line that names the key and a valid 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ ADDRESSES = (
     "GHAPP_PUBLIC_URL",
     "GHAPP_LOG_FORMAT",
     "GHAPP_LOKI_URL",
+    "GHAPP_NOTIFY_URLS",
     "GHAPP_SETUP_KEY",
 )
 
@@ -61,6 +63,9 @@ class Settings:
     cluster: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that say how to reach the cluster; empty without a cluster."""
 
+    notify_urls: tuple[str, ...] = field(default=(), repr=False)
+    """Apprise addresses of those who get notifications. They contain secrets."""
+
     setup_key: str | None = field(default=None, repr=False)
     """Set by `up` for its web role: it may run without credentials, and serve /setup to clients with this key."""
 
@@ -91,6 +96,7 @@ class Settings:
             log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
             loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
             credentials=read_credentials(environ, state_dir),
+            notify_urls=_addresses(environ.get("GHAPP_NOTIFY_URLS") or ""),
             setup_key=environ.get("GHAPP_SETUP_KEY") or None,
             policy=policy,
             org_policies=org_policies(table(orgs, "orgs"), policy),
@@ -118,6 +124,11 @@ class Settings:
     def namespaces(self) -> tuple[str, ...]:
         """Returns the distinct namespaces of the pools' pods; empty if no pool has one."""
         return tuple(sorted({pool.namespace for pool in self.pools if pool.namespace}))
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    """Splits at the commas before a scheme: an address may contain commas itself."""
+    return tuple(each.strip() for each in re.split(r",\s*(?=[A-Za-z][\w+.-]*://)", text) if each.strip())
 
 
 def _default_state_dir() -> str:

@@ -36,6 +36,16 @@ class ReportSettings:
     repository: str | None = None
 
 
+NotifyTopic = Literal["fuse", "blind", "unserved", "gate"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """The `[notify]` table: the conditions of which `GHAPP_NOTIFY_URLS` are notified."""
+
+    events: tuple[NotifyTopic, ...] = ("fuse", "blind", "unserved", "gate")
+
+
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """One of `[[pools]]`: runners of `org` with all of `labels` (`*`: every runner), and how they are replaced.
@@ -92,3 +102,4 @@ class Policy:
     report: ReportSettings = field(default_factory=ReportSettings)
     leaks: LeakLimits = field(default_factory=LeakLimits)
     queue: QueueLimits = field(default_factory=QueueLimits)
+    notify: NotifySettings = field(default_factory=NotifySettings)

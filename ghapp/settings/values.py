@@ -49,7 +49,10 @@ def _value(value: Any, hint: Any, key: str, where: str) -> Any:
         return _groups(value, where)
     if origin is tuple:
         strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        return tuple(require(strings, value, where, "a list of strings"))
+        require(strings, value, where, "a list of strings")
+        item = typing.get_args(hint)[0]
+        is_choice = typing.get_origin(item) is Literal
+        return tuple(_value(each, item, key, where) if is_choice else each for each in value)
     return _SCALARS[hint](value, key, where)
 
 

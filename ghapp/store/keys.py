@@ -35,6 +35,9 @@ REDELIVERIES = "ghapp:inbox:redeliveries"
 OUTBOX = "ghapp:outbox"
 """hash: event id → Outgoing: events that a pool's url has not accepted. Deleted when accepted, or after a week."""
 
+NOTIFICATIONS = "ghapp:notifications"
+"""hash: random id → PendingNotification, of one receiver. At most 1,000; deleted when sent, or after a day."""
+
 QUEUE_JOBS = "ghapp:queue:jobs"
 """set: ids of jobs that wait, are scheduled or run. Deleted with the job. Written only by `ghapp.queue.transitions`,
 as its `KNOWN_JOBS`: the queue must not import the store."""
@@ -108,6 +111,11 @@ def fuses(installation: int) -> str:
 def pauses(installation: int) -> str:
     """hash: pool, or * for the whole org → Pause."""
     return f"ghapp:{installation}:pauses"
+
+
+def notified(installation: int) -> str:
+    """hash: topic and subject → Notified. One entry per open condition, and an hour longer."""
+    return f"ghapp:{installation}:notified"
 
 
 def events(installation: int) -> str:

@@ -27,6 +27,7 @@ from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.notifications import Notifications
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
@@ -64,6 +65,7 @@ class Stores:
     installations: Installations
     leaks: Leaks
     locks: Locks
+    notifications: Notifications
     pages: EtagPages
     pod_claims: PodClaims
     pod_locations: PodLocations
@@ -116,6 +118,7 @@ def stores_over(
         installations=Installations(redis, named),
         leaks=Leaks(redis),
         locks=Locks(redis),
+        notifications=Notifications(redis),
         pages=EtagPages(redis),
         pod_claims=PodClaims(redis, clock),
         pod_locations=PodLocations(redis),

@@ -134,7 +134,7 @@ async def _is_ended(
         if outcome_of(error) in TRANSIENT and not is_forgotten(gate_check, now):
             return False
         log.warning("gate not ended", installation=installation.id, place=place, sha=gate_check.sha, why=str(error))
-    await context.gate_checks.keep(installation.id, place, gate_check._replace(over=True))
+    await context.gate_checks.keep(installation.id, place, gate_check._replace(over=True, failed_at=None))
     return True
 
 

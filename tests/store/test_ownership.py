@@ -67,6 +67,7 @@ def test_only_a_role_or_a_command_opens_the_stores_and_hands_them_down():
         "ghapp/doctor/active_shard.py",
         "ghapp/doctor/github.py",
         "ghapp/doctor/installations.py",
+        "ghapp/doctor/notifications.py",
         "ghapp/doctor/pod_locations.py",
         "ghapp/doctor/reaper.py",
         "ghapp/doctor/redis.py",

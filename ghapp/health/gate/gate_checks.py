@@ -54,6 +54,8 @@ class GateCheck(NamedTuple):
         over: True if nothing more is posted.
         setback: why posting failed; empty if it succeeded.
         again_at: no request is sent to GitHub before this time.
+        failed_at: when the check failed, after it had waited for `GIVE_UP_SECONDS`; None: it waits, passed, or was not
+            judged.
     """
 
     sha: str
@@ -70,6 +72,7 @@ class GateCheck(NamedTuple):
     over: bool = False
     setback: str = ""
     again_at: float = 0.0
+    failed_at: float | None = None
 
     @property
     def gives_up_at(self) -> float:
@@ -170,7 +173,10 @@ def observed(
         return after, answer, GateCheckStage.PASSED
     if now < gate_check.gives_up_at:
         return after, answer, GateCheckStage.WAITS
-    return after, answer, GateCheckStage.FAILED if is_since else GateCheckStage.UNSEEN
+    if not is_since:
+        return after, answer, GateCheckStage.UNSEEN
+    failed_at = after.failed_at if after.failed_at is not None else now
+    return after._replace(failed_at=failed_at), answer, GateCheckStage.FAILED
 
 
 def is_forgotten(gate_check: GateCheck, now: float) -> bool:

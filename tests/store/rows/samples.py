@@ -17,6 +17,7 @@ from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.notifications import Notified
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.health.queue.runner_groups import RunnerGroups
@@ -35,6 +36,7 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
+from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
 from ghapp.store.post_mortems import PostedMortem, PostMortems
@@ -130,6 +132,7 @@ async def write(redis: Any) -> dict[str, Any]:
     delivery = filled(Delivery)
     await Inbox(redis).keep("guid-1", "workflow_job", deliveries.encode(delivery))
     shared = await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW)
+    await Notifications(redis).record(ORG, {POOL: filled(Notified)}, [filled(PendingNotification)])
     return {
         "installation": installation,
         "installation-state": state,
@@ -159,6 +162,8 @@ async def write(redis: Any) -> dict[str, Any]:
         "token": token,
         "installation-token": shared,
         "delivery": delivery,
+        "notified": filled(Notified),
+        "pending-notification": filled(PendingNotification),
     }
 
 
@@ -197,6 +202,8 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "token": await Tokens(redis).find(digest(TEXT)),
         "delivery": deliveries.decode((await Inbox(redis).take(1))[0].facts),
         "installation-token": await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW),
+        "notified": _first((await Notifications(redis).notified(ORG)).values()),
+        "pending-notification": _first((await Notifications(redis).pending()).values()),
     }
 
 

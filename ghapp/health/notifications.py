@@ -1,0 +1,215 @@
+"""Decides which notifications people get: one when a condition opens, one when it closes, and never a storm. Pure.
+
+A condition is a state of an installation that a person wants to know of: a fuse that is not closed, no complete list
+of runners, jobs that no runner can take, a gate that failed. `observe` compares the present conditions with what
+people were last notified of. It keeps the difference until a notification may be sent, so that a condition that
+flaps, or a limit that was reached, loses nothing: people are then notified of the state at that time.
+
+Times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.job import Job
+from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.health.runner.evidence import Survey
+
+BLIND_SECONDS = 300.0
+"""Without a complete list for this long, an installation counts as blind."""
+
+SETTLE_SECONDS = 60.0
+"""A condition must have ended for this long before it counts as closed."""
+
+MOST_AN_HOUR = 6
+"""Notifications of one condition."""
+
+HOUR = 3600.0
+MOST_LABELS = 5
+"""Sets of labels that a notification names."""
+
+
+class Topic(StrEnum):
+    """The kinds of conditions, as `[notify] events` names them."""
+
+    FUSE = "fuse"
+    BLIND = "blind"
+    UNSERVED = "unserved"
+    GATE = "gate"
+
+
+class Condition(NamedTuple):
+    """A condition that holds now.
+
+    Attributes:
+        topic: its kind.
+        subject: the pool, or `pool/shard`; empty for the whole organization.
+        level: the fuse's position; "open" for other topics. Another level is worth another notification.
+        since: when it began.
+        affected: lost runners, or jobs.
+        detail: its reason code, or the labels that no runner has.
+    """
+
+    topic: Topic
+    subject: str
+    level: str
+    since: float
+    affected: int = 0
+    detail: str = ""
+
+    @property
+    def key(self) -> str:
+        """Identifies the condition within an installation."""
+        return f"{self.topic.value}:{self.subject}"
+
+
+class Notified(NamedTuple):
+    """What people were last notified of, by the condition's key. Fields are only ever appended.
+
+    Attributes:
+        topic: its kind.
+        subject: as in `Condition`.
+        level: of the last notification; empty if that was of the end, or there was none.
+        since: when the condition began.
+        affected: the largest number while it lasted.
+        detail: the last one.
+        absent_since: since when it no longer holds; None while it holds.
+        sent_at: times of the notifications of the last hour.
+    """
+
+    topic: Topic
+    subject: str
+    level: str = ""
+    since: float = 0.0
+    affected: int = 0
+    detail: str = ""
+    absent_since: float | None = None
+    sent_at: tuple[float, ...] = ()
+
+
+class Change(NamedTuple):
+    """One notification to send.
+
+    Attributes:
+        topic: the kind of condition.
+        subject: as in `Condition`.
+        level: the new level; empty: it is over.
+        before: the level of the last notification; empty: there was none since it began.
+        since: when the condition began.
+        at: when it reached this level, or ended.
+        affected: their number; at its end, the largest while it lasted.
+        detail: as in `Condition`.
+    """
+
+    topic: Topic
+    subject: str
+    level: str
+    before: str
+    since: float
+    at: float
+    affected: int
+    detail: str
+
+
+OPEN = "open"
+"""The level of every condition but a fuse's."""
+
+
+def fuse_conditions(fuses: Mapping[str, Fuse], lost: Mapping[str, int]) -> list[Condition]:
+    """Returns a condition for each fuse that is not closed.
+
+    Args:
+        fuses: by pool; `*` is the installation's.
+        lost: runners lost and not replaced yet, by pool and for `*`.
+    """
+    return [
+        Condition(Topic.FUSE, pool, fuse.position.value, fuse.since or 0.0, lost.get(pool, 0), fuse.reason.value)
+        for pool, fuse in fuses.items()
+        if fuse.position is not Position.CLOSED
+    ]
+
+
+def blind_conditions(survey: Survey, prevented_by: str, now: float) -> list[Condition]:
+    """Returns a condition if there was no complete list for `BLIND_SECONDS`; `prevented_by` is the reason code."""
+    seen_at = survey.swept_at if survey.swept_at is not None else survey.failing_since
+    if seen_at is None or now - seen_at <= BLIND_SECONDS:
+        return []
+    return [Condition(Topic.BLIND, "", OPEN, seen_at, detail=prevented_by or survey.failure)]
+
+
+def unserved_conditions(jobs: Sequence[Job]) -> list[Condition]:
+    """Returns a condition for the jobs of an organization that no online runner can take; `jobs` are oldest first."""
+    if not jobs:
+        return []
+    labels = dict.fromkeys(", ".join(job.labels) for job in jobs)
+    detail = "; ".join([*labels][:MOST_LABELS]) + ("; …" if len(labels) > MOST_LABELS else "")
+    return [Condition(Topic.UNSERVED, "", OPEN, jobs[0].queued_at, len(jobs), detail)]
+
+
+def gate_conditions(gate_checks: Mapping[str, GateCheck]) -> list[Condition]:
+    """Returns a condition for each shard whose last gate check failed, by `gate_checks.place_of`."""
+    return [
+        Condition(Topic.GATE, place, OPEN, each.failed_at, detail=each.sha)
+        for place, each in gate_checks.items()
+        if each.failed_at is not None
+    ]
+
+
+def observe(
+    known: Mapping[str, Notified], conditions: Iterable[Condition], now: float, unknown: Iterable[Topic] = ()
+) -> tuple[dict[str, Notified | None], list[Change]]:
+    """Returns the records to store, by key (None: to delete), and the notifications to send.
+
+    Args:
+        known: the stored records.
+        conditions: those that hold now; at most one per key.
+        now: epoch seconds.
+        unknown: topics that cannot be judged now; their records stay as they are.
+    """
+    skipped = set(unknown)
+    present = {each.key: each for each in conditions if each.topic not in skipped}
+    records: dict[str, Notified | None] = {}
+    changes: list[Change] = []
+    for key in sorted(present.keys() | known.keys()):
+        before, condition = known.get(key), present.get(key)
+        if before is not None and before.topic in skipped:
+            continue
+        after, change = _is_over(known[key], now) if condition is None else _holds(before, condition, now)
+        if after != before:
+            records[key] = after
+        if change is not None:
+            changes.append(change)
+    return records, changes
+
+
+def _holds(before: Notified | None, condition: Condition, now: float) -> tuple[Notified, Change | None]:
+    topic, subject, level, since, affected, detail = condition
+    known = before if before is not None and before.level else Notified(topic, subject, since=since)
+    sent_at = _of_last_hour(before, now)
+    after = known._replace(affected=max(affected, known.affected), detail=detail, absent_since=None, sent_at=sent_at)
+    if known.level == level or len(sent_at) >= MOST_AN_HOUR:
+        return after, None
+    after = after._replace(level=level, sent_at=(*sent_at, now))
+    return after, Change(topic, subject, level, known.level, known.since, now, affected, detail)
+
+
+def _is_over(before: Notified, now: float) -> tuple[Notified | None, Change | None]:
+    sent_at = _of_last_hour(before, now)
+    if not before.level:  # people know; the record stays for the hourly limit
+        return (before._replace(sent_at=sent_at) if sent_at else None), None
+    if before.absent_since is None or before.absent_since > now:
+        return before._replace(absent_since=now, sent_at=sent_at), None
+    if now - before.absent_since < SETTLE_SECONDS or len(sent_at) >= MOST_AN_HOUR:
+        return before._replace(sent_at=sent_at), None
+    topic, subject = before.topic, before.subject
+    change = Change(topic, subject, "", before.level, before.since, before.absent_since, before.affected, before.detail)
+    return Notified(topic, subject, sent_at=(*sent_at, now)), change
+
+
+def _of_last_hour(before: Notified | None, now: float) -> tuple[float, ...]:
+    """Returns the times of the last hour. A time in the future, from a clock that jumped, does not count."""
+    return tuple(at for at in before.sent_at if 0.0 <= now - at < HOUR) if before is not None else ()

@@ -1,0 +1,115 @@
+"""The texts of notifications: title, body and severity. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from ghapp.health.notifications import Change, Topic
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+
+Severity = Literal["info", "success", "warning", "failure"]
+"""As Apprise names them; receivers show a colour or an icon."""
+
+
+Rendered = tuple[str, list[str], Severity]
+
+
+class Message(NamedTuple):
+    """One notification. `body` is plain text of a few lines. Fields are only ever appended."""
+
+    title: str
+    body: str
+    severity: Severity
+
+
+def message(org: str, change: Change, replaced: int = 0, link: str | None = None) -> Message:
+    """Renders a change.
+
+    Args:
+        org: the organization's login.
+        change: the condition that opened, changed its level, or closed.
+        replaced: runners of the pool whose replacement was accepted since a fuse tripped; used when the fuse closes.
+        link: address of a page with more; None if there is none.
+    """
+    title, lines, severity = _OF[change.topic](org, change, replaced)
+    return Message(f"ghapp: {org}: {title}", "\n".join([*lines, *([link] if link else [])]), severity)
+
+
+def _fuse(org: str, change: Change, replaced: int) -> Rendered:
+    whole = change.subject == WHOLE_INSTALLATION
+    subject = "all pools together" if whole else f"pool {change.subject}"
+    if not change.level:
+        lines = [f"{runners(replaced)} replaced since {clock(change.since)}. Reason: {change.detail}."]
+        return f"the fuse of {subject} closed after {lasted(change)}", lines, "success"
+    if change.level == Position.STOPPED.value:
+        command = f"ghapp resume {org}" if whole else f"ghapp resume {org} --pool {change.subject}"
+        lines = [
+            f"{runners(change.affected)} lost and not replaced yet. Reason: {change.detail}.",
+            f"Check the controller that replaces these runners, then run `{command}`.",
+        ]
+        return f"the fuse of {subject} stopped: replacing runners did not help", lines, "failure"
+    lines = [
+        f"{runners(change.affected)} lost and not replaced yet. Reason: {change.detail}.",
+        "ghapp replaces a first batch, and continues when the replacements are online.",
+    ]
+    return f"the fuse of {subject} tripped", lines, "warning"
+
+
+def _blind(_org: str, change: Change, _replaced: int) -> Rendered:
+    if not change.level:
+        return f"runners are visible again after {lasted(change)}", ["Sweeps and remediation continue."], "success"
+    lines = [
+        f"The last complete list of runners is from {clock(change.since)}. Reason: {change.detail}.",
+        "Until there is one, ghapp removes and replaces no runner. Run `ghapp doctor`.",
+    ]
+    return "no complete list of runners", lines, "failure"
+
+
+def _unserved(_org: str, change: Change, _replaced: int) -> Rendered:
+    if not change.level:
+        title = f"runners can take all waiting jobs again after {lasted(change)}"
+        return title, [f"The most that waited at a time: {change.affected:,}."], "success"
+    lines = [f"Waiting since {clock(change.since)}: {change.detail}.", "Run `ghapp jobs --unserved`."]
+    return f"{jobs(change.affected)} that no runner can take", lines, "warning"
+
+
+def _gate(org: str, change: Change, _replaced: int) -> Rendered:
+    pool, _, shard = change.subject.partition("/")
+    if not change.level:
+        return f"the gate of shard {shard} of pool {pool} no longer fails", [f"Failed for {lasted(change)}."], "success"
+    lines = [
+        f"Deployed commit: {change.detail}.",
+        f"Run `ghapp gate {org} {pool} {shard}` for the checks and next steps.",
+    ]
+    return f"the gate of shard {shard} of pool {pool} failed", lines, "failure"
+
+
+_OF = {Topic.FUSE: _fuse, Topic.BLIND: _blind, Topic.UNSERVED: _unserved, Topic.GATE: _gate}
+
+
+def lasted(change: Change) -> str:
+    """Returns how long the condition lasted, in its two largest units."""
+    seconds = max(0, round(change.at - change.since))
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    parts = [
+        (seconds % previous // size, unit)
+        for (size, unit), previous in zip(units, (10**9, 86_400, 3600, 60), strict=True)
+    ]
+    shown = [f"{count} {unit}" for count, unit in parts if count]
+    return " ".join(shown[:2]) or "0 s"
+
+
+def clock(at: float) -> str:
+    """Formats a time for people: in UTC, to the minute."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def runners(count: int) -> str:
+    """Returns the count with its noun."""
+    return "1 runner" if count == 1 else f"{count:,} runners"
+
+
+def jobs(count: int) -> str:
+    """Returns the count with its noun and verb."""
+    return "1 job waits" if count == 1 else f"{count:,} jobs wait"

@@ -1,0 +1,171 @@
+"""Notifies people of conditions that open and close, by `[notify] events`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ghapp.errors import NotificationError
+from ghapp.health.installation import Installation
+from ghapp.health.job import Job
+from ghapp.health.notifications import (
+    Change,
+    Condition,
+    Topic,
+    blind_conditions,
+    fuse_conditions,
+    gate_conditions,
+    observe,
+    unserved_conditions,
+)
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.next_attempt import next_attempt
+from ghapp.health.runner.verdict import State
+from ghapp.log import logger
+from ghapp.notifier import Notifier
+from ghapp.report.documents import is_healed
+from ghapp.report.notification import message
+from ghapp.report.org_view import OrgView
+from ghapp.store.job_queues import load_job_queue
+from ghapp.store.notifications import Notifications, PendingNotification
+from jobs.context import JobContext, configured, open_context
+
+log = logger(__name__)
+
+BACKOFF_SECONDS = (15.0, 60.0, 300.0, 900.0)
+GIVEN_UP_SECONDS = 86_400.0
+AT_ONCE = 20
+"""Notifications that one run sends; the next run follows within seconds."""
+
+
+async def send_notifications() -> None:
+    """The job: observes all installations, and sends what waits."""
+    async with open_context(configured()) as context:
+        await notify(context, Notifier(context.settings.notify_urls))
+
+
+async def notify(context: JobContext, notifier: Notifier) -> None:
+    """Records and sends the notifications that are due; one process at a time.
+
+    A notification is recorded together with what it is about, and sent afterwards: a crash between the two loses
+    nothing, and a crash after sending repeats that notification once.
+    """
+    async with context.locks.acquire("notifications", "all") as mine:
+        if not mine:
+            return
+        now = context.clock()
+        for installation in await context.installations.all():
+            await _observe(context, installation, notifier, now)
+        await _send(context.notifications, notifier, now)
+
+
+async def _observe(context: JobContext, installation: Installation, notifier: Notifier, now: float) -> None:
+    topics = {Topic(each) for each in context.settings.of(installation.org).notify.events}
+    known = await context.notifications.notified(installation.id)
+    if installation.suspended or not (topics or known):
+        return
+    view = await context.org_view(installation)
+    involved = {pool for pool, fuse in view.fuses.items() if fuse.position is not Position.CLOSED}
+    involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
+    runners = list((await context.runners.all(installation.id)).values()) if involved else []
+    unserved = await _unserved(context, installation, now)
+    conditions = [
+        *fuse_conditions(view.fuses, lost_by_pool(view, runners, now)),
+        *await _blind(context, installation, view, now),
+        *unserved_conditions(unserved or []),
+        *gate_conditions(await context.gate_checks.rounds(installation.id)),
+    ]
+    wanted = [each for each in conditions if each.topic in topics]
+    unknown = [Topic.UNSERVED] if unserved is None else []
+    records, changes = observe(known, wanted, now, unknown)
+    link = context.settings.public_url
+    pending = [
+        PendingNotification(
+            receiver, *message(installation.called, _dated(each, view), _replaced(view, runners, each), link), now
+        )
+        for each in changes
+        for receiver in notifier.receivers
+    ]
+    if records:
+        await context.notifications.record(installation.id, records, pending)
+
+
+async def _blind(context: JobContext, installation: Installation, view: OrgView, now: float) -> list[Condition]:
+    sweep_at, discovery_at = await context.schedule.next(installation.id), await context.schedule.next_discovery()
+    attempt = next_attempt(installation, view.survey, sweep_at, discovery_at, now)
+    return blind_conditions(view.survey, attempt.prevented_by, now)
+
+
+async def _unserved(context: JobContext, installation: Installation, now: float) -> list[Job] | None:
+    """Returns the jobs that no online runner can take, oldest first; None: unknown, without a fresh list of runners."""
+    patience = context.settings.of(installation.org).queue.explain_after_seconds
+    jobs = await context.demand.all(installation.id)
+    if not any(job.status == "queued" and now - job.queued_at >= patience for job in jobs):
+        return []
+    queue = await load_job_queue(context, installation, context.settings, now)
+    if not queue.inputs.fresh:
+        return None
+    return [job for job, _ in queue.unserved() if now - job.queued_at >= patience]
+
+
+def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapping[str, int]:
+    """Returns the runners that are lost and whose replacement is not accepted, by pool, and their sum for `*`."""
+    lost = Counter[str]()
+    for evidence in runners:
+        verdict = view.verdict(evidence, now)
+        if verdict.state is State.INVALIDATED and not is_healed(evidence, verdict):
+            lost.update((view.pool(evidence), WHOLE_INSTALLATION))
+    return lost
+
+
+def _replaced(view: OrgView, runners: Iterable[Evidence], change: Change) -> int:
+    """Returns how many runners were replaced since a fuse tripped."""
+    if change.topic is not Topic.FUSE or change.level:
+        return 0
+    return sum(
+        (each.replaced_at or 0.0) >= change.since and change.subject in (view.pool(each), WHOLE_INSTALLATION)
+        for each in runners
+    )
+
+
+def _dated(change: Change, view: OrgView) -> Change:
+    """A fuse that closed: when, and why."""
+    fuse = view.fuses.get(change.subject)
+    if change.topic is not Topic.FUSE or change.level or fuse is None:
+        return change
+    return change._replace(at=fuse.healed_at or change.at, detail=fuse.reason.value or change.detail)
+
+
+async def _send(notifications: Notifications, notifier: Notifier, now: float) -> None:
+    due = {
+        name: each
+        for name, each in (await notifications.pending()).items()
+        if not now < each.again_at <= now + BACKOFF_SECONDS[-1]
+    }
+    await asyncio.gather(*(_send_one(notifications, notifier, name, due[name], now) for name in [*due][:AT_ONCE]))
+
+
+async def _send_one(
+    notifications: Notifications, notifier: Notifier, name: str, pending: PendingNotification, now: float
+) -> None:
+    if pending.receiver not in notifier.receivers:
+        await notifications.done(name)  # it was removed from the configuration
+        return
+    receiver = notifier.name(pending.receiver)
+    try:
+        await notifier.send(pending.receiver, pending.title, pending.body, pending.severity)
+    except NotificationError as error:
+        tries = pending.tries + 1
+        if now - pending.created_at > GIVEN_UP_SECONDS:
+            log.warning("notification dropped", receiver=receiver, title=pending.title, tries=tries, why=str(error))
+            await notifications.done(name)
+            return
+        if tries == 1:
+            log.warning("notification not sent, retrying", receiver=receiver, title=pending.title, why=str(error))
+        again_at = now + BACKOFF_SECONDS[min(tries, len(BACKOFF_SECONDS)) - 1]
+        await notifications.put_off(name, pending._replace(tries=tries, again_at=again_at))
+        return
+    await notifications.done(name)
+    log.info("notification sent", receiver=receiver, title=pending.title)

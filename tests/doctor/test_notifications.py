@@ -1,0 +1,40 @@
+"""What `ghapp doctor` says of the receivers of notifications."""
+
+from ghapp.doctor.finding import FindingStatus
+from ghapp.doctor.notifications import check
+from ghapp.notifier import digest
+from ghapp.settings import Settings
+from ghapp.store.notifications import Notifications, PendingNotification
+
+ADDRESS = "json://user:secret@127.0.0.1:9/"
+
+
+async def found(redis_url, urls):
+    return {each.name: each for each in await check(Settings.read({"GHAPP_NOTIFY_URLS": urls}), redis_url)}
+
+
+async def test_without_receivers_there_is_nothing_to_say(redis_url):
+    assert await found(redis_url, "") == {}
+
+
+async def test_receivers_are_named_by_their_schemes_alone(redis, redis_url):
+    findings = await found(redis_url, ADDRESS)
+    assert {name: each.status for name, each in findings.items()} == dict.fromkeys(
+        ("receivers", "waiting"), FindingStatus.OK
+    )
+    assert findings["receivers"].said == "json://…"
+
+
+async def test_an_address_that_apprise_does_not_take_is_wrong(redis_url):
+    findings = await found(redis_url, f"{ADDRESS},nonsense://secret")
+    assert findings["receivers"].status is FindingStatus.WRONG
+    assert "address 2 (nonsense://…)" in findings["receivers"].said
+    assert "secret" not in findings["receivers"].said
+
+
+async def test_a_receiver_that_failed_is_a_warning_and_one_that_was_removed_is_none(redis, redis_url):
+    waits = PendingNotification(digest(ADDRESS), "title", "body", "info", 1.0, tries=1)
+    removed = waits._replace(receiver=digest("json://127.0.0.1:10/"))
+    await Notifications(redis).record(7, {}, [waits, removed, waits._replace(tries=0)])
+    waiting = (await found(redis_url, ADDRESS))["waiting"]
+    assert (waiting.status, waiting.said) == (FindingStatus.WARNING, "1 not sent yet, to json://…")

@@ -1,0 +1,180 @@
+"""When people are notified: once when a condition opens, once when it closes, and never in a storm."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.job import Job
+from ghapp.health.notifications import (
+    BLIND_SECONDS,
+    HOUR,
+    MOST_AN_HOUR,
+    MOST_LABELS,
+    SETTLE_SECONDS,
+    Change,
+    Condition,
+    Topic,
+    blind_conditions,
+    fuse_conditions,
+    gate_conditions,
+    observe,
+    unserved_conditions,
+)
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from tests.health.builders import MICROSECOND, NOW, survey
+
+TRIPPED = Condition(Topic.FUSE, "linux", "proving", NOW, 40, "MassLoss")
+STOPPED = TRIPPED._replace(level="stopped", affected=37, detail="BatchNeverOnline")
+
+
+class People:
+    """Those who get notifications, and what is recorded of that."""
+
+    def __init__(self):
+        self.known, self.got = {}, []
+
+    def observe(self, *conditions, at=NOW, unknown=()):
+        records, changes = observe(self.known, conditions, at, unknown)
+        self.known = {k: v for k, v in {**self.known, **records}.items() if v is not None}
+        self.got += changes
+        return [(each.before, each.level) for each in changes]
+
+
+@pytest.fixture
+def people():
+    return People()
+
+
+def test_a_condition_that_holds_is_notified_once(people):
+    assert people.observe(TRIPPED) == [("", "proving")]
+    assert people.observe(TRIPPED, at=NOW + 15) == people.observe(TRIPPED, at=NOW + 9000) == []
+
+
+def test_another_level_is_another_notification_of_the_same_condition(people):
+    people.observe(TRIPPED)
+    assert people.observe(STOPPED, at=NOW + 600) == [("proving", "stopped")]
+    assert people.got[-1] == Change(Topic.FUSE, "linux", "stopped", "proving", NOW, NOW + 600, 37, "BatchNeverOnline")
+
+
+@pytest.mark.parametrize(("for_seconds", "sent"), [(SETTLE_SECONDS, 1), (SETTLE_SECONDS - MICROSECOND, 0)])
+def test_its_end_is_notified_once_it_lasts(people, for_seconds, sent):
+    people.observe(TRIPPED)
+    people.observe(at=NOW + 600)
+    assert len(people.observe(at=NOW + 600 + for_seconds)) == sent
+    if sent:
+        assert people.got[-1] == Change(Topic.FUSE, "linux", "", "proving", NOW, NOW + 600, 40, "MassLoss")
+
+
+def test_a_condition_that_flaps_is_one_condition(people):
+    people.observe(TRIPPED)
+    for at in range(30, 3000, 30):
+        assert people.observe(*([TRIPPED] if at % 60 else []), at=NOW + at) == []
+
+
+def test_of_each_condition_so_many_are_sent_in_an_hour_and_then_how_things_are(people):
+    levels = ["proving", "stopped"] * MOST_AN_HOUR
+    sent = [people.observe(TRIPPED._replace(level=level), at=NOW + n) for n, level in enumerate(levels)]
+    assert [len(each) for each in sent] == [1] * MOST_AN_HOUR + [0] * MOST_AN_HOUR
+    other = TRIPPED._replace(subject="gpu")
+    assert people.observe(other, STOPPED._replace(level="proving"), at=NOW + 60) == [("", "proving")]
+    assert people.observe(other, TRIPPED, at=NOW + HOUR - MICROSECOND) == []
+    assert people.observe(other, TRIPPED, at=NOW + HOUR) == [("stopped", "proving")]
+
+
+def test_a_condition_that_opened_and_closed_beyond_the_limit_is_not_notified_later(people):
+    for n in range(MOST_AN_HOUR):
+        people.observe(TRIPPED._replace(level=str(n)), at=NOW + n)
+    people.observe(at=NOW + 100)
+    people.observe(TRIPPED._replace(level=str(MOST_AN_HOUR - 1)), at=NOW + 200)
+    assert people.observe(TRIPPED._replace(level=str(MOST_AN_HOUR - 1)), at=NOW + 2 * HOUR) == []
+
+
+def test_what_cannot_be_judged_neither_opens_nor_closes(people):
+    unserved = Condition(Topic.UNSERVED, "", "open", NOW, 2)
+    assert people.observe(unserved, unknown=[Topic.UNSERVED]) == []
+    people.observe(unserved)
+    for at in (100, 1000):
+        assert people.observe(at=NOW + at, unknown=[Topic.UNSERVED]) == []
+    assert people.known[unserved.key].level == "open"
+
+
+def test_a_record_is_kept_for_the_limit_of_an_hour_and_then_deleted(people):
+    people.observe(TRIPPED)
+    people.observe(at=NOW + 10)
+    people.observe(at=NOW + 100)
+    people.observe(at=NOW + 100 + HOUR - MICROSECOND)
+    assert list(people.known) == [TRIPPED.key]
+    people.observe(at=NOW + 100 + HOUR)
+    assert people.known == {}
+
+
+def test_an_end_that_a_clock_dated_in_the_future_begins_again(people):
+    people.observe(TRIPPED)
+    people.observe(at=NOW + 10_000)
+    assert people.observe(at=NOW + 60) == people.observe(at=NOW + 60 + SETTLE_SECONDS - 1) == []
+    assert people.observe(at=NOW + 60 + SETTLE_SECONDS) == [("proving", "")]
+
+
+levels = st.sampled_from(["", "proving", "stopped"])
+
+
+@given(st.lists(st.tuples(st.integers(1, 400), levels), max_size=60))
+def test_whatever_happens_people_know_how_it_ends_and_get_no_more_than_the_limit(steps):
+    people, at = People(), NOW
+    for seconds, level in steps:
+        at += seconds
+        people.observe(*([TRIPPED._replace(level=level)] if level else []), at=at)
+    last = steps[-1][1] if steps else ""
+    for _ in range(3):  # it stays as it is for hours
+        at += 2 * HOUR
+        people.observe(*([TRIPPED._replace(level=last)] if last else []), at=at)
+    assert (people.got[-1].level if people.got else "") == last
+    assert [each.before for each in people.got] == ["", *(each.level for each in people.got)][: len(people.got)]
+
+
+def test_a_fuse_that_is_not_closed_is_a_condition():
+    fuses = {
+        "linux": Fuse(Position.PROVING, since=NOW, reason=FuseReason.MASS_LOSS),
+        "*": Fuse(Position.STOPPED, since=NOW, reason=FuseReason.BATCH_NEVER_ONLINE),
+        "gpu": Fuse(healed_at=NOW, reason=FuseReason.HEALED),
+    }
+    assert fuse_conditions(fuses, {"linux": 40}) == [
+        TRIPPED,
+        Condition(Topic.FUSE, "*", "stopped", NOW, 0, "BatchNeverOnline"),
+    ]
+
+
+@pytest.mark.parametrize(("age", "count"), [(BLIND_SECONDS, 0), (BLIND_SECONDS + MICROSECOND, 1)])
+def test_without_a_complete_list_for_five_minutes_an_installation_is_blind(age, count):
+    last = survey(swept_at=NOW - age, failing_since=NOW - 60, failure="RateLimited")
+    found = blind_conditions(last, "", NOW)
+    assert found == [Condition(Topic.BLIND, "", "open", NOW - age, 0, "RateLimited")] * count
+
+
+def test_an_installation_that_never_had_a_complete_list_is_blind_since_its_first_sweep_failed():
+    never = survey(swept_at=None, failing_since=NOW - 301, failure="Unauthorized")
+    assert [each.since for each in blind_conditions(never, "", NOW)] == [NOW - 301]
+    assert blind_conditions(survey(swept_at=None), "", NOW) == []
+
+
+def test_what_prevents_sweeps_is_the_reason():
+    (found,) = blind_conditions(survey(swept_at=NOW - 301), "SweepOverdue", NOW)
+    assert found.detail == "SweepOverdue"
+
+
+def test_jobs_that_no_runner_can_take_are_one_condition_that_names_their_labels():
+    jobs = [Job(n, "queued", ("gpu", f"size-{n % 7}"), "acme/api", NOW - 600 + n) for n in range(20)]
+    (found,) = unserved_conditions(jobs)
+    assert found._replace(detail="") == Condition(Topic.UNSERVED, "", "open", NOW - 600, 20)
+    assert found.detail == "; ".join(f"gpu, size-{n}" for n in range(MOST_LABELS)) + "; …"
+    assert unserved_conditions(jobs[:1])[0].detail == "gpu, size-0"
+    assert unserved_conditions([]) == []
+
+
+def test_a_gate_check_that_failed_is_a_condition():
+    checks = {
+        "linux/pink": GateCheck("sha", NOW, "acme/infra", NOW, failed_at=NOW + 900),
+        "linux/blue": GateCheck("sha", NOW, "acme/infra", NOW),
+    }
+    assert gate_conditions(checks) == [Condition(Topic.GATE, "linux/pink", "open", NOW + 900, 0, "sha")]

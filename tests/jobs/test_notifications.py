@@ -1,0 +1,178 @@
+"""People are notified by real Apprise over real HTTP: of a fuse that trips and heals, and of blindness."""
+
+import pytest
+
+from ghapp.notifier import Notifier, digest
+from ghapp.settings import Settings
+from ghapp.store.connect import connect_sync
+from ghapp.store.notifications import Notifications, PendingNotification
+from jobs.notifications import BACKOFF_SECONDS, GIVEN_UP_SECONDS, notify
+from jobs.runners.sweep import sweep_installation
+from jobs.scheduler import Scheduler
+from tests.sandbox.receivers import Receiver
+from tests.stories.conftest import POOL
+
+
+def address(receiver):
+    return receiver.url.replace("http://", "json://")
+
+
+@pytest.fixture
+def receiver():
+    with Receiver(status=200) as receiver:
+        yield receiver
+
+
+def titles(receiver):
+    return [each.payload["title"] for each in receiver.received]
+
+
+async def test_a_mass_loss_is_one_message_when_it_begins_and_one_when_it_is_healed(story, receiver):
+    async with story(runners=20) as app:
+        notifier = Notifier([address(receiver)])
+        await app.live_through_an_interval()
+        await notify(app.context, notifier)
+        app.sandbox.control.lose("acme", count=12)
+        for _ in range(12):
+            await app.live_through_an_interval()
+            await notify(app.context, notifier)
+        first, last = receiver.received
+        assert first.payload["title"] == f"ghapp: acme: the fuse of pool {POOL} tripped"
+        assert first.payload["type"] == "warning"
+        assert last.payload["title"].startswith(f"ghapp: acme: the fuse of pool {POOL} closed after ")
+        assert last.payload["message"].startswith("12 runners replaced since ")
+        assert last.payload["type"] == "success"
+
+
+async def test_no_complete_list_for_five_minutes_is_one_message_and_its_end_another(story, receiver):
+    async with story() as app:
+        notifier = Notifier([address(receiver)])
+        await app.live_through_an_interval()
+        app.sandbox.control.fault(match=".*", status=500)
+        for _ in range(8):
+            await app.pass_(60)
+            await sweep_installation(app.context, app.installation)
+            await notify(app.context, notifier)
+        assert titles(receiver) == ["ghapp: acme: no complete list of runners"]
+        app.sandbox.control.no_faults()
+        for _ in range(3):
+            await app.live_through_an_interval()
+            await notify(app.context, notifier)
+        assert len(receiver.received) == 2
+        assert titles(receiver)[1].startswith("ghapp: acme: runners are visible again after ")
+
+
+async def test_a_job_that_no_runner_can_take_is_one_message_and_its_end_another(story, receiver):
+    async with story() as app:
+        notifier = Notifier([address(receiver)])
+        await app.live_through_an_interval()
+        app.listen()
+        app.sandbox.control.queue("acme", labels=["gpu-large"])
+        await app.receive()
+        await notify(app.context, notifier)
+        assert receiver.received == []
+        for _ in range(4):
+            await app.live_through_an_interval()
+        await notify(app.context, notifier)
+        assert titles(receiver) == ["ghapp: acme: 1 job waits that no runner can take"]
+        assert "gpu-large" in receiver.received[0].payload["message"]
+        job = (await app.context.demand.all(app.installation))[0]
+        await app.context.demand.record(app.installation, [job._replace(status="over")])
+        for _ in range(2):
+            await app.live_through_an_interval()
+            await notify(app.context, notifier)
+        assert len(receiver.received) == 2
+        assert titles(receiver)[1].startswith("ghapp: acme: runners can take all waiting jobs again after ")
+
+
+async def test_topics_that_are_not_configured_are_not_notified(story, receiver):
+    async with story(config='[notify]\nevents = ["gate"]') as app:
+        await app.live_through_an_interval()
+        await app.pass_(1000)
+        await notify(app.context, Notifier([address(receiver)]))
+        assert receiver.received == []
+
+
+class TestSending:
+    """A notification that waits for a receiver."""
+
+    async def waits(self, app, *addresses, **changes):
+        now = app.clock()
+        pending = [
+            PendingNotification(digest(each), "title", "body", "info", now)._replace(**changes) for each in addresses
+        ]
+        await Notifications(app.context.redis).record(app.installation, {}, pending)
+
+    async def pending(self, app):
+        return [*(await Notifications(app.context.redis).pending()).values()]
+
+    async def test_a_receiver_that_refuses_gets_it_later_and_keeps_it_from_no_other(self, story, receiver):
+        async with story() as app:
+            with Receiver(status=500) as bad:
+                notifier = Notifier([address(bad), address(receiver)])
+                await self.waits(app, address(bad), address(receiver))
+                await notify(app.context, notifier)
+                assert (len(bad.received), titles(receiver)) == (1, ["title"])
+                (left,) = await self.pending(app)
+                assert (left.tries, left.again_at) == (1, app.clock() + BACKOFF_SECONDS[0])
+                await notify(app.context, notifier)
+                assert len(bad.received) == 1
+                bad.status = 200
+                await app.pass_(BACKOFF_SECONDS[0])
+                await notify(app.context, notifier)
+                assert len(bad.received) == 2
+                assert await self.pending(app) == []
+                assert len(receiver.received) == 1
+
+    @pytest.mark.parametrize(("age", "left"), [(GIVEN_UP_SECONDS, 1), (GIVEN_UP_SECONDS + 1, 0)])
+    async def test_after_a_day_it_is_dropped(self, story, age, left):
+        async with story() as app:
+            with Receiver(status=500) as bad:
+                await self.waits(app, address(bad), created_at=app.clock() - age, tries=9)
+                await notify(app.context, Notifier([address(bad)]))
+                assert len(await self.pending(app)) == left
+
+    async def test_a_receiver_that_was_removed_from_the_configuration_gets_nothing(self, story, receiver):
+        async with story() as app:
+            await self.waits(app, address(receiver))
+            await notify(app.context, Notifier([]))
+            assert (await self.pending(app), receiver.received) == ([], [])
+
+    async def test_a_date_from_a_clock_that_had_jumped_delays_nothing(self, story, receiver):
+        async with story() as app:
+            await self.waits(app, address(receiver), tries=1, again_at=app.clock() + 1e6)
+            await notify(app.context, Notifier([address(receiver)]))
+            assert titles(receiver) == ["title"]
+
+    async def test_what_was_recorded_before_a_crash_is_sent_by_the_next_run(self, story, receiver, monkeypatch):
+        async with story(runners=20) as app:
+            notifier = Notifier([address(receiver)])
+            await app.live_through_an_interval()
+            app.sandbox.control.lose("acme", count=12)
+            for _ in range(3):
+                await app.live_through_an_interval()
+            with monkeypatch.context() as patch:
+                patch.setattr("jobs.notifications._send", _killed)
+                with pytest.raises(KilledError):
+                    await notify(app.context, notifier)
+            assert receiver.received == []
+            await notify(app.context, notifier)
+            await notify(app.context, notifier)
+            assert titles(receiver) == [f"ghapp: acme: the fuse of pool {POOL} tripped"]
+
+
+class KilledError(BaseException):
+    pass
+
+
+async def _killed(*_args):
+    raise KilledError
+
+
+@pytest.mark.parametrize(("urls", "asked"), [("json://127.0.0.1:9/", True), ("", False)])
+async def test_the_clock_asks_for_it_where_a_receiver_is_configured(redis, redis_url, urls, asked):
+    clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": redis_url, "GHAPP_NOTIFY_URLS": urls}))
+    await clock.tick()
+    with connect_sync(redis_url) as queue_redis:
+        assert queue_redis.exists("rq:job:notifications") == asked
+    await clock.close()

@@ -1,0 +1,91 @@
+"""The words of notifications."""
+
+import pytest
+
+from ghapp.health.notifications import Change, Topic
+from ghapp.report.notification import Message, lasted, message
+
+AT = 1_790_000_000.0
+TRIPPED = Change(Topic.FUSE, "linux", "proving", "", AT, AT, 40, "MassLoss")
+
+
+def test_a_fuse_that_tripped():
+    assert message("acme", TRIPPED, link="https://ghapp.example.com") == Message(
+        "ghapp: acme: the fuse of pool linux tripped",
+        "40 runners lost and not replaced yet. Reason: MassLoss.\n"
+        "ghapp replaces a first batch, and continues when the replacements are online.\n"
+        "https://ghapp.example.com",
+        "warning",
+    )
+
+
+def test_a_fuse_that_stopped_names_the_command():
+    stopped = TRIPPED._replace(level="stopped", affected=1, detail="BatchNeverOnline")
+    assert message("acme", stopped) == Message(
+        "ghapp: acme: the fuse of pool linux stopped: replacing runners did not help",
+        "1 runner lost and not replaced yet. Reason: BatchNeverOnline.\n"
+        "Check the controller that replaces these runners, then run `ghapp resume acme --pool linux`.",
+        "failure",
+    )
+
+
+def test_the_installations_fuse_is_resumed_for_the_whole_organization():
+    body = message("acme", TRIPPED._replace(subject="*", level="stopped")).body
+    assert body.endswith("run `ghapp resume acme`.")
+
+
+def test_a_fuse_that_closed_says_how_many_were_replaced_and_how_long_it_took():
+    closed = TRIPPED._replace(level="", before="proving", at=AT + 840, detail="Healed")
+    assert message("acme", closed, replaced=40) == Message(
+        "ghapp: acme: the fuse of pool linux closed after 14 min",
+        "40 runners replaced since 2026-09-21 14:13 UTC. Reason: Healed.",
+        "success",
+    )
+
+
+def test_no_complete_list():
+    blind = Change(Topic.BLIND, "", "open", "", AT, AT + 301, 0, "RateLimited")
+    assert message("acme", blind) == Message(
+        "ghapp: acme: no complete list of runners",
+        "The last complete list of runners is from 2026-09-21 14:13 UTC. Reason: RateLimited.\n"
+        "Until there is one, ghapp removes and replaces no runner. Run `ghapp doctor`.",
+        "failure",
+    )
+    assert (
+        message("acme", blind._replace(level="", at=AT + 720)).title
+        == "ghapp: acme: runners are visible again after 12 min"
+    )
+
+
+def test_jobs_that_no_runner_can_take():
+    unserved = Change(Topic.UNSERVED, "", "open", "", AT, AT, 3, "gpu-large, windows")
+    assert message("acme", unserved) == Message(
+        "ghapp: acme: 3 jobs wait that no runner can take",
+        "Waiting since 2026-09-21 14:13 UTC: gpu-large, windows.\nRun `ghapp jobs --unserved`.",
+        "warning",
+    )
+    assert message("acme", unserved._replace(affected=1)).title == "ghapp: acme: 1 job waits that no runner can take"
+    over = message("acme", unserved._replace(level="", at=AT + 60))
+    assert over == Message(
+        "ghapp: acme: runners can take all waiting jobs again after 1 min",
+        "The most that waited at a time: 3.",
+        "success",
+    )
+
+
+def test_a_gate_that_failed():
+    failed = Change(Topic.GATE, "linux/pink", "open", "", AT, AT, 0, "0123abc")
+    assert message("acme", failed) == Message(
+        "ghapp: acme: the gate of shard pink of pool linux failed",
+        "Deployed commit: 0123abc.\nRun `ghapp gate acme linux pink` for the checks and next steps.",
+        "failure",
+    )
+    assert message("acme", failed._replace(level="", at=AT + 7260)).body == "Failed for 2 h 1 min."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0 s"), (0.4, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min 59 s"), (3600, "1 h"), (90_061, "1 d 1 h")],
+)
+def test_a_span_is_shown_in_its_two_largest_units(seconds, text):
+    assert lasted(TRIPPED._replace(at=AT + seconds)) == text
