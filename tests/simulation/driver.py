@@ -202,6 +202,8 @@ class Driver(Acting):
                         observations.job_found_over, job_id=job, at=self.clock(), completed_at=end.completed_at
                     )
                     folds[each.id] = if_known(fold)
+                    if end.completed_at is not None:
+                        self.audit.heard_of(each.id, end.completed_at)
             except (NoAnswer, NotFound):
                 continue
         return self.store.revise(folds)
