@@ -36,6 +36,7 @@ _unlisted, _get_missed, _tally, _prove = (
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
+_registration_seen, _written_off = observations.registration_seen, decision._written_off
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
 _busy, _seen_at, _held_back, _is_long_over = (
     runner_activity._busy,
@@ -69,6 +70,23 @@ def _no_answer_is_a_404(me: calls.Calls, answers: dict[int, absence.GetResult], 
 
 def _not_awaited(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
     return _prove(before, replace(pool, successors=10**6), now, limits)
+
+
+def _first_seen_as_it_was(known: Any, seen: Any, at: float, *, listed: bool) -> evidence.Evidence:
+    after = _registration_seen(known, seen, at, listed=listed)
+    return after if known is None else after._replace(first_seen=known.first_seen)
+
+
+def _of_any_pool(changes: Mapping[str, Any], candidates: Any, paused: Any) -> set[int]:
+    whole = changes[fuse.WHOLE_INSTALLATION]
+    if whole.after != (whole.before or fuse.Fuse()) and fuse.is_not_needed(whole.after):
+        return {each.runner_id for each in candidates if each.pool not in paused}
+    return _written_off(changes, candidates, paused)
+
+
+def _seen_until_its_job_ended(known: evidence.Evidence, survey: evidence.Survey) -> float | None:
+    seen_at = _seen_at(known, survey)
+    return seen_at if seen_at is None else max(seen_at, known.job_ended_at or 0.0)
 
 
 def _returns_ignored(*args: Any, **more: Any) -> fuse.FuseCounts:
@@ -204,6 +222,10 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
+    "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),
+    "a first sight keeps the date of a clock that had jumped": (
+        Patch(observations, "registration_seen", _first_seen_as_it_was),
+    ),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
     "what a job waits for is written off": (Patch(decision._Counts, "_queued_for", lambda _self, _members: 0),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
@@ -268,7 +290,11 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a registration that is left offline names its pod": (
         Patch(runner_activity, "_seen_at", lambda known, survey: _seen_at(known._replace(online=True), survey)),
     ),
-    "a container that never started is a leak": (Patch(guards, "has_started", lambda _pod: True),),
+    "a registration that was never online names its pod": (
+        Patch(runner_activity, "_seen_at", lambda known, survey: _seen_at(known._replace(was_online=True), survey)),
+    ),
+    "the end of a job names its pod": (Patch(runner_activity, "_seen_at", _seen_until_its_job_ended),),
+    "lists alone prove absence to the reaper": (Patch(reaper, "without_proof", lambda _records: []),),
     "the reaper does not need to see GitHub": _looked_as(github_stale=False),
     "an empty list proves absence": _looked_as(list_empty=False),
     "a moment's absence suffices": _shielded_as(absent_seconds=None),
@@ -304,6 +330,8 @@ CAUGHT_BY: Mapping[str, int] = {
     "busy and never reported is idle": 10,
     "no fuse over the whole installation": 65,
     "time without an answer counts": 23,
+    "the whole installation's fuse writes off what it did not count": 6986,
+    "a first sight keeps the date of a clock that had jumped": 2813,
     "a stopped fuse always waits for a person": 69,
     "what a job waits for is written off": 50,
     "a grant outlives its reason": 2,
@@ -330,7 +358,9 @@ CAUGHT_BY: Mapping[str, int] = {
     "an unknown name is idle": 7,
     "a name from before the container's last run counts": 17,
     "a registration that is left offline names its pod": 203,
-    "a container that never started is a leak": 163,
+    "a registration that was never online names its pod": 9406,
+    "the end of a job names its pod": 5558,
+    "lists alone prove absence to the reaper": 8353,
     "the reaper does not need to see GitHub": 38,
     "an empty list proves absence": 302,
     "a moment's absence suffices": 7,
