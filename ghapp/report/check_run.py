@@ -68,6 +68,7 @@ class Report:
         conclusion: None while the check run is in progress; GitHub shows buttons only once there is a conclusion.
         as_of: the beginning of `summary` with the time of rendering; the digest leaves it out.
         volatile: the end of `summary` with numbers that change all the time; the digest leaves it out, too.
+        urgent: a hash of what is to be posted at once when it changes; empty: everything is.
     """
 
     title: str
@@ -77,13 +78,18 @@ class Report:
     actions: tuple[CheckRunAction, ...]
     as_of: str = ""
     volatile: str = ""
+    urgent: str = ""
 
     @property
     def digest(self) -> str:
         """A hash of everything except `as_of` and `volatile`."""
         summary = self.summary.removeprefix(self.as_of).removesuffix(self.volatile)
-        content = json.dumps([self.title, summary, self.text, self.conclusion, self.actions])
-        return hashlib.sha256(content.encode()).hexdigest()[:32]
+        return digest_of(self.title, summary, self.text, self.conclusion, self.actions)
+
+
+def digest_of(*content: object) -> str:
+    """Returns a hash of JSON values."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
 def time_of(at: float) -> str:

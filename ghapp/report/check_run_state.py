@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
+from ghapp.report.check_run import Report
+
 LOOK_AGAIN_SECONDS = 300.0
 """A head confirmed longer ago is read again before posting: deliveries may have been lost."""
 
@@ -30,13 +32,28 @@ class Head(NamedTuple):
     confirmed_at: float
 
 
+REFRESH_SECONDS = 300.0
+"""How often changes that are not urgent are posted."""
+
+
 class Posted(NamedTuple):
-    """The last posted report: repository, commit, check run id and digest. An empty digest forces an update."""
+    """The last posted report. Fields are only ever appended.
+
+    Attributes:
+        repository: `owner/name`.
+        sha: the commit.
+        check_run: its id.
+        digest: of the report; an empty one forces an update.
+        urgent: as in `Report`.
+        at: when it was posted (epoch seconds).
+    """
 
     repository: str
     sha: str
     check_run: int
     digest: str
+    urgent: str = ""
+    at: float = 0.0
 
 
 class PostFailure(NamedTuple):
@@ -73,17 +90,20 @@ class CheckRunStep(Enum):
     CREATE = auto()
 
 
-def next_of(state: CheckRunState, digest: str, now: float) -> CheckRunStep:
-    """Returns the next step towards a check run with this digest on the branch's head.
+def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
+    """Returns the next step towards a check run with this report on the branch's head.
 
-    GitHub is not called while the posted report has this digest and is on the newest known head.
+    GitHub is not called while the posted report has the same digest and is on the newest known head, or differs only
+    in what is not urgent and is younger than `REFRESH_SECONDS`.
     """
     posted, head, setback = state
     if setback is not None and now < setback.until:
         return CheckRunStep.NOTHING
     on_head = posted is not None and head is not None and posted.sha == head.sha
-    if on_head and posted is not None and posted.digest == digest:
-        return CheckRunStep.NOTHING
+    if on_head and posted is not None:
+        is_recent = bool(posted.digest) and 0.0 <= now - posted.at < REFRESH_SECONDS
+        if posted.digest == report.digest or (is_recent and report.urgent and posted.urgent == report.urgent):
+            return CheckRunStep.NOTHING
     if head is None or now - head.confirmed_at > LOOK_AGAIN_SECONDS:
         return CheckRunStep.FIND_HEAD
     return CheckRunStep.UPDATE if on_head else CheckRunStep.CREATE

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.verdict import State
-from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, resume_of
+from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, digest_of, resume_of
 from ghapp.report.cluster_section import cluster_text
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.pools_section import as_of, summary_of
+from ghapp.report.pools_section import as_of, summary_of, urgent_of
 from ghapp.report.queue_section import queue_table, unserved_text
 from ghapp.report.runners_section import LISTED_STATES, healed_text, runners_text
 
@@ -21,15 +21,18 @@ def report_on(fleet: FleetView, now: float) -> Report:
     title = _title(fleet, pools)
     is_stopped = Position.STOPPED in _positions(fleet, pools)
     stoppable = is_stopped or fleet.org_pause is not None or any(pool.pause is not None for pool in pools)
-    begin, jobs = as_of(fleet, now, title), queue_table(fleet, now)
+    begin, jobs, text = as_of(fleet, now, title), queue_table(fleet, now), _text(fleet, pools)
+    conclusion = _conclusion(fleet, pools, now)
+    actions = (SWEEP, resume_of(_stopped_at(fleet, pools))) if stoppable else (SWEEP,)
     return Report(
         title=title,
         summary=summary_of(fleet, pools, now, begin, LONGEST - len(jobs)) + jobs,
-        text=_text(fleet, pools),
-        conclusion=_conclusion(fleet, pools, now),
-        actions=(SWEEP, resume_of(_stopped_at(fleet, pools))) if stoppable else (SWEEP,),
+        text=text,
+        conclusion=conclusion,
+        actions=actions,
         as_of=begin,
         volatile=jobs,
+        urgent=digest_of(text, conclusion, actions, *urgent_of(fleet, pools, now)),
     )
 
 

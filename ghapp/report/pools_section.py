@@ -29,7 +29,8 @@ def as_of(fleet: FleetView, now: float, title: str) -> str:
     due = ""
     if attempt.prevented_by and attempt.prevented_by != OVERDUE:
         due = " No next attempt is planned." if attempt.at is None else f" Next attempt due {time_of(attempt.at)}."
-    unchanged = "This report is posted only when something changes."
+    unchanged = "This report is posted when something changes; numbers of healthy and starting runners alone, "
+    unchanged += "every 5 minutes."
     return f"**As of {time_of(now)}** ({source}): {title}.{due} {unchanged}\n\n"
 
 
@@ -50,6 +51,26 @@ def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: 
     )
     legend = LEGEND if any(pool.healed for pool in pools) else ""
     return cut(before + _what_prevents_sweeps(fleet, now) + legend + head, rows, len(pools), room, "pools")
+
+
+def urgent_of(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[object]:
+    """Returns the parts of the summary whose changes are posted at once.
+
+    Healthy and starting runners come and go all the time in a fleet of ephemeral ones.
+    """
+    states = [state for state in COUNTED if state not in (State.HEALTHY, State.STARTING)]
+    rows = [
+        [
+            pool.name,
+            bool(pool.members),
+            *(pool.count[state] for state in states),
+            len(pool.healed),
+            _fuse_cell(fleet, pool),
+            NOTHING if pool.pause is None else paused_by(pool.pause),
+        ]
+        for pool in pools
+    ]
+    return [_what_prevents_sweeps(fleet, now), len(fleet.phantoms), rows]
 
 
 def _what_prevents_sweeps(fleet: FleetView, now: float) -> str:

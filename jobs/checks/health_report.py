@@ -72,7 +72,7 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
             return CheckRunOutcome.NOTHING_TO_DO
         said = report_on(await _fleet(context, installation, side, now), now)
         standing = (await context.reports.check_run_state(installation_id)).at(repository)
-        if next_of(standing, said.digest, now) is CheckRunStep.NOTHING:
+        if next_of(standing, said, now) is CheckRunStep.NOTHING:
             return CheckRunOutcome.NOTHING_TO_DO
         why = ""
         try:
@@ -128,7 +128,7 @@ async def _post(
 ) -> CheckRunOutcome:
     checks = await open_checks(context, installation, repository, details_url=context.settings.public_url)
     standing = standing._replace(setback=None)
-    if next_of(standing, said.digest, now) is CheckRunStep.FIND_HEAD:
+    if next_of(standing, said, now) is CheckRunStep.FIND_HEAD:
         branch = await checks.default_branch()
         if branch is None:
             return CheckRunOutcome.REPOSITORY_MISSING
@@ -136,7 +136,7 @@ async def _post(
     if standing.head is None:
         return CheckRunOutcome.HEAD_UNKNOWN
     posted, sha = standing.posted, standing.head.sha
-    step = next_of(standing, said.digest, now)
+    step = next_of(standing, said, now)
     if step is CheckRunStep.NOTHING:
         return CheckRunOutcome.NOTHING_TO_DO
     known = posted.check_run if posted is not None and step is CheckRunStep.UPDATE else None
@@ -144,7 +144,7 @@ async def _post(
     if check_run is None:
         await context.reports.forget_head(installation.id)
         return outcome
-    await context.reports.posted(installation.id, Posted(repository, sha, check_run, said.digest))
+    await context.reports.posted(installation.id, Posted(repository, sha, check_run, said.digest, said.urgent, now))
     log.info(
         "reported",
         installation=installation.id,

@@ -1,8 +1,11 @@
 """Where a report belongs, and whether it must be posted."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from ghapp.report.check_run_state import (
+    REFRESH_SECONDS,
     CheckRunState,
     CheckRunStep,
     Head,
@@ -18,6 +21,7 @@ HERE = "acme/.github"
 HEAD = Head(HERE, "main", "aaa", at=NOW - 500, confirmed_at=NOW)
 OLD_HEAD = HEAD._replace(confirmed_at=NOW - 300 - MICROSECOND)
 POSTED = Posted(HERE, "aaa", 7, "digest")
+REPORT = SimpleNamespace(digest="digest", urgent="urgent")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,26 @@ POSTED = Posted(HERE, "aaa", 7, "digest")
     ],
 )
 def test_what_comes_next_follows_from_what_is_known(standing, step):
-    assert next_of(standing, "digest", NOW) is step
+    assert next_of(standing, REPORT, NOW) is step
+
+
+BREATHED = POSTED._replace(digest="other", urgent="urgent")
+
+
+@pytest.mark.parametrize(
+    ("posted", "step"),
+    [
+        (BREATHED._replace(at=NOW - REFRESH_SECONDS + MICROSECOND), CheckRunStep.NOTHING),
+        (BREATHED._replace(at=NOW - REFRESH_SECONDS), CheckRunStep.UPDATE),
+        (BREATHED._replace(at=NOW + 1), CheckRunStep.UPDATE),
+        (BREATHED._replace(at=NOW, urgent="another"), CheckRunStep.UPDATE),
+        (BREATHED._replace(at=NOW, digest=""), CheckRunStep.UPDATE),
+        (BREATHED._replace(at=NOW, sha="bbb"), CheckRunStep.CREATE),
+    ],
+    ids=["lately", "five minutes ago", "by a clock that jumped", "something urgent", "asked for", "on another commit"],
+)
+def test_what_is_not_urgent_is_posted_every_five_minutes(posted, step):
+    assert next_of(CheckRunState(posted, HEAD), REPORT, NOW) is step
 
 
 def test_what_is_known_of_another_repository_is_not_known():

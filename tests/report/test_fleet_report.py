@@ -533,3 +533,33 @@ def test_the_jobs_of_many_pools_fit_into_githubs_limits():
     assert len(report.summary) <= LONGEST
     assert len(report.text) <= LONGEST
     assert "more pools, left out" in report.volatile
+
+
+@pytest.mark.parametrize(
+    ("later", "is_urgent"),
+    [
+        ({"runners": (online(1), online(2), starting(3), starting(4))}, False),
+        ({"runners": (online(1), suspect(2))}, True),
+        ({"runners": (online(1), unknown(2))}, True),
+        ({"runners": ()}, True),
+        ({"fuses": {"linux-4vcpu": STOPPED}}, True),
+        ({"org_pause": PAUSE}, True),
+        ({"survey": survey(failing_since=NOW - 60, failure="RateLimited")}, True),
+        ({"attempt": NextAttempt("BudgetSpent", None, NOW + 60)}, True),
+    ],
+    ids=[
+        "more of them",
+        "a suspect",
+        "an unknown one",
+        "none left",
+        "a fuse",
+        "a pause",
+        "a failure",
+        "prevented sweeps",
+    ],
+)
+def test_runners_that_come_and_go_are_not_urgent_and_everything_else_is(later, is_urgent):
+    known = fleet(online(1), online(2))
+    before, after = report_on(known, NOW), report_on(replace(known, **later), NOW)
+    assert before.digest != after.digest
+    assert (before.urgent != after.urgent) is is_urgent

@@ -61,6 +61,28 @@ async def reported(app):
     return only(check_runs(app))
 
 
+async def test_a_fleet_that_breathes_is_posted_every_five_minutes_and_a_loss_at_once(story):
+    async with story(config=CONFIG) as app:
+        await sweep(app)
+        await report(app)
+        outcomes = []
+        for _ in range(6):
+            await app.pass_(60)
+            app.sandbox.control.register("acme", pool=POOL)
+            await sweep(app)
+            outcomes.append(await report(app))
+        assert outcomes == [CheckRunOutcome.NOTHING_TO_DO] * 4 + [
+            CheckRunOutcome.UPDATED,
+            CheckRunOutcome.NOTHING_TO_DO,
+        ]
+        app.sandbox.control.lose("acme", count=1)
+        await app.pass_(60)
+        await sweep(app)
+        await app.pass_(60)
+        await sweep(app)
+        assert await report(app) is CheckRunOutcome.UPDATED
+
+
 async def test_a_healthy_fleet_has_one_green_check_run_on_the_head(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
