@@ -545,18 +545,8 @@ def test_the_jobs_of_many_pools_fit_into_githubs_limits():
         ({"fuses": {"linux-4vcpu": STOPPED}}, True),
         ({"org_pause": PAUSE}, True),
         ({"survey": survey(failing_since=NOW - 60, failure="RateLimited")}, True),
-        ({"attempt": NextAttempt("BudgetSpent", None, NOW + 60)}, True),
     ],
-    ids=[
-        "more of them",
-        "a suspect",
-        "an unknown one",
-        "none left",
-        "a fuse",
-        "a pause",
-        "a failure",
-        "prevented sweeps",
-    ],
+    ids=["more of them", "a suspect", "an unknown one", "none left", "a fuse", "a pause", "a failure"],
 )
 def test_runners_that_come_and_go_are_not_urgent_and_everything_else_is(later, is_urgent):
     known = fleet(online(1), online(2))
