@@ -189,6 +189,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         ("[remediation]\nmode = 'on'", "[remediation] mode: 'on' is not valid; it takes one of act, dry-run, off"),
         ("[remediation]\nmode = []", "[remediation] mode: [] is not valid"),
         ("[leaks]\nowner_label = ''", "[leaks] owner_label: '' is not valid; it takes a string"),
+        ("[notify]\nevents = 'fuse'", "[notify] events: 'fuse' is not valid; it takes a list of strings"),
+        ("[notify]\nevents = ['fuse', 'fire']", "[notify] events: 'fire' is not valid; it takes one of fuse, blind"),
         ("[report]\nrepository = 3", "[report] repository: 3 is not valid; it takes a string"),
         ("[report]\nrepository = 'acme'", "[report] repository: 'acme' is not valid; it takes owner/name"),
         ("[report]\nrepository = 'a/b/c'", "[report] repository: 'a/b/c' is not valid; it takes owner/name"),
@@ -324,8 +326,25 @@ def test_every_table_of_the_contract_is_taken(read):
     grace_seconds = 300
     per_tick = 25
     mode = "dry-run"
+    [queue]
+    report = true
+    explain_after_seconds = 300
+    busy_after_seconds = 1800
+    [notify]
+    events = ["fuse", "blind", "unserved", "gate"]
     """
     assert read(toml).policy == Policy()
+
+
+def test_addresses_of_receivers_are_separated_by_the_commas_before_a_scheme(read):
+    urls = "mailto://a:b@c?to=x,y, slack://T/U/V/#ops,json://127.0.0.1/"
+    assert read(GHAPP_NOTIFY_URLS=urls).notify_urls == (
+        "mailto://a:b@c?to=x,y",
+        "slack://T/U/V/#ops",
+        "json://127.0.0.1/",
+    )
+    assert read(GHAPP_NOTIFY_URLS="").notify_urls == ()
+    assert "slack" not in repr(read(GHAPP_NOTIFY_URLS=urls))
 
 
 # The App's credentials.
