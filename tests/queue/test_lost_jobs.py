@@ -8,7 +8,7 @@ from rq.job import Job
 from ghapp.queue import jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
-from jobs.scheduler import NEGLECTED_SECONDS, Scheduler
+from jobs.scheduler import HEARTBEAT_SECONDS, Scheduler
 from tests.jobs.test_scheduler import clock, queue_redis, settings, the_work, time  # noqa: F401 - fixtures
 
 KEY, QUEUE = "sweep-7", "rq:queue:sweep"
@@ -26,7 +26,7 @@ def waiting(queue_redis):  # noqa: F811
 
 
 async def look(clock, time):  # noqa: F811
-    time.pass_(NEGLECTED_SECONDS)
+    time.pass_(HEARTBEAT_SECONDS)
     await clock.tick()
 
 

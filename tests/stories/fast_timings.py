@@ -21,7 +21,7 @@ WAITS = {
             "FINISH_SECONDS": 2.0,
         },
     },
-    "clock": {"jobs.scheduler": {"NEGLECTED_SECONDS": 1.0}},
+    "clock": {"jobs.scheduler": {"HEARTBEAT_SECONDS": 1.0}},
     "watch": {
         "ghapp.cluster.transport": {"HEAD_SECONDS": 2.0, "CALL_SECONDS": CALL_SECONDS},
         "jobs.pods.watch": {"LOCK_SECONDS": LOCK_SECONDS, "RETRY_SECONDS": 0.5},

@@ -286,7 +286,7 @@ class TestAnApiServerThatHasJustStarted:
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
-        view._trouble._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        view._failures._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
         with capture_logs() as logs:
             await view.see(self.REFUSED)
             now[0] = waits
@@ -298,7 +298,7 @@ class TestAnApiServerThatHasJustStarted:
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
-        view._trouble._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        view._failures._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
         await view.see(self.REFUSED)
         await view.see(WatchChange("bookmark", None, "9"))
         now[0] = 20.0

@@ -77,7 +77,7 @@ async def coroner(redis, redis_url, cluster):
 def asked(monkeypatch):
     """The work that was asked for."""
     found = []
-    monkeypatch.setattr(jobs, "enqueue", lambda _desk, *what, **how: found.append((*what, how["key"])))
+    monkeypatch.setattr(jobs, "enqueue", lambda _queue_redis, *what, **how: found.append((*what, how["key"])))
     return found
 
 

@@ -160,7 +160,7 @@ async def test_a_page_that_did_not_change_counts_as_it_did_when_it_came(pages):
 
 
 async def test_what_was_seen_is_told_without_what_it_cost(pages):
-    look = (await list_runners(Tenant(2, totals={1: 3}), pages, 10)).look
+    look = (await list_runners(Tenant(2, totals={1: 3}), pages, 10)).runner_list
     assert (set(look.runners), look.total, look.flaw) == ({1, 2}, 3, Reason.LIST_INCOMPLETE)
 
 
