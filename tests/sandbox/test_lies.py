@@ -408,6 +408,6 @@ def test_a_lie_to_all_is_told_to_all_and_over_http_too(sandbox, acme, globex):
     httpx.delete(f"{sandbox.url}/_sandbox/faults").raise_for_status()
     httpx.post(f"{sandbox.url}/_sandbox/orgs/globex/empty-list").raise_for_status()
     assert (listed(acme)[1], listed(globex, org="globex")[1]) == ([25], [0])
-    described = httpx.get(f"{sandbox.url}/_sandbox/levers").json()
+    described = httpx.get(f"{sandbox.url}/_sandbox/controls").json()
     assert "org" in described["empty-list"]["takes"]
     assert all(lever["does"] for lever in described.values())
