@@ -13,7 +13,7 @@ class RolloutControls(Controls):
 
     @exposed
     def deploy(self, org: str, *, shard: str, badly: bool = False, repository: str | None = None) -> dict[str, Any]:
-        """Deploys a shard anew: all its machines come online again or, with `badly`, one of them.
+        """Replaces a shard's machines: all come online again or, with `badly`, one of them.
 
         Returns their ids as `runners`; with a `repository` the deploy has a new commit there, `sha`.
         """
