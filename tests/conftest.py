@@ -14,8 +14,8 @@ import pytest
 from hypothesis import settings
 from redis.asyncio import Redis
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect, connect_sync
+from tests.support.local_redis import embedded_redis
 
 END = "-----END CERTIFICATE-----\n"
 BLOCKED_LOOKS = 100

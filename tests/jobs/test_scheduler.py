@@ -13,7 +13,6 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job as QueuedJob
 from ghapp.health.queue.queue_check import QueueCheck
-from ghapp.local.local_redis import embedded_redis
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
@@ -26,6 +25,7 @@ from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from jobs import scheduler
 from jobs.scheduler import REDELIVERY_BATCH_SECONDS, RETRY_SWEEP_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
+from tests.support.local_redis import embedded_redis
 
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
 POLICY = '[deliveries]\nredeliver_seconds = 45\n[report]\nrepository = "acme/.github"\n'

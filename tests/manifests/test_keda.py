@@ -5,10 +5,11 @@ import re
 import pytest
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ghapp.local.local_redis import embedded_redis, redis_servers
+from ghapp.local.local_redis import redis_servers
 from ghapp.queue.jobs import QUEUES, JobName, enqueue
 from ghapp.store.connect import connect_sync
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
+from tests.support.local_redis import embedded_redis
 
 COUNT = """
 local kind = redis.call('type', KEYS[1]).ok

@@ -271,6 +271,7 @@ def test_options_that_contradict_each_other_are_refused(api, query, code, reason
     ("method", "path"),
     [
         ("PUT", PODS),
+        ("PUT", f"{PODS}/a"),
         ("PATCH", PODS),
         ("POST", f"{PODS}/a"),
         ("POST", ALL_PODS),

@@ -19,10 +19,10 @@ from redis.exceptions import ConnectionError as NoConnectionError
 
 from ghapp.addresses import redis_url
 from ghapp.errors import StoreUnavailableError
-from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
 from tests.store.test_acl import rules
+from tests.support.local_redis import embedded_redis
 
 
 def certificate(folder, name):

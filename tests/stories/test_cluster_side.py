@@ -12,7 +12,6 @@ from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECONDS
 from ghapp.health.runner.deletion_progress import LEAST_PAUSE_SECONDS
-from ghapp.local.local_redis import embedded_redis
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.sandbox.cluster import FINALIZER, users_of
@@ -24,6 +23,7 @@ from tests.stories.cluster_story import ARC, JOBS, PODS, site
 from tests.stories.processes import FAST_TIMINGS, wait_for
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
 from tests.stories.test_up import free_port
+from tests.support.local_redis import embedded_redis
 from tests.support.running import running
 
 ONE_FLEET = pytest.mark.xdist_group("cluster-side")

@@ -13,11 +13,11 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
 from tests.stories.processes import PATIENCE_SECONDS, Role, environment, wait_for
+from tests.support.local_redis import embedded_redis
 
 SECRET = "hush"
 

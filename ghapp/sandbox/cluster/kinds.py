@@ -33,7 +33,6 @@ class ObjectKind:
         has_status: a `status` subresource, so that the main resource ignores that field.
         subresources: others that are served.
         fields: the fields of field selectors.
-        unconditional_update: a PUT may come without a resourceVersion.
         returns_deleted: a DELETE answers the object itself, and no `Status`.
         graceful: after a DELETE the object stays until its node has ended it.
         counts_generations: `metadata.generation` is kept.
@@ -48,7 +47,6 @@ class ObjectKind:
     has_status: bool = False
     subresources: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: OBJECT_FIELDS)
-    unconditional_update: bool = False
     returns_deleted: bool = False
     graceful: bool = False
     counts_generations: bool = False
@@ -77,14 +75,11 @@ PODS = ObjectKind(
     has_status=True,
     subresources=("log",),
     fields=POD_FIELDS,
-    unconditional_update=True,
     returns_deleted=True,
     graceful=True,
     counts_generations=True,
 )
-SERVICE_ACCOUNTS = ObjectKind(
-    "", "v1", "serviceaccounts", "ServiceAccount", unconditional_update=True, returns_deleted=True
-)
+SERVICE_ACCOUNTS = ObjectKind("", "v1", "serviceaccounts", "ServiceAccount", returns_deleted=True)
 NAMESPACES = ObjectKind(
     "",
     "v1",
@@ -93,7 +88,6 @@ NAMESPACES = ObjectKind(
     namespaced=False,
     has_status=True,
     fields=MappingProxyType({"metadata.name": ("metadata", "name"), "status.phase": ("status", "phase")}),
-    unconditional_update=True,
 )
 EPHEMERAL_RUNNERS = ObjectKind(
     "actions.github.com",

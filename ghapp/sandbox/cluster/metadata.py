@@ -6,7 +6,7 @@ import re
 
 from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.objects import Obj, generated_name, new_uid, timestamp
-from ghapp.sandbox.cluster.status import StatusCause, StatusError, bad_request, invalid, invalid_as
+from ghapp.sandbox.cluster.status import StatusCause, bad_request, invalid
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -105,15 +105,6 @@ def check_update(kind: ObjectKind, before: Obj, value: Obj) -> None:
             causes.append(StatusCause("FieldValueForbidden", why, "metadata.finalizers"))
     if causes:
         raise invalid(kind, old["name"], causes)
-
-
-def refuse_version(kind: ObjectKind, name: str) -> StatusError:
-    """Returns the refusal of an update without its resourceVersion."""
-    why = "Invalid value: 0x0: must be specified for an update"
-    # Here the real server names the resource, where it otherwise names the kind.
-    return invalid_as(
-        kind.plural, kind.group, name, [StatusCause("FieldValueInvalid", why, "metadata.resourceVersion")]
-    )
 
 
 def _labels(labels: object) -> list[StatusCause]:

@@ -110,7 +110,7 @@ def _answer(
         outcome = deletion.delete(store, _stored(cluster, kind, key), wanted, now)
         return _deleted(kind, outcome)
     if asked.verb == "update":
-        return ResourceResponse(writes.replace(store, where, _decoded(content)).stored.encoded)
+        raise method_not_allowed()
     if content.media_type not in patch.ACCEPTED:
         raise unsupported_media(patch.ACCEPTED)
     return ResourceResponse(writes.patch(store, where, _json(content.body), content.media_type).stored.encoded)

@@ -1,4 +1,4 @@
-"""Rules of POST, PUT and PATCH.
+"""Rules of POST and PATCH.
 
 An update names the version from which it was made, and one from an older version is refused. The main resource does not
 change `status` where that is a subresource, and the subresource changes nothing else.
@@ -18,7 +18,6 @@ from ghapp.sandbox.cluster.status import (
     StatusError,
     already_exists,
     bad_request,
-    conflict,
     forbidden,
     invalid,
     not_found,
@@ -72,19 +71,6 @@ def create(store: Store, where: Write, body: Any) -> Stored:
     return Stored(kind, value, 0) if where.dry_run else store.put(kind, value)
 
 
-def replace(store: Store, where: Write, body: Any) -> Written:
-    """A PUT; StatusError 400, 404, 409 or 422."""
-    value = metadata.check_shape(where.kind, body, where.key.namespace)
-    _check_name(where, value)
-    before = store.get(where.kind, where.key)
-    if before is None:
-        raise not_found(where.kind, where.key.name)
-    uid = value["metadata"].get("uid")
-    if uid and uid != before.value["metadata"]["uid"]:
-        raise conflict(where.kind, where.key.name, _other_uid(where, uid, before))
-    return _update(store, where, before, value)
-
-
 def patch(store: Store, where: Write, body: Any, media_type: str) -> Written:
     """A PATCH of that type; StatusError 400, 404, 409 or 422."""
     before = store.get(where.kind, where.key)
@@ -101,8 +87,6 @@ def patch(store: Store, where: Write, body: Any, media_type: str) -> Written:
 def _update(store: Store, where: Write, before: Stored, value: Obj) -> Written:
     kind, old = where.kind, before.value
     version = value["metadata"].get("resourceVersion")
-    if not version and not kind.unconditional_update:
-        raise metadata.refuse_version(kind, where.key.name)
     if version and version != old["metadata"]["resourceVersion"]:
         raise stale(kind, where.key.name)
     metadata.check_update(kind, old, value)
@@ -203,12 +187,3 @@ def _fixed(spec: Obj) -> Obj:
     for name in _CONTAINERS:
         fixed[name] = [{k: v for k, v in one.items() if k != "image"} for one in spec.get(name) or []]
     return fixed
-
-
-def _other_uid(where: Write, uid: str, before: Stored) -> str:
-    kind, key = where.kind, where.key
-    stored_at = "/".join(("/registry", *([kind.group] if kind.group else []), kind.plural, key.namespace, key.name))
-    return (
-        f"StorageError: invalid object, Code: 4, Key: {stored_at}, ResourceVersion: 0, AdditionalErrorMsg: Precondition"
-        f" failed: UID in precondition: {uid}, UID in object meta: {before.value['metadata']['uid']}"
-    )
