@@ -123,7 +123,7 @@ def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
 
 
-def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
+def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
     with (
         SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox,
         embedded_redis(tmp_path / "redis", durable=False) as url,

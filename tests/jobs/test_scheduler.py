@@ -184,7 +184,7 @@ async def test_the_queue_is_explained_every_quarter_of_a_minute_while_a_check_is
     assert asked == [["queue-7"], [], ["queue-7"]]
 
 
-async def test_nothing_is_asked_for_that_nobody_needs(clock, queue_redis):
+async def test_nothing_is_requested_that_is_not_needed(clock, queue_redis):
     await clock.tick()
     assert [key for key in ("inbox", "report-7", "sweep-7", "reap-7") if was_asked(queue_redis, key)] == []
 

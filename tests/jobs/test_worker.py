@@ -70,7 +70,7 @@ async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_
     assert SECRET not in worker.log
 
 
-async def test_what_was_to_be_expected_is_told_without_a_traceback_and_tried_again_later(story, tmp_path):
+async def test_an_expected_error_is_logged_without_a_traceback_and_retried_later(story, tmp_path):
     async with story() as app:
         queue_redis = app.context.queue_redis
         app.sandbox.control.fault(match="/app/installations", status=502)

@@ -61,5 +61,5 @@ def test_it_can_do_nothing_else(theirs, script, key):
         keda.eval(script, 1, key)
 
 
-def test_both_places_that_tell_of_it_say_the_same():
+def test_both_places_that_report_it_agree():
     assert rules("manifests/README.md") == rules(MANIFESTS / "components" / "keda" / "scaling.yaml")

@@ -30,7 +30,7 @@ async def look(clock, time):  # noqa: F811
     await clock.tick()
 
 
-async def test_what_nobody_has_is_put_back_when_it_is_missed_for_the_second_time(clock, queue_redis, time):  # noqa: F811
+async def test_a_lost_job_is_requeued_when_it_is_missed_for_the_second_time(clock, queue_redis, time):  # noqa: F811
     taken(queue_redis)
     await clock.tick()
     assert waiting(queue_redis) == 0, "somebody may just take it"

@@ -16,7 +16,7 @@ def job(status):
 
 
 @pytest.mark.parametrize("statuses", [["queued"], ["queued", "running"], ["running"], ["running", "over"], ["over"]])
-async def test_a_job_is_known_by_its_id_as_it_was_told_last(redis, statuses):
+async def test_a_job_is_found_by_its_id_as_last_reported(redis, statuses):
     demand = Demand(redis)
     for status in statuses:
         await demand.record(7, [job(status)])

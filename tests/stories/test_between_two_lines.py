@@ -125,7 +125,7 @@ async def dies(*_args):
     raise ProcessLookupError
 
 
-async def test_each_turn_of_a_fuse_is_told_once_however_often_it_is_planned(story):
+async def test_each_fuse_change_is_published_once_however_often_it_is_planned(story):
     async with story(runners=40) as app:
         await settled(app)
         app.sandbox.control.barren_controller(barren=True)
@@ -142,9 +142,7 @@ async def test_each_turn_of_a_fuse_is_told_once_however_often_it_is_planned(stor
         assert told == [2, 1, 1], "tripped, and proving anew when a person said so"
 
 
-async def test_a_job_that_is_told_of_between_the_removal_and_its_record_does_not_lose_the_replacement(
-    story, monkeypatch
-):
+async def test_a_job_reported_between_the_removal_and_its_record_does_not_lose_the_replacement(story, monkeypatch):
     async with story() as app:
         await settled(app)
         lost = await confirmed_but_not_planned(app, monkeypatch, count=2)

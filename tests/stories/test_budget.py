@@ -109,7 +109,7 @@ async def test_the_interval_stretches_as_the_hour_is_spent_and_is_the_configured
 
 
 @pytest.mark.parametrize("status", [403, 429])
-async def test_who_is_told_to_stay_away_tells_every_job(story, status):
+async def test_a_retry_after_applies_to_every_job(story, status):
     async with story() as app:
         await settled(app)
         (lost,) = app.sandbox.control.lose("acme", count=1)
@@ -131,7 +131,7 @@ async def test_who_is_told_to_stay_away_tells_every_job(story, status):
         assert await state_of(app, lost) is State.INVALIDATED
 
 
-async def test_what_is_asked_as_the_app_itself_waits_too_when_it_is_told_to(story):
+async def test_calls_as_the_app_itself_wait_too_after_a_retry_after(story):
     async with story() as app:
         await while_away(app, 3)
         app.clock.now = app.sandbox.world.now() + 60

@@ -75,7 +75,7 @@ def told_of(app, name):
 
 
 @pytest.mark.xdist_group("cluster-leader")
-def test_a_leader_that_is_killed_in_the_midst_of_fifty_deaths_loses_none_and_none_is_told_twice(tmp_path):
+def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none_twice(tmp_path):
     with site(tmp_path, "worker", "worker", "clock", "watch", "watch", patience=FAST_TIMINGS, jobs=50) as app:
         names = app.stand(JOBS)
         app.knows(50)
@@ -191,7 +191,7 @@ def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks
 
 
 @ONE_FLEET
-def test_a_clean_exit_is_told_and_bothers_no_developer(fleet):
+def test_a_clean_exit_is_reported_and_posts_no_check_run(fleet):
     app = fleet
     job = a_job_runs(app, "web")
     app.github.control.finish("acme", job_id=job.id)

@@ -177,7 +177,7 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
     assert "the configuration has no answer: active_command failed, exit code 1" in check(silent, "role").said
 
 
-async def test_the_command_is_asked_anew_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
+async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
     (tmp_path / "active").write_text("purple\n")
     async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as app:
         look = app.look()

@@ -248,12 +248,12 @@ class TestWhatAPersonMustMendIsKeptForTheReport:
         await view_of(cluster, redis).see(missing)
         assert await self.kept(redis) == {self.PLACE: "install its CRD"}
 
-    async def test_nobody_else_misses_it(self, cluster, redis):
+    async def test_no_other_pool_misses_it(self, cluster, redis):
         missing = WatchFailure(ResourceMissingError("install its CRD"))
         await view_of(cluster, redis, PoolSettings("acme", "linux", replacer="pods", namespace=NS)).see(missing)
         assert await self.kept(redis) == {}
 
-    async def test_a_cluster_that_is_away_is_told_by_the_age_of_the_view(self, cluster, redis):
+    async def test_an_unavailable_cluster_shows_in_the_age_of_the_view(self, cluster, redis):
         await view_of(cluster, redis).see(WatchFailure(ClusterUnavailableError("503")))
         assert await self.kept(redis) == {}
 
@@ -282,7 +282,7 @@ class TestAnApiServerThatHasJustStarted:
     REFUSED = WatchFailure(FORBIDDEN["list"])
 
     @pytest.mark.parametrize(("waits", "told"), [(14.9, False), (15.0, True)])
-    async def test_its_refusal_is_told_only_when_it_lasts(self, redis, monkeypatch, waits, told):
+    async def test_its_refusal_is_reported_only_when_it_lasts(self, redis, monkeypatch, waits, told):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
@@ -294,7 +294,7 @@ class TestAnApiServerThatHasJustStarted:
         assert bool(await DegradedSources(redis).of([self.PLACE])) is told
         assert bool(logs) is told
 
-    async def test_one_that_is_over_in_between_begins_anew(self, redis, monkeypatch):
+    async def test_a_refusal_that_is_over_in_between_starts_again(self, redis, monkeypatch):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
