@@ -128,7 +128,7 @@ class Parameter(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        with suppress(ConnectionError):  # whoever has read enough goes
+        with suppress(ConnectionError):  # the reader has enough and closes
             self.wfile.write(body)
 
     def log_message(self, *_):

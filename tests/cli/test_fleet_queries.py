@@ -1,4 +1,4 @@
-"""`ghapp runners` and `ghapp explain` where there is a cluster, as somebody reads them."""
+"""`ghapp runners` and `ghapp explain` where there is a cluster, as a person reads them."""
 
 from __future__ import annotations
 

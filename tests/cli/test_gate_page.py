@@ -1,4 +1,4 @@
-"""docs/gate.md tells what is: its commands can be given, its file can be read, its steps are those of the gate."""
+"""docs/gate.md is true: its commands can be run, its file can be read, its steps are those of the gate."""
 
 from __future__ import annotations
 

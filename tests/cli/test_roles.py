@@ -17,7 +17,7 @@ from tests.support.keys import private_key
 
 @pytest.fixture
 def ghapp(tmp_path):
-    """Runs a command to its end; its exit code and what it said on stderr."""
+    """Runs a command to its end; returns its exit code and its stderr."""
 
     def run(*arguments, **environ):
         done = commands.ghapp(*arguments, **{"GHAPP_STATE_DIR": str(tmp_path / "state"), **environ})

@@ -1,4 +1,4 @@
-"""Whether whoever knows the active shard answers."""
+"""The check of the active shard's source."""
 
 from __future__ import annotations
 

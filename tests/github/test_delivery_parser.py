@@ -1,4 +1,4 @@
-"""Whatever comes, and whoever signed it: a delivery, or one clear error."""
+"""Any content, signed by anyone: a delivery, or one clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of the cluster side, look after look."""
+"""What successive summaries report of the cluster side."""
 
 import pytest
 from hypothesis import given
@@ -243,7 +243,7 @@ def test_what_is_kept_has_a_bound():
 
 
 def told_side():
-    """A phantom that has been told, found from NOW on."""
+    """A reported phantom, found from NOW on."""
     side = None
     for at in (NOW, NOW + 60, NOW + 120):
         side = summary_after(continued(side, at), [STUCK], [], at)

@@ -1,4 +1,4 @@
-"""Jobs queued and running, and those that nobody online can take."""
+"""Jobs queued and running, and those that no online runner can take."""
 
 import pytest
 from hypothesis import given

@@ -15,7 +15,7 @@ KEY, QUEUE = "sweep-7", "rq:queue:sweep"
 
 
 def taken(queue_redis):  # noqa: F811
-    """Work that is in no queue any more, and that nobody has noted to be at."""
+    """A job that is in no queue any more, and that no worker has registered."""
     assert jobs.enqueue_sweep(queue_redis, 7)
     assert queue_redis.lrem(QUEUE, 0, KEY) == 1
 

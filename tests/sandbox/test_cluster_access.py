@@ -50,7 +50,7 @@ def api():
 
 @pytest.fixture
 def reader(api):
-    """Somebody who may read pods in `runners`."""
+    """A client that may read pods in `runners`."""
     api.control.user("reader", [RbacRule(READ, ("",), ("pods",), ("runners",))])
     with api.as_("reader") as reader:
         yield reader

@@ -1,4 +1,4 @@
-"""Calls that fail: how, for whom, and that it ends."""
+"""Calls that fail: how, for which callers, and that it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are not true: what each says, to whom, and that it ends."""
+"""False answers: their contents, their callers, and that they end."""
 
 from __future__ import annotations
 

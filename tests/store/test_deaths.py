@@ -212,7 +212,7 @@ async def test_what_no_event_contains_yet_is_remembered_until_one_does(redis, de
 
 
 async def test_cause_reason_and_advice_are_of_one_mind(deaths):
-    """Whoever lacks the log knows less, and tells last."""
+    """The writer without the log knows less, and writes last."""
     await deaths.record(ORG, death())
     wise = death(runner_log=("bye",), cause=Cause.CRASH, reason="SessionConflict", advice="one registration each")
     await deaths.enrich(ORG, wise)

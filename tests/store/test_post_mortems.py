@@ -1,4 +1,4 @@
-"""What tells of a death, and what was said once."""
+"""What identifies a death, and what was published once."""
 
 from ghapp.store import keys
 from ghapp.store.post_mortems import PostedMortem, PostMortems

@@ -1,4 +1,4 @@
-"""What was told of shards, whoever tells it at the same time."""
+"""Reports about shards, also concurrent ones."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whatever GitHub answers: no runner that works is removed or replaced, the reason is told, and it passes by itself."""
+"""Whatever GitHub answers: no working runner is removed or replaced, the reason is reported, and it heals by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody else acts, or a process dies, between two lines: what was decided holds only for what was decided on."""
+"""Another process acts, or a process crashes, between two lines: a decision holds only for the state it was made on."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(sto
         assert (evidence.granted_at, evidence.event_id) == (None, None)
 
         monkeypatch.undo()
-        app.sandbox.control.take_offline("acme", ids=[lost])  # for hours; nobody asked for such to be replaced
+        app.sandbox.control.take_offline("acme", ids=[lost])  # for hours; the pool replaces no offline runners
         for _ in range(8):
             await app.live_through_an_interval()
         assert await state_of(app, lost) is State.OFFLINE

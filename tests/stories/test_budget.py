@@ -1,4 +1,4 @@
-"""The hour's calls are short: who waits, who goes on, what is said of it, and that it passes by itself."""
+"""The hour's calls are short: which calls wait, which continue, what is reported, and that it heals by itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def settled(app):
 
 
 async def calls_are_spent(app, used, *, resets_in=HOUR):
-    """GitHub last said that so many of 5,000 are used; what it said before is forgotten."""
+    """GitHub last answered that so many of 5,000 are used; earlier answers are forgotten."""
     await app.context.redis.delete(keys.budget(app.installation))
     said = {"limit": "5000", "used": str(used), "reset": str(int(app.clock() + resets_in))}
     await app.context.budget.leave(app.installation, "", {f"x-ratelimit-{name}": each for name, each in said.items()})

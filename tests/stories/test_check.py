@@ -1,4 +1,4 @@
-"""Somebody asks for a look at one runner."""
+"""A controller requests a check of one runner."""
 
 from __future__ import annotations
 

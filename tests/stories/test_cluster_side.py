@@ -70,7 +70,7 @@ def a_job_runs(app, repository):
 
 
 def told_of(app, name):
-    """How its end was told to the controller."""
+    """How its end was reported to the controller."""
     return [each["data"] for each in app.events("runner.died") if each["subject"] == name]
 
 
@@ -88,7 +88,7 @@ def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none
         assert 20 <= app.recorded() < 38, "it was killed in the midst"
         asks_for_a_log.end()
         for name in names[38:]:
-            app.control.vanish(NAMESPACE, name)  # while nobody looks, and two of them had ended
+            app.control.vanish(NAMESPACE, name)  # while no watch runs, and two of them had ended
         app.until(lambda: app.leads(second), LOCK_SECONDS + 5)
         app.until(lambda: app.recorded() == 50)
         app.until(lambda: len(app.events("runner.died")) >= 50)
@@ -317,7 +317,7 @@ STORIES = (
 """Between them they use every right."""
 
 UNUSED: set[tuple[str, str, str]] = set()
-"""Rights that no story uses, by role, verb and resource: none. Whoever adds one says here why."""
+"""Rights that no story uses, by role, verb and resource: none. An entry needs its reason here."""
 
 
 @ONE_FLEET

@@ -36,10 +36,10 @@ class Shop(Story):
     async def tell(self, shard, role, ref=""):
         told = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
         await Shards(self.context.redis).record(self.installation, POOL, lambda _: told)
-        await self.pass_(2)  # GitHub tells times in whole seconds
+        await self.pass_(2)  # GitHub's times are in whole seconds
 
     async def work_on(self, shard, count=1, *, finish=False):
-        """Jobs are queued that only this shard may take; deliveries tell of it."""
+        """Queues jobs that only this shard may take; deliveries report them."""
         jobs = self.sandbox.control.queue("acme", labels=[POOL, f"shard:{shard}"], count=count)
         await self.pass_(1)
         await self.receive(2 * count)

@@ -1,4 +1,4 @@
-"""The check run "Runner gate" on a deployed commit, as whoever deployed it sees it."""
+"""The check run "Runner gate" on a deployed commit, as the deployer sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that are nobody's go within minutes, and no other one ever does."""
+"""Pods without an owner are deleted within minutes, and no other pod ever is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def leaky(story, tmp_path, monkeypatch):
 
 
 async def four_leaks(at, alive=0):
-    """A pod of each of GitHub's runners, hung and claimed by nobody; one more that is claimed, as in any fleet.
+    """A pod of each of GitHub's runners, hanging and unclaimed; one more that is claimed, as in any fleet.
 
     So many of the runners are `alive`: no leaks.
     """
@@ -138,7 +138,7 @@ async def test_a_runner_that_took_a_job_after_the_last_sweep_is_kept(leaky):
         kept = min(leaks)
         at.come_back(kept)
         at.app.sandbox.control.busy("acme", ids=[at.runners[kept].id])
-        await at.reap()  # and no delivery told of it
+        await at.reap()  # and no delivery reported it
         assert set(at.deletions()) == leaks - {kept}
 
 
@@ -153,7 +153,7 @@ async def test_a_job_without_a_delivery_of_its_end_is_queried(leaky):
         at.make_pod("busy")
         await at.claim("busy", seconds=36_000)
         await at.minutes(1)
-        at.app.sandbox.control.finish("acme", job_id=job_id)  # and nobody hears of it
+        at.app.sandbox.control.finish("acme", job_id=job_id)  # and no delivery reports it
         await at.minutes(3 + GRACE_MINUTES)
         assert at.deletions() == []
         await at.minutes(2)

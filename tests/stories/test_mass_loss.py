@@ -191,7 +191,7 @@ async def test_what_came_back_before_its_url_took_the_request_is_not_replaced(st
         assert nothing_wronged(app)
 
 
-# A scale-down by somebody else, without a word.
+# A scale-down by an operator, without notice.
 
 
 async def test_a_scale_down_of_idle_runners_leaves_no_pool_waiting_for_a_person(story):

@@ -1,4 +1,4 @@
-"""A runner dies under its job: what is kept, told, and read on the job's own commit."""
+"""A runner dies under its job: what is recorded, reported, and shown on the job's own commit."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ghapp.web.cache import Cache
 
 
 class Store:
-    """Answers what it is told to, as slowly as it is told to, and counts."""
+    """Answers as configured, with the configured delay, and counts."""
 
     def __init__(self, value="a"):
         self.value, self.asked, self.takes, self.away = value, 0, 0.0, False

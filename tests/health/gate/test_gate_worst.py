@@ -118,7 +118,7 @@ def since(sources):
 
 
 def claims(fleet, jobs, sources):
-    """Whom each source calls active, GitHub by all the jobs that it gave, canaries or not."""
+    """The active shard by each source; by GitHub from all assigned jobs, canaries or not."""
     said = set()
     if sources.configured and sources.answer and sources.answer.shard and abs(NOW - sources.answer.at) <= 300:
         said.add(sources.answer.shard.lower())

@@ -1,4 +1,4 @@
-"""What a shard that fails is told: whether users are hurt, and what to do next, cheapest and safest first."""
+"""What is reported for a failing shard: whether users are hurt, and what to do next, cheapest and safest first."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_in_an_outage_the_machines_that_users_have_left_are_not_replaced():
     futile = GateRequest("pink", min_online=2, provision=TerraformRun(0, 0, 0), failures=3)
     assert "delete unhealthy runners: the machines of pink" in steps(gate([*pink(1), *at_work()], futile))
     assert steps(gate([*pink(1), on("purple", present())], futile)) == ["raise the alarm", "break glass"]
-    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # nobody is online, and one is at work
+    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # none is online, and one is at work
     assert CLEAN_UP not in steps(gate([at_the_last, on("purple", present())], futile))
 
 

@@ -128,7 +128,7 @@ def test_every_clause_of_the_runbook_has_its_test_and_no_other():
     assert [re.sub(r"\s+", " ", each) for each in told] == list(CLAUSES)
 
 
-# What is never told to be destroyed.
+# What must never be destroyed.
 
 
 @pytest.mark.parametrize("failures", [1, SEVERAL_FAILURES])

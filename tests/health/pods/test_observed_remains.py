@@ -1,4 +1,4 @@
-"""What a view shows of a runner whose registration is gone, and when a view says nothing."""
+"""What a view shows of a runner whose registration is deleted, and when a view proves nothing."""
 
 import pytest
 

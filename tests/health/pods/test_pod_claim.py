@@ -1,4 +1,4 @@
-"""Whom a controller's claim holds, and until when."""
+"""Which runner a controller's claim protects, and until when."""
 
 import pytest
 

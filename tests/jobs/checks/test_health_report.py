@@ -1,4 +1,4 @@
-"""Who has a report, and what keeps us from it is said once."""
+"""Which orgs have a report, and that a failure is logged once."""
 
 import pytest
 from rq import Queue

@@ -1,4 +1,4 @@
-"""What events tell."""
+"""The contents of events."""
 
 from __future__ import annotations
 

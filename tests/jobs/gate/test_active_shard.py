@@ -1,4 +1,4 @@
-"""The clock has blue/green pools asked which shard is active, and nobody else."""
+"""The scheduler has the active shard of blue/green pools queried, and of no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reaper: what it reads, whom it judges, what it deletes and tells, and what a crash leaves of it."""
+"""The reaper: what it reads, which pods it judges, what it deletes and reports, and what a crash leaves."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_service_account_that_is_gone_already_is_success(leaky):
 
 
 class CrashError(BaseException):
-    """The process is gone."""
+    """The process has ended."""
 
 
 async def crashes(*_args, **_kwargs):

@@ -1,4 +1,4 @@
-"""Look after look at what the watch and the sweeps have stored, and what is told of it."""
+"""Summaries of what the watch and the sweeps have stored, and when they report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the watch's views show of runners whose registration is gone, read for those alone."""
+"""What the watch's views show of runners whose registration is deleted, read for those alone."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ async def watching(coroner, leads=lambda: True):
 
 async def until(holds):
     async with asyncio.timeout(20):
-        while not (found := await holds()):  # noqa: ASYNC110 - Redis tells nobody
+        while not (found := await holds()):  # noqa: ASYNC110 - Redis sends no notice
             await asyncio.sleep(0.01)
         return found
 

@@ -54,7 +54,7 @@ class Watch:
 
 async def until(holds):
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - Redis tells nobody
+        while not holds():  # noqa: ASYNC110 - Redis sends no notice
             await asyncio.sleep(0.01)
 
 

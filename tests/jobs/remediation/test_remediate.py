@@ -15,7 +15,7 @@ from jobs.runners.sweep import sweep_installation
 
 
 async def lost(app, count):
-    """Runners of a known fleet whose registrations are gone, though nobody has looked yet: (id, name) each."""
+    """Runners of a known fleet whose registrations are deleted, before any sweep: (id, name) each."""
     for _ in range(2):
         await app.live_through_an_interval()
     names = {each.id: each.name for each in (await app.context.runners.all(app.installation)).values()}

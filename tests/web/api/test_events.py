@@ -161,7 +161,7 @@ async def test_listeners_that_go_leave_nothing_running(listening):
         async with messages(listening):
             pass
     async with asyncio.timeout(10):
-        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks of uvicorn's, which nobody can wait for
+        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks of uvicorn's, which cannot be awaited
             await asyncio.sleep(0.02)
 
 

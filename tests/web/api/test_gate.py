@@ -1,4 +1,4 @@
-"""The gate over HTTP, and what deploys tell of their shards."""
+"""The gate over HTTP, and what deploys report of their shards."""
 
 from __future__ import annotations
 
