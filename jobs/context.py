@@ -28,35 +28,39 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext(Stores):
-    """The stores, GitHub, and the clock (epoch seconds), read once by each job."""
+    """The settings, the stores, GitHub and the clock (epoch seconds); each job reads the clock once."""
 
     settings: Settings
     clock: Clock
     queue_redis: SyncRedis
     github: GitHub
     cluster: Callable[[], Awaitable[Cluster]]
-    """The cluster where runners live, opened when it is first asked for: most jobs never need it."""
+    """The cluster where runners live, opened on first use: most jobs never need it."""
 
     async def installation_client(self, installation: Installation, purpose: Purpose) -> InstallationClient:
-        """GitHub as an installation sees it, up to what its budget allows for that purpose.
+        """Returns a GitHub client for an installation, limited to what its budget allows for `purpose`.
 
-        It is asked under the account's own login, by whatever name it goes here.
+        The client sends the account's own login, also where the configuration uses a former name of the org.
         """
         most = ceiling(purpose, self.settings.of(installation.org).budget)
         return await self.github.installation_client(replace(installation, org=installation.called, login=""), most)
 
     async def org_view(self, installation: Installation) -> OrgView:
-        """What holds for all runners of an org just now."""
+        """Returns what applies to all runners of an org: survey, fuses, pauses, claims and rules."""
         return await load_org_view(self, installation, self.settings)
 
     def ask(self, what: jobs.JobName, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
-        """Ask for more work; see `work.ask`."""
+        """Enqueues another job. Arguments and result as `ghapp.queue.jobs.enqueue`."""
         return jobs.enqueue(self.queue_redis, what, *args, key=key, after_seconds=after_seconds)
 
 
 @asynccontextmanager
 async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIterator[JobContext]:
-    """Open everything that a job needs, and close it at the end."""
+    """Opens everything that a job needs, and closes it at the end.
+
+    Raises:
+        ConfigurationError: no Redis or no App credentials are configured.
+    """
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     if settings.credentials is None:
@@ -99,13 +103,17 @@ _settings: Settings | None = None
 
 
 def configure(settings: Settings) -> None:
-    """Called once by the worker, before it forks: the settings that this process' jobs run with."""
-    global _settings  # noqa: PLW0603 - RQ hands a job nothing but its primitives
+    """Sets the settings of this process' jobs. The worker calls it once, before it forks."""
+    global _settings  # noqa: PLW0603 - RQ passes only primitive arguments to a job
     _settings = settings
 
 
 def configured() -> Settings:
-    """The settings of this process' jobs."""
+    """Returns the settings of this process' jobs.
+
+    Raises:
+        ConfigurationError: `configure` was not called.
+    """
     if _settings is None:
         raise ConfigurationError("jobs run in `ghapp worker`, which reads the configuration first")
     return _settings

@@ -41,7 +41,7 @@ AT_ONCE = 20
 
 
 async def send_notifications() -> None:
-    """The job: observes all installations, and sends what waits."""
+    """The job: observes all installations and sends pending notifications."""
     async with open_context(configured()) as context:
         await notify(context, Notifier(context.settings.notify_urls))
 
@@ -49,11 +49,11 @@ async def send_notifications() -> None:
 async def notify(context: JobContext, notifier: Notifier) -> None:
     """Records and sends the notifications that are due; one process at a time.
 
-    A notification is recorded together with what it is about, and sent afterwards: a crash between the two loses
+    Each notification is recorded together with its condition, and sent afterwards: a crash between the two loses
     nothing, and a crash after sending repeats that notification once.
     """
-    async with context.locks.acquire("notifications", "all") as mine:
-        if not mine:
+    async with context.locks.acquire("notifications", "all") as acquired:
+        if not acquired:
             return
         now = context.clock()
         for installation in await context.installations.all():
@@ -99,7 +99,7 @@ async def _blind(context: JobContext, installation: Installation, view: OrgView,
 
 
 async def _unserved(context: JobContext, installation: Installation, now: float) -> list[Job] | None:
-    """Returns the jobs that no online runner can take, oldest first; None: unknown, without a fresh list of runners."""
+    """Returns the jobs that no online runner can take, oldest first; None if no fresh list of runners exists."""
     patience = context.settings.of(installation.org).queue.explain_after_seconds
     jobs = await context.demand.all(installation.id)
     if not any(job.status == "queued" and now - job.queued_at >= patience for job in jobs):
@@ -111,7 +111,7 @@ async def _unserved(context: JobContext, installation: Installation, now: float)
 
 
 def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapping[str, int]:
-    """Returns the runners that are lost and whose replacement is not accepted, by pool, and their sum for `*`."""
+    """Returns the number of lost runners without an accepted replacement, by pool, and their sum for `*`."""
     lost = Counter[str]()
     for evidence in runners:
         verdict = view.verdict(evidence, now)
@@ -121,7 +121,7 @@ def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapp
 
 
 def _replaced(view: OrgView, runners: Iterable[Evidence], change: Change) -> int:
-    """Returns how many runners were replaced since a fuse tripped."""
+    """Returns how many runners were replaced since the fuse tripped; 0 for other changes."""
     if change.topic is not Topic.FUSE or change.level:
         return 0
     return sum(
@@ -131,7 +131,7 @@ def _replaced(view: OrgView, runners: Iterable[Evidence], change: Change) -> int
 
 
 def _dated(change: Change, view: OrgView) -> Change:
-    """A fuse that closed: when, and why."""
+    """Returns the change of a closed fuse with the time and the reason of closing; other changes as they are."""
     fuse = view.fuses.get(change.subject)
     if change.topic is not Topic.FUSE or change.level or fuse is None:
         return change
@@ -151,7 +151,7 @@ async def _send_one(
     notifications: Notifications, notifier: Notifier, name: str, pending: PendingNotification, now: float
 ) -> None:
     if pending.receiver not in notifier.receivers:
-        await notifications.done(name)  # it was removed from the configuration
+        await notifications.done(name)  # the receiver was removed from the configuration
         return
     receiver = notifier.name(pending.receiver)
     try:

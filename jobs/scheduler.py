@@ -1,6 +1,6 @@
-"""The clock: enqueues due sweeps and other periodic jobs, and delivers events beside that.
+"""The scheduler: enqueues due sweeps and other periodic jobs, and delivers events in a task of its own.
 
-Two may run: each slot goes to one of them, and one of them delivers.
+Two schedulers may run: each slot goes to one of them, and one of them delivers.
 """
 
 from __future__ import annotations
@@ -31,42 +31,48 @@ from jobs.events.deliver_event import EventDelivery
 log = logger(__name__)
 
 TICK_SECONDS = 0.25
-PUT_OFF_SECONDS = 20.0
-"""A sweep that was given out and says nothing more is given out again after this; a good one sets its own date."""
+RETRY_SWEEP_SECONDS = 20.0
+"""Seconds after which an enqueued sweep that did not set its next date is enqueued again."""
 
 DISCOVER_SECONDS = 300.0
 DRAIN_SECONDS = 1.0
-"""How often a drain is asked for while deliveries wait. One that ended with some left, or missed the last, is followed
-by another within this time; until then the worker is free for other queues."""
+"""Seconds between requests for a drain while deliveries wait. A drain that left some is followed by another within
+this time; until then the worker is free for other queues.
+"""
 
 REDELIVERY_BATCH_SECONDS = 6.0
-"""How often the next batch of redeliveries is asked for while any are left."""
+"""Seconds between batches of redeliveries while any are left."""
 
-NEGLECTED_SECONDS = 5.0
+HEARTBEAT_SECONDS = 5.0
 REPORT_SECONDS = 10.0
-"""How often each org's report is looked at: much changes by time alone, and must be told within 15 s."""
+"""Seconds between checks of each org's report: much changes by time alone, and must be published within 15 s."""
 
 GATE_SECONDS = 10.0
-"""How often it is looked whether a deployed commit waits for the gate's answer."""
+"""Seconds between checks for deployed commits that wait for the gate."""
 
 QUEUE_SECONDS = 15.0
-"""How often each org is checked for jobs that wait for a minute or more."""
+"""Seconds between checks of each org for jobs that wait for a minute or more."""
 
 ACTIVE_SECONDS = 30.0
-"""How often blue/green pools are asked which shard is active; the gate takes an answer for five minutes."""
+"""Seconds between queries for the active shard of blue/green pools; the gate accepts an answer for five minutes."""
 
 REAP_SECONDS = 60.0
-"""How often stamped pods are looked at; less often than every `leak.MOST_GAP_SECONDS`, no clock of theirs would run."""
+"""Seconds between ticks of the reaper. Its clocks advance only if this is less than `leak.MOST_GAP_SECONDS`."""
 
 NOTIFY_SECONDS = 15.0
-"""How often conditions are observed and notifications sent, if any receiver is configured."""
+"""Seconds between observations of conditions, if any receiver is configured."""
 
 WAIT_SECONDS = 1.0
-"""For a Redis that is away."""
+"""Seconds before the next attempt while Redis is unavailable."""
 
 
 async def run_scheduler(settings: Settings) -> None:
-    """Tick until SIGTERM or SIGINT. A Redis that goes away is waited for."""
+    """Runs until SIGTERM or SIGINT. While Redis is unavailable, it retries.
+
+    Raises:
+        ConfigurationError: no Redis is configured.
+        StoreUnavailableError: Redis does not answer at the start.
+    """
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     stopped = asyncio.Event()
@@ -74,8 +80,8 @@ async def run_scheduler(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     clock = Scheduler(settings)
     try:
-        await clock.begin()
-        async with _delivering(settings, clock.stores):
+        await clock.check_redis()
+        async with _event_delivery(settings, clock.stores):
             while not stopped.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), await clock.tick())
@@ -84,8 +90,8 @@ async def run_scheduler(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _delivering(settings: Settings, stores: Stores) -> AsyncIterator[None]:
-    """Events are delivered while the block runs."""
+async def _event_delivery(settings: Settings, stores: Stores) -> AsyncIterator[None]:
+    """Delivers events while the block runs."""
     delivery = asyncio.create_task(EventDelivery(settings, stores).run())
     try:
         yield
@@ -95,49 +101,49 @@ async def _delivering(settings: Settings, stores: Stores) -> AsyncIterator[None]
 
 
 class Scheduler:
-    """Enqueues what is due. Each periodic task has a monotonic time of its own: a jump of the wall clock stops none."""
+    """Enqueues what is due. Each periodic task has its own monotonic time: a jump of the wall clock stops none."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.redis_url is None:
             raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
         self._settings = settings
-        self.stores, self._desk = (
+        self.stores, self._queue_redis = (
             stores_over(connect(settings.redis_url), settings.named),
             connect_sync(settings.redis_url),
         )
         self._schedule, self._installations = self.stores.schedule, self.stores.installations
         self._inbox = self.stores.inbox
         self._heartbeats, self._name = self.stores.heartbeats, f"{socket.gethostname()}-{os.getpid()}"
-        self._chores: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+        self._periodic_tasks: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
-            (NEGLECTED_SECONDS, self._beat),
+            (HEARTBEAT_SECONDS, self._beat),
             (DRAIN_SECONDS, self._drain),
-            (NEGLECTED_SECONDS, self._requeue_lost),
+            (HEARTBEAT_SECONDS, self._requeue_lost),
             (REPORT_SECONDS, self._report),
             (ACTIVE_SECONDS, self._ask_shards),
             (QUEUE_SECONDS, self._explain_queue),
-            *([(GATE_SECONDS, self._gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
+            *([(GATE_SECONDS, self._report_gates)] if any(pool.deploy_repository for pool in settings.pools) else []),
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
             (REDELIVERY_BATCH_SECONDS, self._redeliver_rest),
             (DISCOVER_SECONDS, self._discover),
             *([(NOTIFY_SECONDS, self._notify)] if settings.notify_urls else []),
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
-        self._due = [0.0] * len(self._chores)
-        self._missed: set[Enqueued] = set()
+        self._due = [0.0] * len(self._periodic_tasks)
+        self._lost_before: set[Enqueued] = set()
 
-    async def begin(self) -> None:
+    async def check_redis(self) -> None:
         """Checks that Redis answers; raises StoreUnavailableError, which at the start is a configuration error."""
         await self.stores.redis.ping()
 
     async def tick(self) -> float:
-        """Do the chores that are due; seconds until the next tick."""
+        """Runs the periodic tasks that are due; returns the seconds until the next tick."""
         now = time.monotonic()
         try:
-            for number, (every, chore) in enumerate(self._chores):
+            for number, (every, task) in enumerate(self._periodic_tasks):
                 if now >= self._due[number]:
-                    await chore()
+                    await task()
                     self._due[number] = now + every
         except StoreUnavailableError as error:
             log.warning("Redis unavailable, retrying", why=str(error))
@@ -145,77 +151,77 @@ class Scheduler:
         return TICK_SECONDS
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Closes the connections."""
         await self.stores.redis.aclose()
-        self._desk.close()
+        self._queue_redis.close()
 
     async def _sweep(self) -> None:
-        for installation in await self._schedule.take_due(time.time(), PUT_OFF_SECONDS):
-            jobs.enqueue_sweep(self._desk, installation)
+        for installation in await self._schedule.take_due(time.time(), RETRY_SWEEP_SECONDS):
+            jobs.enqueue_sweep(self._queue_redis, installation)
 
     async def _promote(self) -> None:
-        jobs.promote_due(self._desk, time.time())
+        jobs.promote_due(self._queue_redis, time.time())
 
     async def _beat(self) -> None:
         await self._heartbeats.beat("clock", self._name, time.time())
 
     async def _drain(self) -> None:
         if await self._inbox.lag():
-            jobs.enqueue(self._desk, JobName.INBOX, retry=False)
+            jobs.enqueue(self._queue_redis, JobName.INBOX, retry=False)
 
     async def _requeue_lost(self) -> None:
-        """Jobs whose worker was killed between two steps: lost is what is found twice."""
-        found = jobs.find_lost(self._desk)
-        for lost in sorted(found & self._missed):
-            if jobs.requeue_lost(self._desk, lost):
+        """Requeues jobs whose worker was killed between two steps: those that two checks in a row find lost."""
+        found = jobs.find_lost(self._queue_redis)
+        for lost in sorted(found & self._lost_before):
+            if jobs.requeue_lost(self._queue_redis, lost):
                 log.warning("lost job requeued", job=lost.job_id)
-        self._missed = found
+        self._lost_before = found
 
     async def _report(self) -> None:
-        for installation in await reporting(self._settings, self._installations):
-            jobs.enqueue_report(self._desk, installation)
+        for installation in await with_report_repository(self._settings, self._installations):
+            jobs.enqueue_report(self._queue_redis, installation)
 
     async def _ask_shards(self) -> None:
         for each in await self._installations.all():
             if not each.suspended and any(pool.active_source for pool in self._settings.pools_of(each.org)):
-                jobs.enqueue(self._desk, JobName.ACTIVE, each.id, key=f"active-{each.id}", retry=False)
+                jobs.enqueue(self._queue_redis, JobName.ACTIVE, each.id, key=f"active-{each.id}", retry=False)
 
-    async def _gates(self) -> None:
-        """Only while a commit waits: in most hours there is nothing to look at, and no job for it."""
+    async def _report_gates(self) -> None:
+        """Enqueues the gate job of orgs where a deployed commit waits for the gate."""
         for each in await self._installations.all():
-            if not each.suspended and await is_waited_for(self._settings, self.stores, each, time.time()):
-                jobs.enqueue_gates(self._desk, each.id)
+            if not each.suspended and await waits_for_gate(self._settings, self.stores, each, time.time()):
+                jobs.enqueue_gates(self._queue_redis, each.id)
 
     async def _explain_queue(self) -> None:
-        """Only where a job has waited for a minute, or a check run of the queue is known."""
+        """Enqueues the queue check of orgs where a job has waited for a minute or a queue check run is open."""
         for each in await self._installations.all():
             if not each.suspended and await has_queue(self.stores, each, time.time()):
-                jobs.enqueue(self._desk, JobName.QUEUE, each.id, key=f"queue-{each.id}", retry=False)
+                jobs.enqueue(self._queue_redis, JobName.QUEUE, each.id, key=f"queue-{each.id}", retry=False)
 
     async def _reap(self) -> None:
-        """Only where an org's pools say where their pods are, and its reaper is not switched off."""
+        """Enqueues the reaper for orgs whose pools have namespaces, unless the reaper is off."""
         for each in await self._installations.all():
             has_pods = any(pool.namespace for pool in self._settings.pools_of(each.org))
             if has_pods and not each.suspended and self._settings.of(each.org).leaks.mode != "off":
-                jobs.enqueue(self._desk, JobName.REAP, each.id, key=f"reap-{each.id}", retry=False)
+                jobs.enqueue(self._queue_redis, JobName.REAP, each.id, key=f"reap-{each.id}", retry=False)
 
     async def _redeliver(self) -> None:
-        jobs.enqueue(self._desk, JobName.REDELIVER, key="redeliver", retry=False)
+        jobs.enqueue(self._queue_redis, JobName.REDELIVER, key="redeliver", retry=False)
 
     async def _redeliver_rest(self) -> None:
-        """Only while a plan has attempts left: one short job a batch, so that other queues have their turns between."""
+        """Enqueues the next batch while attempts are planned: short jobs leave time for other queues."""
         if await self._inbox.planned_redeliveries():
             await self._redeliver()
 
     async def _notify(self) -> None:
-        jobs.enqueue(self._desk, JobName.NOTIFICATIONS, key="notifications", retry=False)
+        jobs.enqueue(self._queue_redis, JobName.NOTIFICATIONS, key="notifications", retry=False)
 
     async def _discover(self) -> None:
-        jobs.enqueue(self._desk, JobName.INSTALLATIONS, key="installations", retry=False)
+        jobs.enqueue(self._queue_redis, JobName.INSTALLATIONS, key="installations", retry=False)
 
 
-async def reporting(settings: Settings, installations: Installations) -> list[int]:
-    """The ids of installations that have a report repository of their own."""
+async def with_report_repository(settings: Settings, installations: Installations) -> list[int]:
+    """Returns the ids of installations that have a report repository."""
     return [
         each.id
         for each in await installations.all()
@@ -233,10 +239,10 @@ async def has_queue(stores: Stores, installation: Installation, now: float) -> b
     )
 
 
-async def is_waited_for(settings: Settings, stores: Stores, installation: Installation, now: float) -> bool:
-    """Whether a commit that was deployed in an org waits for the gate's answer."""
+async def waits_for_gate(settings: Settings, stores: Stores, installation: Installation, now: float) -> bool:
+    """True if a commit that was deployed in an org waits for the gate, or if its gate check must be completed."""
     pools = [pool for pool in settings.pools_of(installation.org) if pool.deploy_repository]
     known = await stores.gate_checks.rounds(installation.id) if pools else {}
     deploys = {pool.name: await stores.shards.deploys(installation.id, pool.name) for pool in pools}
-    goes_on = any(open_gate_checks(pool, deploys[pool.name], known, now) for pool in pools)
-    return goes_on or bool(superseded(pools, deploys, known))
+    is_open = any(open_gate_checks(pool, deploys[pool.name], known, now) for pool in pools)
+    return is_open or bool(superseded(pools, deploys, known))

@@ -1,4 +1,4 @@
-"""The worker role: registers the job functions, imported once before RQ forks, and works until it is stopped."""
+"""The worker role: registers the job functions, imported once before RQ forks, and runs jobs until SIGTERM."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def run(settings: Settings) -> None:
-    """Work until SIGTERM; the job in hand is finished first, or handed back. A Redis that goes away is waited for."""
+    """Runs jobs until SIGTERM; the current job is finished or requeued. While Redis is unavailable, it retries."""
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     configure(settings)
@@ -66,7 +66,7 @@ def run(settings: Settings) -> None:
 
 
 def _log_failure(job: Job, kind: type[BaseException], error: BaseException, _trace: object) -> bool:
-    """One line for what went wrong; a mistake of ours comes with its traceback."""
+    """Logs a failed job in one line, with a traceback for unexpected errors, and counts it."""
     log.warning(
         "job failed",
         job=job.id,

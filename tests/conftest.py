@@ -14,8 +14,8 @@ import pytest
 from hypothesis import settings
 from redis.asyncio import Redis
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect, connect_sync
+from tests.support.local_redis import embedded_redis
 
 END = "-----END CERTIFICATE-----\n"
 BLOCKED_LOOKS = 100
@@ -40,9 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nobody here talks to the world: one of its certificate authorities is trusted, and not a hundred and twenty.
+    """No test connects to the public network: one certificate authority is trusted, and not a hundred and twenty.
 
-    Each client reads them all anew, which takes 33 ms of CPU, and there are thousands of clients. Real processes that
+    Each client reads all of them, which takes 33 ms of CPU, and there are thousands of clients. Real processes that
     a test starts inherit it.
     """
     first = Path(certifi.where()).read_text().partition(END)[0] + END

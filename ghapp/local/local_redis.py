@@ -53,7 +53,17 @@ class EmbeddedRedis:
     def __init__(
         self, folder: Path, *, durable: bool, server: Path | None = None, started: Started = lambda _: None
     ) -> None:
-        """Arguments as of `embedded_redis`; `started` is called with each process that was started."""
+        """Starts the process.
+
+        Args:
+            folder: holds the data; created with mode 0700 if it does not exist.
+            durable: True: every change is on disk before it is answered, and is read back at the start.
+            server: the binary to run; by default `redis_server()`.
+            started: called with each process that was started.
+
+        Raises:
+            ConfigurationError: there is no binary, or another process uses the folder.
+        """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder, self._socket, self._durable = folder, folder / "redis.sock", durable
         self.url = f"unix://{self._socket}"
@@ -140,22 +150,6 @@ def supervised_redis(
         yield redis
     finally:
         redis.end()
-
-
-@contextmanager
-def embedded_redis(folder: Path, *, durable: bool, server: Path | None = None) -> Iterator[str]:
-    """Runs a local Redis while the block runs; yields its URL.
-
-    Args:
-        folder: holds the data; created with mode 0700 if it does not exist.
-        durable: True: every change is on disk before it is answered, and is read back at the start.
-        server: the binary to run; by default `redis_server()`.
-
-    Raises:
-        ConfigurationError: there is no binary, another process uses the folder, or Redis does not start.
-    """
-    with supervised_redis(folder, durable=durable, server=server) as redis:
-        yield redis.url
 
 
 def _wait_for(process: subprocess.Popen[bytes], at: Path, folder: Path) -> None:

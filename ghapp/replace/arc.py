@@ -84,7 +84,7 @@ async def _objects(
 
 
 def _description(found: EphemeralRunner, pod: Pod | None) -> str:
-    """Describes the object exactly enough to tell later which object was deleted, and in which state."""
+    """Describes the object exactly enough to identify the deleted object, and its state, later."""
     parts = [
         f"EphemeralRunner {found.namespace}/{found.name} ({found.uid}, version {found.version})",
         found.phase or "no phase",

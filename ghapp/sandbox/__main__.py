@@ -21,7 +21,7 @@ RUNNERS = 300
 
 
 def main() -> int:
-    """Runs until it is told to end; exit code 2 for a configuration that cannot be."""
+    """Runs until SIGTERM or SIGINT; returns exit code 2 for an invalid configuration."""
     parser = argparse.ArgumentParser(prog="python -m ghapp.sandbox", description=__doc__)
     parser.add_argument("--config", help="JSON file in the shape of SandboxConfig; - reads it from stdin")
     parser.add_argument("--host", help="address to listen at")

@@ -1,4 +1,4 @@
-"""What Apps are told by webhook, and which of them."""
+"""Decides which Apps receive which webhook deliveries, and builds the payloads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ghapp.sandbox.documents.payloads import ping, repository_names
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.organization import Organization
 
-#: What an installation must hold to be told of an event; whatever is not named here comes by itself.
+#: Permission that an installation needs to receive an event; events without an entry need none.
 _PERMISSION_FOR = {"workflow_job": "actions", "check_run": "checks", "check_suite": "checks"}
 _BY_SUBSCRIPTION = frozenset({"workflow_job"})
 
 
 class Announcements:
-    """Makes payloads of what happened, and hands them to the deliveries."""
+    """Builds payloads of events and queues them as deliveries."""
 
     def __init__(self, directory: Directory, deliveries: Deliveries) -> None:
         self._directory = directory
@@ -36,7 +36,7 @@ class Announcements:
         repository: SandboxRepository | None = None,
         app: App | None = None,
     ) -> None:
-        """Delivers an event to each installed App (or that one) that may know of it."""
+        """Delivers an event to each installed App that may receive it, or to one App."""
         for installation in self._directory.registry.installations.values():
             if installation.org != org.login or app not in (None, installation.app):
                 continue
@@ -46,7 +46,7 @@ class Announcements:
     def installation(
         self, installation: SandboxInstallation, action: str, extra: Document | None = None, event: str = "installation"
     ) -> None:
-        """Tells an App what became of an installation of it."""
+        """Delivers an event about an installation to its App."""
         seen = [r for r in self._directory.home_of(installation).repositories.values() if installation.sees(r.name)]
         body: Document = {
             "action": action,
@@ -58,7 +58,7 @@ class Announcements:
         self.payload(installation, event, body | (extra or {}))
 
     def created(self, app: App, now: float) -> str | None:
-        """Tells a new App that its hook works; answers the GUID."""
+        """Sends a new App's hook a ping; returns the GUID."""
         return self._deliveries.send(app, "ping", msgspec.json.encode(ping(app, self._directory.pen.url, now)))
 
     def payload(
@@ -68,7 +68,7 @@ class Announcements:
         payload: Document,
         repository: SandboxRepository | None = None,
     ) -> str | None:
-        """Sends a payload as it is to the installation's App; answers the GUID."""
+        """Sends a payload unchanged to the installation's App; returns the GUID."""
         return self._deliveries.send(
             installation.app,
             event,
@@ -88,7 +88,7 @@ class Announcements:
             "installation": {"id": installation.id, "node_id": f"I_{installation.id}"},
         }
         if repository is not None:
-            # The one large part of most payloads, and the same in all of them.
+            # The one large part of most payloads, which is the same in all of them.
             key = (repository.id, repository.full_name)
             if key not in self._repositories:
                 self._repositories[key] = msgspec.Raw(msgspec.json.encode(org.repository_document(repository)))

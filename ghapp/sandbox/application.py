@@ -1,4 +1,4 @@
-"""All that is served, under one root: the REST API, the web pages, the control API, the controller."""
+"""Everything under one root: the REST API, the web pages, the control API, the controller."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def application(
     describe: Callable[[], dict[str, Any]],
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
 ) -> Starlette:
-    """Everything on a world; `describe` says where things are."""
+    """Returns the application for a world; `describe` returns its addresses."""
     served = Starlette(
         routes=[
             *_api(world.config.api_path),
@@ -50,13 +50,13 @@ def application(
 
 
 def _api(path: str) -> list[BaseRoute]:
-    """The REST API at its path; unless one was asked for, at the root as well."""
+    """Returns the routes of the REST API at its path and, unless a path is configured, at the root."""
     below = Mount(path or ENTERPRISE_PATH, routes=rest_routes())
     return [below] if path else [*rest_routes(), below]
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """What no route answers, in GitHub's shape."""
+    """Answers requests that no route matches, in GitHub's shape."""
     del request
     if not isinstance(error, HTTPException):
         raise error

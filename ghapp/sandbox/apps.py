@@ -13,8 +13,8 @@ _RANK = {"read": 1, "write": 2, "admin": 3}
 
 
 @cache
-def key_pair(number: int) -> tuple[str, str]:  # noqa: ARG001 -- what the cache tells them apart by
-    """The private and public PEM of the number-th App; made once in a process, since that is what takes time."""
+def key_pair(number: int) -> tuple[str, str]:  # noqa: ARG001 -- the key of the cache
+    """Returns the private and public PEM of the number-th App; generated once in a process, for that takes time."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -53,7 +53,7 @@ class App:
 
 @dataclass(slots=True, eq=False)
 class SandboxInstallation:
-    """An App on an organization, with the permissions that its admins granted."""
+    """The installation of an App on an organization, with the permissions that its admins granted."""
 
     id: int
     app: App
@@ -65,11 +65,11 @@ class SandboxInstallation:
 
     @property
     def selection(self) -> str:
-        """`all` repositories or `selected` ones."""
+        """Returns `all` or `selected`, for the repositories."""
         return "all" if self.repositories is None else "selected"
 
     def sees(self, repository: str) -> bool:
-        """Whether a repository (its name) belongs to the installation."""
+        """True if the repository of that name belongs to the installation."""
         return self.repositories is None or repository in self.repositories
 
 
@@ -78,7 +78,7 @@ class SandboxToken:
     """An installation token.
 
     Attributes:
-        granted: the permissions it was minted with: it never gains one that the installation is granted later.
+        granted: its permissions when it was issued; permissions that the installation is granted later are not added.
     """
 
     value: str
@@ -92,10 +92,10 @@ class SandboxToken:
         return self.expires_at - TOKEN_SECONDS
 
     def allows(self, permission: str, level: str) -> bool:
-        """Whether both the installation and the token hold the permission at this level."""
+        """True if both the installation and the token have the permission at this level."""
         return holds(self.installation.permissions, permission, level) and holds(self.granted, permission, level)
 
 
 def holds(permissions: dict[str, str], permission: str, level: str) -> bool:
-    """Whether these permissions include this one: write includes read."""
+    """True if these permissions include this one: write includes read."""
     return _RANK.get(permissions.get(permission, ""), 0) >= _RANK[level]

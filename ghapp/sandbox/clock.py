@@ -1,4 +1,4 @@
-"""The sandbox' time: the wall's, and whatever it was told to skip."""
+"""The sandbox's clock: the wall clock plus skipped time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 
 
 class SandboxClock:
-    """Epoch seconds that can be put forward; `running` False stands still in between, for tests.
+    """Epoch seconds that can be moved forward; with `running` False time stands still in between, for tests.
 
     Attributes:
-        github_ahead: seconds by which GitHub's own clock is wrong; everything that GitHub states as a time has them.
+        github_ahead: seconds by which GitHub's own clock is ahead; every time that GitHub states includes them.
     """
 
     def __init__(self, *, running: bool) -> None:
@@ -23,5 +23,5 @@ class SandboxClock:
         return (time.time() if self._running else self._started) + self._skipped
 
     def skip(self, seconds: float) -> None:
-        """Puts the clock forward."""
+        """Moves the clock forward."""
         self._skipped += seconds

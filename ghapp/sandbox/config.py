@@ -1,17 +1,17 @@
-"""What a sandbox is made of: organizations, their pools, the pace of the work.
+"""The configuration of a sandbox: organizations, their pools, the durations of work.
 
-Everything has a default, so that `SandboxConfig()` is the organization `acme` with 300 runners at work. The same
-shape is read from JSON by `python -m ghapp.sandbox`; unknown keys are refused.
+Everything has a default: `SandboxConfig()` is the organization `acme` with 300 runners at work. The same shape is read
+from JSON by `python -m ghapp.sandbox`; unknown keys are refused.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-#: Labels that GitHub itself gives to a Linux runner, and nobody can take away.
+#: Labels that GitHub itself assigns to a Linux runner, and that cannot be removed.
 READ_ONLY_LABELS = ("self-hosted", "linux", "x64")
 
-#: A pool with a label that begins so is a shard.
+#: A pool with a label that starts so is a shard.
 SHARD_LABEL = "shard:"
 
 LEAST_PRIVILEGE = {
@@ -26,9 +26,9 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Runners of one kind.
 
     Attributes:
-        labels: custom labels; the pool's name when none are given.
-        ephemeral: whether a runner takes one job and leaves.
-        load: the share of the pool that is at work on average; near 1 jobs begin to queue.
+        labels: custom labels; default: the pool's name.
+        ephemeral: whether a runner runs one job and is deregistered.
+        load: the average share of busy runners; near 1, jobs begin to queue.
     """
 
     name: str
@@ -39,7 +39,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def custom_labels(self) -> tuple[str, ...]:
-        """The labels that tell this pool from others."""
+        """Returns the labels that distinguish this pool from others."""
         return self.labels or (self.name,)
 
     @property
@@ -49,7 +49,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def pools_of(runners: int) -> tuple[PoolConfig, ...]:
-    """The default pools for an organization of so many runners: two ephemeral ones and a persistent, crowded one."""
+    """Returns the default pools of an organization with so many runners: two ephemeral and a persistent, busy one."""
     gpu = runners // 10
     large = runners * 7 // 30
     return (
@@ -60,9 +60,9 @@ def pools_of(runners: int) -> tuple[PoolConfig, ...]:
 
 
 def with_rollout(pools: tuple[PoolConfig, ...]) -> tuple[PoolConfig, ...]:
-    """The same number of runners, some of the first pool's being two shards of a blue/green one, `rollout`.
+    """Returns pools with the same number of runners, some of them in two shards of a blue/green pool, `rollout`.
 
-    Users' jobs come to purple; pink stands beside it, and is there to be deployed.
+    Users' jobs run on purple; pink is the inactive shard, for deployments.
     """
     first, *others = pools
     labels = {shard: ("rollout", f"{SHARD_LABEL}{shard}") for shard in ("purple", "pink")}
@@ -84,12 +84,12 @@ class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long things take, in seconds, as (shortest, longest); `speed` 10 makes all of it ten times as fast.
+    """Durations in seconds, as (shortest, longest); with `speed` 10 everything is ten times as fast.
 
     Attributes:
         job: a job's run.
-        boot: from the wish for a runner to its registration, which is offline at first.
-        settle: from the registration to the moment the runner is online.
+        boot: from the request for a runner to its registration, which is offline at first.
+        settle: from the registration until the runner is online.
     """
 
     job: tuple[float, float] = (20.0, 120.0)
@@ -102,14 +102,14 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A whole sandbox.
 
     Attributes:
-        seed: decides names, jobs and durations; the same seed lives the same life.
+        seed: decides names, jobs and durations; the same seed gives the same events.
         quiet: no jobs at all.
-        ticking: whether the fleet lives by the wall clock; without it only `Control.step` moves it.
-        app: whether there is an App from the start; without one it has to come from the manifest flow.
-        webhook_url: where the App's deliveries go; none are sent without it.
+        ticking: whether the fleet follows the wall clock; without it only `Control.step` moves it.
+        app: whether an App exists from the start; without one it must come from the manifest flow.
+        webhook_url: where the App's deliveries are sent; none are sent without it.
         webhook_secret: of the App's hook; a random one when empty.
-        controller_secret: `whsec_…`, what the stand-in for a runner controller expects; a random one when empty.
-        api_path: where alone the REST API is, such as `/api/v3`; empty: both there and at the root.
+        controller_secret: `whsec_…`, expected by the simulated runner controller; a random one when empty.
+        api_path: the only path of the REST API, such as `/api/v3`; empty: both there and at the root.
         rate_limit: calls per installation and hour.
         latency_seconds: added to each REST call.
     """

@@ -1,7 +1,7 @@
-"""A stand-in for the runner controller that ghapp asks for replacements.
+"""The simulated runner controller that replaces runners on request.
 
-`POST /_controller/events` takes CloudEvents 1.0 (structured JSON) signed by Standard Webhooks, and does what
-`ghapp.runner.replace.v1` asks for. An event id that was accepted once has no second effect.
+`POST /_controller/events` accepts CloudEvents 1.0 (structured JSON) signed by Standard Webhooks, and does what
+`ghapp.runner.replace.v1` requests. An event id that was accepted once has no second effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPLACE = "ghapp.runner.replace.v1"
 
 
 class ReplaceData(msgspec.Struct):
-    """What the controller needs of a replace event's `data`; the rest is for people."""
+    """The fields of a replace event's `data` that the controller needs."""
 
     org: str
     runner_id: int
@@ -43,13 +43,13 @@ class CloudEvent(msgspec.Struct):
 
 
 class Controller:
-    """Takes events, remembers them, and acts on the world.
+    """Accepts and records events, and acts on the world.
 
     Attributes:
         secret: `whsec_…`, shared with the sender.
-        events: every event accepted, oldest first, as it came.
-        barren: accepts, and no runner ever comes of it.
-        status: answers this instead of doing anything, until `status_until` (epoch seconds).
+        events: every accepted event, oldest first, as received.
+        barren: accepts events and starts no runners.
+        status: the answer to every event until `status_until` (epoch seconds), without any effect.
     """
 
     def __init__(self, world: World) -> None:
@@ -64,10 +64,10 @@ class Controller:
         self._webhook = Webhook(self.secret)
 
     async def __call__(self, request: Request) -> Response:
-        """Answers one POST: 202 accepted, 400 no such event, 401 not signed by us, or what it was told to answer."""
+        """Answers one POST: 202 accepted, 400 invalid event, 401 wrong signature, or the configured status."""
         body = await request.body()
         if self._world.now() < self.status_until:
-            return self._reject(self.status, "told to fail")
+            return self._reject(self.status, "configured to fail")
         try:
             self._webhook.verify(body, dict(request.headers))
         except WebhookVerificationError as error:

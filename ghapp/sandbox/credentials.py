@@ -1,4 +1,4 @@
-"""Who is calling: an App by its JWT, or an installation by its token."""
+"""Authenticates callers: an App by its JWT, or an installation by its token."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LONGEST_JWT_SECONDS = 600
 
 
 def bearer(authorization: str) -> str:
-    """The credential of an `Authorization` header, whether it says `Bearer` or, as of old, `token`.
+    """Returns the credential of an `Authorization` header, with `Bearer` or the older `token`.
 
     Raises:
-        Refusal: 401, there is none.
+        RestError: 401, no credential.
     """
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() not in {"bearer", "token"} or not value:
@@ -27,12 +27,12 @@ def bearer(authorization: str) -> str:
 
 
 def calling_app(registry: Registry, encoded: str, ahead: float = 0.0) -> App:
-    """The App that signed this JWT.
+    """Returns the App that signed this JWT.
 
-    Judged by the wall clock, which the caller's library has, too, put forward by the seconds that GitHub's is `ahead`.
+    Checked by the wall clock, as the caller's library does, plus the seconds that GitHub's clock is `ahead`.
 
     Raises:
-        Refusal: 401, with GitHub's reasons.
+        RestError: 401, with GitHub's reasons.
     """
     try:
         issuer = jwt.decode(encoded, options={"verify_signature": False}).get("iss")
@@ -59,10 +59,10 @@ def calling_app(registry: Registry, encoded: str, ahead: float = 0.0) -> App:
 
 
 def calling_token(registry: Registry, value: str, now: float) -> SandboxToken:
-    """The installation token that this is.
+    """Returns the installation token of that value.
 
     Raises:
-        Refusal: 401 for one that is unknown or has expired, 403 while its installation is suspended.
+        RestError: 401 for an unknown or expired token, 403 while its installation is suspended.
     """
     token = registry.token(value, now)
     if token is None:

@@ -1,6 +1,6 @@
 """Webhook deliveries: signed, sent in the background, and kept in the log that `/app/hook/deliveries` shows.
 
-As on GitHub, a delivery that failed stays failed until somebody asks for another attempt, which keeps its GUID.
+As on GitHub, a failed delivery stays failed until a redelivery is requested, which keeps its GUID.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ghapp.sandbox.delivery import SentDelivery, body_of, headers_of
 from ghapp.sandbox.faults.faults import Faults
 from ghapp.sandbox.faults.webhooks import Detour, Misattempt, Parcel
 
-#: Deliveries remembered for each App; GitHub keeps three days of them.
+#: Deliveries kept for each App; GitHub keeps those of three days.
 KEPT = 10_000
 KEPT_SECONDS = 3 * 86_400
 #: A receiver that has not answered by then has failed.
@@ -34,8 +34,8 @@ class Deliveries:
 
     Attributes:
         sent: attempts that succeeded, by event.
-        failed: attempts that did not, by event.
-        dropped: deliveries that a fault let vanish without a trace.
+        failed: attempts that failed, by event.
+        dropped: deliveries that a fault discarded without a log entry.
     """
 
     def __init__(self, clock: Callable[[], float], faults: Faults) -> None:
@@ -60,7 +60,7 @@ class Deliveries:
         installation_id: int | None = None,
         repository_id: int | None = None,
     ) -> str | None:
-        """Queues a delivery and answers its GUID; None when the App has no webhook URL."""
+        """Queues a delivery and returns its GUID; None when the App has no webhook URL."""
         if not app.hook.url:
             return None
         guid = str(uuid.uuid4())
@@ -73,35 +73,35 @@ class Deliveries:
         return guid
 
     def post(self, parcels: list[Parcel]) -> None:
-        """Queues deliveries to be sent one after the other, each as an attempt of its own."""
+        """Queues deliveries to be sent one after the other, each as its own attempt."""
         if parcels:
             self._unsent += len(parcels)
             self._outbox.put_nowait([(app, replace(delivery, id=next(self._ids))) for app, delivery in parcels])
 
     def count_dropped(self) -> None:
-        """Another one has vanished."""
+        """Counts a discarded delivery."""
         self.dropped += 1
 
     @property
     def waiting(self) -> int:
-        """Deliveries not yet attempted, also those that a fault holds back."""
+        """Returns how many deliveries wait, also those that a fault holds back."""
         return self._unsent + sum(detour.kept() for detour in self._faults.all_of(Detour))
 
     def log(self, app: App) -> list[SentDelivery]:
-        """What was attempted in the last three days, newest first by id: attempts end in any order."""
+        """Returns the attempts of the last three days, newest first by id: attempts end in any order."""
         oldest = self._clock() - KEPT_SECONDS
         kept = [delivery for delivery in self._logs.get(app.id, ()) if delivery.at >= oldest]
         return sorted(kept, key=lambda delivery: delivery.id, reverse=True)
 
     def undelivered(self) -> list[str]:
-        """GUIDs in the logs of which no attempt has succeeded, in the order of their first attempts."""
+        """Returns the GUIDs in the log without a successful attempt, in the order of their first attempts."""
         succeeded: dict[str, bool] = {}
         for delivery in itertools.chain.from_iterable(self._logs.values()):
             succeeded[delivery.guid] = succeeded.get(delivery.guid, False) or delivery.succeeded
         return [guid for guid, good in succeeded.items() if not good]
 
     def redeliver(self, app: App, delivery_id: int) -> bool:
-        """Attempts a logged delivery once more, under its GUID; False when the log has no such delivery."""
+        """Repeats a logged delivery with its GUID; returns False when the log has no such delivery."""
         logged = next((d for d in self.log(app) if d.id == delivery_id), None)
         if logged is None:
             return False
@@ -109,13 +109,13 @@ class Deliveries:
         return True
 
     def reset_counts(self) -> None:
-        """Counts from zero again; the logs stay."""
+        """Resets the counts; the logs stay."""
         self.sent.clear()
         self.failed.clear()
         self.dropped = 0
 
     async def run(self) -> None:
-        """Sends what is queued, until it is cancelled."""
+        """Sends queued deliveries until it is cancelled."""
         async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client, asyncio.TaskGroup() as group:
             for _ in range(SENDERS):
                 group.create_task(self._empty_outbox(client))
@@ -129,7 +129,7 @@ class Deliveries:
                 self._unsent -= 1
 
     async def _attempt(self, client: httpx.AsyncClient, app: App, delivery: SentDelivery) -> SentDelivery:
-        """The delivery with what became of it, unless a fault says otherwise."""
+        """Sends one delivery; returns it with its result, which a fault may change."""
         faults = self._faults.at_work(Misattempt, delivery.org_id, self._clock())
         fault = next((fault for fault in faults if delivery in fault.affected), None)
         body = body_of(app, delivery)
@@ -150,7 +150,11 @@ async def _post(client: httpx.AsyncClient, attempt: SentDelivery, body: bytes) -
         answer = await client.post(attempt.url, content=body, headers=attempt.request_headers)
     except httpx.TimeoutException:
         return replace(attempt, status="timed out", status_code=504, duration=ANSWER_SECONDS)
-    except (httpx.HTTPError, httpx.InvalidURL, AttributeError):  # under uvloop, closed as it was made: it has no socket
+    except (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        AttributeError,
+    ):  # uvloop raises it when the connection was closed early
         elapsed = time.perf_counter() - started
         return replace(attempt, status="failed to connect to host", status_code=502, duration=elapsed)
     return replace(

@@ -1,4 +1,4 @@
-"""A webhook delivery: what is sent, how it is signed, and what became of it."""
+"""A webhook delivery: its content, its signature and its result."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ghapp.sandbox.apps import App
 
 @dataclass(frozen=True, slots=True)
 class SentDelivery:
-    """One attempt to deliver one event; the last fields are known once it was made.
+    """One attempt to deliver one event; the last fields are set after the attempt.
 
     Attributes:
         guid: the same in all attempts.
-        org_id: of the organization that it is about.
+        org_id: the organization of the event.
         at: epoch seconds of the attempt.
         duration: seconds it took.
-        status: `OK`, or what went wrong in words.
+        status: `OK`, or the error in words.
         status_code: of the answer; 502 when there was none, 504 when it came too late.
     """
 
@@ -45,22 +45,22 @@ class SentDelivery:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the receiver took it."""
+        """True if the receiver accepted it."""
         return HTTPStatus.OK <= self.status_code < HTTPStatus.MULTIPLE_CHOICES
 
 
 def signature(secret: str, payload: bytes) -> str:
-    """The value of `X-Hub-Signature-256`."""
+    """Returns the value of `X-Hub-Signature-256`."""
     return "sha256=" + hmac.new(secret.encode(), payload, hashlib.sha256).hexdigest()
 
 
 def body_of(app: App, delivery: SentDelivery) -> bytes:
-    """The payload as the App's hook wants it: JSON, or a form with a field `payload`."""
+    """Returns the payload in the hook's content type: JSON, or a form with a field `payload`."""
     return urlencode({"payload": delivery.payload}).encode() if app.hook.content_type == "form" else delivery.payload
 
 
 def headers_of(app: App, delivery: SentDelivery, body: bytes) -> Iterator[tuple[str, str]]:
-    """What a delivery is sent with; signed over the raw body."""
+    """Yields the headers of a delivery; the raw body is signed."""
     yield "Accept", "*/*"
     form = app.hook.content_type == "form"
     yield "Content-Type", "application/x-www-form-urlencoded" if form else "application/json"

@@ -1,4 +1,4 @@
-"""Who is who: organizations under their names, Apps, and what installations may do."""
+"""Finds organizations by their names, Apps, and the permissions of installations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SENDER = ("mona", 101)
 
 
 class Directory:
-    """All names there are.
+    """All names.
 
     Attributes:
         orgs: by login in lower case.
-        sender: the person who does everything here.
+        sender: the person who performs all actions.
     """
 
     def __init__(self, pen: Pen, faults: Faults, clock: Callable[[], float]) -> None:
@@ -32,27 +32,27 @@ class Directory:
         self._former: dict[str, Organization] = {}
 
     def organization(self, login: str) -> Organization | None:
-        """The organization of that name; names are the same in any case."""
+        """Returns the organization of that name; case is ignored."""
         return self.orgs.get(login.lower())
 
     def once_called(self, login: str) -> Organization | None:
-        """The organization that bears this name, or did so until it was renamed."""
+        """Returns the organization that has this name, or had it until it was renamed."""
         return self.organization(login) or self._former.get(login.lower())
 
     def organization_with_id(self, organization_id: int) -> Organization | None:
-        """The organization of that id."""
+        """Returns the organization of that id."""
         return next((org for org in self.orgs.values() if org.id == organization_id), None)
 
     def organization_with_repository(self, repository_id: int) -> Organization | None:
-        """The organization that has the repository of that id."""
+        """Returns the organization that has the repository of that id."""
         return next((org for org in self.orgs.values() if org.repository_with_id(repository_id)), None)
 
     def home_of(self, installation: SandboxInstallation) -> Organization:
-        """Where an App is installed."""
+        """Returns the organization on which an App is installed."""
         return self.orgs[installation.org.lower()]
 
     def rename(self, org: Organization, login: str) -> None:
-        """An organization gets another name, and its installations an account of that name."""
+        """Renames an organization, and the account of its installations."""
         self._former[org.login.lower()] = org
         for installation in self.registry.installations.values():
             if installation.org == org.login:
@@ -63,16 +63,16 @@ class Directory:
         self.orgs |= {each.login.lower(): each for each in present}
 
     def granted(self, installation: SandboxInstallation) -> dict[str, str]:
-        """The permissions that an installation is said to hold."""
+        """Returns the permissions that an installation claims to have."""
         withheld = {each.permission for each in self._withheld(installation) if each.admitted}
         return {name: level for name, level in installation.permissions.items() if name not in withheld}
 
     def refusal_of(self, installation: SandboxInstallation, permission: str) -> int | None:
-        """The status in which a permission is withheld from an installation; None when it is not."""
+        """Returns the status of calls that need a withheld permission; None when it is not withheld."""
         return next((each.status for each in self._withheld(installation) if each.permission == permission), None)
 
     def installation_document(self, installation: SandboxInstallation) -> Document:
-        """An installation as REST and deliveries show it."""
+        """Returns an installation as REST and deliveries show it."""
         account = self.home_of(installation).account
         return self.pen.installation(installation, account, self.sender, self.granted(installation))
 

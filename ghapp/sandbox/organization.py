@@ -29,19 +29,19 @@ class Organization:
 
     @property
     def account(self) -> Document:
-        """Its short form."""
+        """Returns its short form."""
         return self.pen.account(self.login, self.id)
 
     def repository_document(self, repository: SandboxRepository) -> Document:
-        """A repository of it in full."""
+        """Returns one of its repositories in full."""
         return self.pen.repository(repository, self.account)
 
     def repository_with_id(self, repository_id: int) -> SandboxRepository | None:
-        """The repository of that id."""
+        """Returns the repository of that id."""
         return next((r for r in self.repositories.values() if r.id == repository_id), None)
 
     def rename(self, login: str) -> None:
-        """Another name, for its repositories too; all ids stay."""
+        """Renames it, and its repositories; all ids stay."""
         self.login = login
         for repository in self.repositories.values():
             repository.owner = login

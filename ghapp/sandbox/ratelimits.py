@@ -13,7 +13,7 @@ class RateMeter:
     """One installation's hour.
 
     Attributes:
-        reset: the epoch second at which it starts anew.
+        reset: the epoch second at which it starts again.
         refusal: the status of calls over the limit, 403 or 429.
     """
 
@@ -24,15 +24,15 @@ class RateMeter:
 
     @property
     def remaining(self) -> int:
-        """Calls that are left."""
+        """Returns the calls that are left."""
         return max(0, self.limit - self.used)
 
     def renew(self, now: float) -> None:
-        """The hour starts anew before its time."""
+        """Starts a new hour before its time."""
         self.used, self.refusal, self.reset = 0, HTTPStatus.FORBIDDEN, int(now) + WINDOW_SECONDS
 
     def headers(self, stated_reset: float) -> dict[str, str]:
-        """The limit as every answer reports it; `stated_reset` is the time of the reset by GitHub's own clock."""
+        """Returns the limit as answers report it; `stated_reset` is the time of the reset by GitHub's own clock."""
         return {
             "x-ratelimit-limit": str(self.limit),
             "x-ratelimit-remaining": str(self.remaining),
@@ -50,7 +50,7 @@ class RateLimits:
         self._meters: dict[int, RateMeter] = {}
 
     def meter(self, installation_id: int, now: float) -> RateMeter:
-        """The meter of the hour that `now` falls into; an hour begins with its first call."""
+        """Returns the meter of the hour of `now`; an hour begins with its first call."""
         meter = self._meters.get(installation_id)
         if meter is None or meter.reset <= now:
             limit = meter.limit if meter is not None else self._limit

@@ -1,4 +1,4 @@
-"""All Apps, installations and tokens there are, and the codes of the manifest flow."""
+"""All Apps, installations and tokens, and the codes of the manifest flow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODE_SECONDS = 3600
 
 @dataclass(slots=True)
 class Registry:
-    """What GitHub knows of Apps."""
+    """GitHub's records of Apps."""
 
     apps: dict[int, App] = field(default_factory=dict)
     installations: dict[int, SandboxInstallation] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Registry:
         hook: SandboxHook,
         now: float,
     ) -> App:
-        """A new App with credentials of its own."""
+        """Adds an App with its own credentials."""
         number = next(self._app_numbers)
         private, public = key_pair(number)
         app = App(
@@ -55,15 +55,15 @@ class Registry:
         return app
 
     def app_named(self, slug: str) -> App | None:
-        """The App with that slug."""
+        """Returns the App with that slug."""
         return next((app for app in self.apps.values() if app.slug == slug), None)
 
     def app_issuing(self, issuer: str) -> App | None:
-        """The App that a JWT's `iss` names, by id or by client id."""
+        """Returns the App of a JWT's `iss`, by id or by client id."""
         return next((app for app in self.apps.values() if issuer in (str(app.id), app.client_id)), None)
 
     def install(self, app: App, org: str, now: float) -> SandboxInstallation:
-        """Installs an App on an organization with all it asks for; answers the present installation if there is one."""
+        """Installs an App on an organization with all requested permissions, or returns the present installation."""
         present = self.installation_on(org, app)
         if present is not None:
             return present
@@ -74,11 +74,11 @@ class Registry:
         return installation
 
     def installation_on(self, org: str, app: App) -> SandboxInstallation | None:
-        """The installation of an App on an organization."""
+        """Returns the installation of an App on an organization."""
         return next((i for i in self.of(app) if i.org == org), None)
 
     def of(self, app: App) -> list[SandboxInstallation]:
-        """An App's installations."""
+        """Returns an App's installations."""
         return [i for i in self.installations.values() if i.app is app]
 
     def uninstall(self, installation: SandboxInstallation) -> None:
@@ -87,24 +87,24 @@ class Registry:
         self._tokens = {value: t for value, t in self._tokens.items() if t.installation is not installation}
 
     def mint(self, installation: SandboxInstallation, now: float, granted: dict[str, str]) -> SandboxToken:
-        """A new token with these permissions, good for an hour."""
+        """Issues a token with these permissions, valid for an hour."""
         token = SandboxToken(f"ghs_{secrets.token_urlsafe(27)}", installation, now + TOKEN_SECONDS, granted)
         self._tokens[token.value] = token
         return token
 
     def token(self, value: str, now: float) -> SandboxToken | None:
-        """The token of that value, unless it has expired."""
+        """Returns the token of that value, unless it has expired."""
         token = self._tokens.get(value)
         return token if token is not None and token.expires_at > now else None
 
     def promise(self, manifest: dict[str, Any], owner: str, now: float) -> str:
-        """A code for which the credentials of a new App can be had, once and within the hour."""
+        """Returns a code for the credentials of a new App, valid once and for an hour."""
         code = secrets.token_hex(20)
         self._codes[code] = (manifest, owner, now + CODE_SECONDS)
         return code
 
     def redeem(self, code: str, now: float) -> App | None:
-        """Turns a code into an App; None for a code that is unknown, used or old."""
+        """Exchanges a code for an App; None for a code that is unknown, used or expired."""
         manifest, owner, expires_at = self._codes.pop(code, ({}, "", 0.0))
         if expires_at <= now:
             return None

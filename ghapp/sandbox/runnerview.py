@@ -1,4 +1,4 @@
-"""What GitHub shows of an organization's runners: the truth, or what it was told to say instead."""
+"""An organization's runners as GitHub shows them: the truth, or a false answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShownRunner:
     now: float
 
     def page(self, name: str, number: int, size: int) -> DocumentPage:
-        """A page of the list, of the runner of that `name` or, when it is empty, of all."""
+        """Returns a page of the list, of the runner of that `name` or, when it is empty, of all."""
         views = self._views()
         if not views:
             return self.org.pages.page(name, number, size)
@@ -37,12 +37,12 @@ class ShownRunner:
         return DocumentPage.of(runners[(number - 1) * size : number * size], len(runners), stated)
 
     def served(self, number: int, size: int) -> None:
-        """That page was sent."""
+        """Records that a page was sent."""
         for view in self._views():
             view.served(number, size)
 
     def find(self, runner_id: int) -> Document | None:
-        """One runner; None when GitHub says that there is none."""
+        """Returns one runner; None for 404."""
         runner = self.org.fleet.roster.registered.get(runner_id)
         shown = None if runner is None else runner_document(runner)
         for view in self._views():

@@ -26,13 +26,13 @@ TICK_SECONDS = 0.1
 
 
 class SandboxServer(Serving):
-    """A simulated GitHub that is served while the context lasts.
+    """A simulated GitHub that is served inside a `with` block.
 
     Attributes:
         url: its root: the web pages, and, unless the configuration says otherwise, the REST base.
-        world: what it holds; to be read by tests, and changed through `control`.
-        control: its levers, callable from any thread.
-        controller: the stand-in for a runner controller, at `controller_url`.
+        world: its state; read by tests, and changed through `control`.
+        control: its controls, callable from any thread.
+        controller: the simulated runner controller, at `controller_url`.
     """
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
@@ -42,57 +42,57 @@ class SandboxServer(Serving):
         self.world = World(self.config, self.url)
         self.controller = Controller(self.world)
         self.control = Control(self.world, self.controller)
-        self.serve(lambda living: application(self.world, self.control, self.describe, living), self._chores)
+        self.serve(lambda living: application(self.world, self.control, self.describe, living), self._background_tasks)
 
     @property
     def api_url(self) -> str:
-        """The REST base, as of a GitHub Enterprise Server."""
+        """Returns the REST base, as of a GitHub Enterprise Server."""
         return self.url + self._api_path
 
     @property
     def controller_url(self) -> str:
-        """Where the controller takes CloudEvents."""
+        """Returns where the controller takes CloudEvents."""
         return self.url + controller.PATH
 
     @property
     def controller_secret(self) -> str:
-        """`whsec_…`, with which they are to be signed."""
+        """Returns `whsec_…`, the secret of their signatures."""
         return self.controller.secret
 
     @property
     def app(self) -> App:
-        """The first App; LookupError while there is none."""
+        """Returns the first App; LookupError while there is none."""
         for app in self.world.registry.apps.values():
             return app
-        raise LookupError("this sandbox has no App yet: config.app is false, and nobody has come by the manifest flow")
+        raise LookupError("this sandbox has no App yet: config.app is false, and the manifest flow has created none")
 
     @property
     def app_id(self) -> int:
-        """The first App's id."""
+        """Returns the first App's id."""
         return self.app.id
 
     @property
     def client_id(self) -> str:
-        """The first App's client id."""
+        """Returns the first App's client id."""
         return self.app.client_id
 
     @property
     def private_key_pem(self) -> str:
-        """The first App's key."""
+        """Returns the first App's key."""
         return self.app.private_key_pem
 
     @property
     def webhook_secret(self) -> str:
-        """What the first App's deliveries are signed with."""
+        """Returns the secret of the first App's deliveries."""
         return self.app.hook.secret
 
     @property
     def fleet(self) -> FleetLife:
-        """The first organization's fleet."""
+        """Returns the first organization's fleet."""
         return next(iter(self.world.orgs.values())).fleet
 
     def installation_id(self, org: str = "acme") -> int:
-        """The id of an App's installation there, by its name now or before; LookupError when there is none."""
+        """Returns the id of an App's installation there, by its name now or before; LookupError when there is none."""
         place = self.world.directory.once_called(org)
         for installation in self.world.registry.installations.values():
             if place is not None and installation.org == place.login:
@@ -100,7 +100,7 @@ class SandboxServer(Serving):
         raise LookupError(f"no App is installed on {org!r}")
 
     def describe(self) -> dict[str, Any]:
-        """What a client needs to know of it, secrets and all; what the process prints when it is ready."""
+        """Returns what a client needs, including secrets; the process prints it when it is ready."""
         app = next(iter(self.world.registry.apps.values()), None)
         document: dict[str, Any] = {
             "url": self.url,
@@ -121,8 +121,8 @@ class SandboxServer(Serving):
             }
         return document
 
-    def _chores(self) -> list[Coroutine[Any, Any, None]]:
-        """The fleets live and deliveries go out while the server runs."""
+    def _background_tasks(self) -> list[Coroutine[Any, Any, None]]:
+        """Runs the fleets and the deliveries while the server runs."""
         self.control.attach()
         ticking = [self._tick()] if self.config.ticking else []
         return [self.world.deliveries.run(), *ticking]

@@ -1,4 +1,4 @@
-"""An application as a running server: on a port of its own, in a thread of its own, while a context lasts."""
+"""An application as a running server: on its own port, in its own thread, inside a `with` block."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ BACKLOG = 2048
 START_SECONDS = 10
 STOP_SECONDS = 5
 GOODBYE_SECONDS = 0.01
-"""What connections have to say that they are closed."""
+"""Time for connections to send that they are closed."""
 
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
-Chores = Callable[[], list[Coroutine[Any, Any, None]]]
+BackgroundTasks = Callable[[], list[Coroutine[Any, Any, None]]]
 
 
 class Serving:
-    """One server, to be made more of. Sync and async code may use it alike, as a context.
+    """One server, for subclasses. A context for sync and async code.
 
     Attributes:
         url: its root.
     """
 
     def __init__(self, name: str, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Take the port at once: from here on connections wait for the server instead of being refused by it."""
+        """Takes the port at once: from here on connections wait for the server instead of being refused."""
         self._name = name
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,13 +45,15 @@ class Serving:
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
-    def serve(self, build: Callable[[Lifespan], Starlette], chores: Chores, *, keep_alive_seconds: int = 5) -> None:
-        """Say what is served, and what runs beside it: `chores` gives coroutines that never end."""
+    def serve(
+        self, build: Callable[[Lifespan], Starlette], background_tasks: BackgroundTasks, *, keep_alive_seconds: int = 5
+    ) -> None:
+        """Sets the application, and coroutines that run beside it and never end."""
 
         @contextlib.asynccontextmanager
         async def living(app: Starlette) -> AsyncIterator[None]:
             del app
-            tasks = [asyncio.create_task(each) for each in chores()]
+            tasks = [asyncio.create_task(each) for each in background_tasks()]
             self._ready.set()
             try:
                 yield
@@ -76,14 +78,14 @@ class Serving:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name=self._name, daemon=True)
 
     def start(self) -> None:
-        """Serves from now on; `with` calls it."""
+        """Starts to serve; `with` calls it."""
         assert self._thread is not None  # noqa: S101 - `serve` is called by every subclass
         self._thread.start()
         if not self._ready.wait(START_SECONDS):
             raise RuntimeError(f"{self._name} did not start within {START_SECONDS} s")
 
     def stop(self) -> None:
-        """Ends at once; what is being answered is broken off. Raises what broke in the background meanwhile."""
+        """Stops at once; pending answers are aborted. Raises the error of a background task, if any."""
         if self._server is not None:
             self._server.end()
         if self._thread is not None and self._thread.is_alive():
@@ -113,29 +115,29 @@ class Serving:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn's, but it ends when it is told to. Theirs looks now and then, and tests start it a thousand times."""
+    """A uvicorn server that stops immediately. Uvicorn polls for that, and tests start a server a thousand times."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._told: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def end(self) -> None:
-        """Have it end; from any thread, and at any time."""
+        """Stops it; from any thread, and at any time."""
         self.should_exit = self.force_exit = True
-        if self._told is not None:
-            loop, told = self._told
-            with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
-                loop.call_soon_threadsafe(told.set)
+        if self._stop is not None:
+            loop, stopped = self._stop
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
+                loop.call_soon_threadsafe(stopped.set)
 
     async def main_loop(self) -> None:
-        """Serve until told to end; without a `Date` there is nothing to do meanwhile."""
-        told = asyncio.Event()
-        self._told = asyncio.get_running_loop(), told
-        if not await self.on_tick(0):  # after that: who told us before, could not be heard
-            await told.wait()
+        """Serves until it is stopped; without a `Date` header there is nothing else to do."""
+        stopped = asyncio.Event()
+        self._stop = asyncio.get_running_loop(), stopped
+        if not await self.on_tick(0):  # a stop before this point was not noticed
+            await stopped.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let go of everyone at once; and end the chores in order, not in the midst of a connection that they make."""
+        """Closes all connections at once; ends the background tasks in order, and not while they open a connection."""
         for server in self.servers:
             server.close()
         for each in sockets or []:

@@ -18,7 +18,7 @@ class BreakableProtocol(HttpToolsProtocol):
     """HTTP whose requests can break their own connection."""
 
     def on_headers_complete(self) -> None:
-        """Tells the request how to do it, and goes on."""
+        """Gives the request a function that breaks its connection."""
         self.scope.setdefault("extensions", {})[_BREAK_KEY] = {"act": self._break}
         super().on_headers_complete()
 
@@ -28,6 +28,6 @@ class BreakableProtocol(HttpToolsProtocol):
 
 
 def break_connection(scope: Scope) -> None:
-    """Resets the connection that a request came by."""
+    """Resets the connection of a request."""
     act: Callable[[], None] = scope["extensions"][_BREAK_KEY]["act"]
     act()

@@ -1,4 +1,4 @@
-"""Everything this GitHub holds, and what its parts make of each other's news."""
+"""The whole simulated GitHub: its parts, and how they react to each other's events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ghapp.sandbox.documents.accounts import Pen
 from ghapp.sandbox.documents.payloads import check_run_event, workflow_job
 from ghapp.sandbox.documents.work import check_run_document
 from ghapp.sandbox.faults.faults import Faults
-from ghapp.sandbox.fleet.events import Happening, JobMoved, RunnerEnded
+from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
@@ -27,17 +27,17 @@ from ghapp.sandbox.runnerview import ShownRunner
 
 Deletion = Literal["deleted", "busy", "absent"]
 
-#: Runner ids of the first organization begin here, of the second a million later: a mix-up shows.
+#: Runner ids of the first organization begin here, of the second a million later, so that a mix-up shows.
 FIRST_RUNNER_ID = 1_001
 FIRST_ORGANIZATION_ID = 5_001
 FIRST_REPOSITORY_ID = 800_001
 
 
 class World:
-    """Organizations, Apps, limits, faults and the account of it all. Belongs to one thread.
+    """Organizations, Apps, limits, faults and the ledger. Belongs to one thread.
 
     Args:
-        config: what it is made of.
+        config: its configuration.
         url: its root as its clients reach it, without a slash at the end.
     """
 
@@ -64,22 +64,22 @@ class World:
         return self.clock.now()
 
     def stated(self, moment: float) -> float:
-        """A moment as GitHub states it: by its own clock, which may be wrong."""
+        """Returns a moment as GitHub states it: by its own clock, which may be wrong."""
         return moment + self.clock.github_ahead
 
     def runners_of(self, org: Organization) -> ShownRunner:
-        """An organization's runners as GitHub shows them now."""
+        """Returns an organization's runners as GitHub shows them now."""
         return ShownRunner(org, self.faults, self.now())
 
     def tick(self) -> None:
-        """Ends the faults that are over, lets all fleets live until now, and tells the world about it."""
+        """Ends faults that are over, advances all fleets to now, and handles their events."""
         self.faults.pass_time(self.now())
         for org in self.orgs.values():
             for happening in org.fleet.step(self.now()):
                 self._tell(org, happening)
 
     def delete_runner(self, org: Organization, runner_id: int) -> Deletion:
-        """A client's DELETE of a runner, put to its account. GitHub believes what it says of it."""
+        """Handles a client's DELETE of a runner, and records it in the ledger. GitHub trusts its own false answers."""
         now = self.now()
         self.account.delete_asked(runner_id, now)
         runner = org.fleet.roster.registered.get(runner_id)
@@ -94,12 +94,12 @@ class World:
         return "deleted"
 
     def replace_runner(self, org: Organization, runner_id: int, pool: str, *, barren: bool) -> None:
-        """What a controller does when asked to: tears down the old process, wishes for a new runner of the same pool.
+        """Replaces a runner as a controller does: removes the old process, and requests a new runner of the same pool.
 
         Args:
             org: the runner's organization.
             runner_id: the one to replace.
-            pool: where to, when the runner is unknown here.
+            pool: the pool of the new runner, when the old one is unknown.
             barren: no new runner will come.
         """
         now, fleet = self.now(), org.fleet
@@ -115,13 +115,13 @@ class World:
             fleet.boot(pool, now, replaces=runner_id)
 
     def lose(self, org: Organization, runners: list[Runner]) -> None:
-        """Registrations vanish while their processes live on."""
+        """Deletes registrations while their processes keep running."""
         org.fleet.lose(runners)
         for runner in runners:
             self.account.lost(org.login, runner, self.now())
 
     def restore(self, org: Organization, runners: list[Runner], at: float) -> None:
-        """Those of them that are still lost come back."""
+        """Restores those of them that are still lost."""
         back = [runner for runner in runners if runner.id in org.fleet.roster.zombies]
         org.fleet.restore(back, at)
         for runner in back:
@@ -135,7 +135,7 @@ class World:
         action: str,
         identifier: str | None = None,
     ) -> None:
-        """Tells the App that posted a check run what became of it."""
+        """Notifies the App of a check run about its change."""
         posted = repository.check_runs[check_run_id]
         app = self.registry.apps[posted["app_id"]]
         document = check_run_document(check_run_id, posted, repository, self.pen.app(app), self.url)
@@ -146,20 +146,20 @@ class World:
     def press_button(
         self, org: Organization, repository: SandboxRepository, check_run_id: int, identifier: str | None
     ) -> None:
-        """Somebody presses a check run's button, or, without an identifier, asks for the check run again."""
+        """Presses a check run's button or, without an identifier, re-requests the check run."""
         action = "rerequested" if identifier is None else "requested_action"
         self.announce_check_run(org, repository, check_run_id, action, identifier)
 
     def create_app(self, code: str) -> App | None:
-        """Turns a code of the manifest flow into an App, and pings it; None for a code that is good no more."""
+        """Exchanges a code of the manifest flow for an App, and pings it; None for an invalid code."""
         app = self.registry.redeem(code, self.now())
         if app is not None:
             self.announcements.created(app, self.stated(self.now()))
         return app
 
-    def _tell(self, org: Organization, happening: Happening) -> None:
+    def _tell(self, org: Organization, happening: FleetEvent) -> None:
         if isinstance(happening, JobMoved):
-            job = happening.job.told_by(self.clock.github_ahead)
+            job = happening.job.with_clock_ahead(self.clock.github_ahead)
             body = workflow_job(happening.action, job, self.url)
             self.announcements.event(org, "workflow_job", body, repository=job.repository)
         elif isinstance(happening, RunnerEnded):

@@ -24,7 +24,7 @@ WHOLE_ORG = WHOLE_INSTALLATION
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A person stopped remediation: by whom, why, and when (epoch seconds)."""
+    """A pause of remediation: the person, the reason, and the time (epoch seconds)."""
 
     who: str
     why: str

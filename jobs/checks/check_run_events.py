@@ -1,4 +1,4 @@
-"""Deliveries about the report: heads that moved, a check run asked for again, buttons that people pressed."""
+"""Handles deliveries about check runs: moved heads, re-requested check runs, and pressed buttons."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ log = logger(__name__)
 
 
 async def handle_check_event(context: JobContext, event: str, delivery: Delivery) -> None:
-    """Do what a `check_run` or `check_suite` delivery asks for; each is counted by what was done.
+    """Handles a `check_run` or `check_suite` delivery; each is counted by what was done.
 
-    Only what is about our check run in the org's report repository has an effect: GitHub delivers every push to
+    Only deliveries about our check run in the org's report repository have an effect: GitHub delivers every push to
     every repository, and everyone with write access to one can press its buttons.
     """
     done = await _do(context, event, delivery)
@@ -28,8 +28,8 @@ async def handle_check_event(context: JobContext, event: str, delivery: Delivery
 
 
 async def _do(context: JobContext, event: str, delivery: Delivery) -> str:
-    told = delivery.installation
-    installation = await context.installations.one(told.id) if told is not None else None
+    sender = delivery.installation
+    installation = await context.installations.one(sender.id) if sender is not None else None
     is_about_gate = installation is not None and await _begin_again(context, installation, event, delivery)
     if installation is None or (repository := _report_repository(context, installation, delivery)) is None:
         return "began-again" if is_about_gate else "ignored"
@@ -46,7 +46,7 @@ async def _do(context: JobContext, event: str, delivery: Delivery) -> str:
 
 
 def _report_repository(context: JobContext, installation: Installation, delivery: Delivery) -> str | None:
-    """The org's report repository, if the delivery is about it."""
+    """Returns the org's report repository, if the delivery is about it."""
     configured = repository_for(context, installation)
     where = delivery.repository.full_name if delivery.repository is not None else ""
     return configured if configured is not None and configured.lower() == where.lower() else None
@@ -64,7 +64,7 @@ async def _is_ours(context: JobContext, installation: Installation, check_run: C
 async def _move(
     context: JobContext, installation: Installation, repository: str, delivery: Delivery, suite: CheckSuite
 ) -> str:
-    """A push: the report follows the default branch."""
+    """Handles a push: the report follows the default branch."""
     branch = delivery.repository.default_branch if delivery.repository is not None else ""
     if not branch or suite.head_branch != branch or not suite.head_sha:
         return "ignored"
@@ -77,7 +77,7 @@ async def _move(
 
 
 async def _begin_again(context: JobContext, installation: Installation, event: str, delivery: Delivery) -> bool:
-    """The gate's check runs, asked for again, one or all of a commit, in whatever repository they are."""
+    """Restarts gate checks that were re-requested, one or all of a commit, in whatever repository they are."""
     if delivery.action != "rerequested" or delivery.repository is None:
         return False
     check_run = delivery.check_run.id if event == "check_run" and delivery.check_run is not None else 0

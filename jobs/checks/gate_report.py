@@ -1,7 +1,7 @@
 """The check run "Runner gate" on a deployed commit: from the deploy until the gate passes or fails.
 
-Enqueued when a deploy is reported, and by the clock while the gate is open. One process at a time evaluates it. A gate
-check that a later deploy supersedes is completed first, so that no commit waits for ever.
+Enqueued when a deploy is reported, and by the scheduler while the gate is open. One process at a time evaluates it. A
+gate check that a later deploy supersedes is completed first, so that no commit waits forever.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ async def report_gates(installation_id: int) -> None:
 
 
 async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:
-    """Evaluate each open gate check once and publish it; the outcomes by `pool/shard`."""
-    async with context.locks.acquire("gate", installation_id, OUTLIVING_SECONDS) as mine:
+    """Evaluates each open gate check once and publishes it; returns the outcomes by `pool/shard`."""
+    async with context.locks.acquire("gate", installation_id, OUTLIVING_SECONDS) as acquired:
         installation = await context.installations.one(installation_id)
-        if not mine or installation is None or installation.suspended:
+        if not acquired or installation is None or installation.suspended:
             return {}
         now = context.clock()
         pools = [pool for pool in context.settings.pools_of(installation.org) if pool.deploy_repository]
         known, done = await context.gate_checks.rounds(installation_id), {}
         deploys = {pool.name: await context.shards.deploys(installation_id, pool.name) for pool in pools}
-        gone = superseded(pools, deploys, known)
+        replaced = superseded(pools, deploys, known)
         held = {
             place
-            for place, gate_check in gone.items()
+            for place, gate_check in replaced.items()
             if not await _is_ended(context, installation, place, gate_check, pools, now)
         }
         for pool in pools:
@@ -86,18 +86,18 @@ async def report_gates_of(context: JobContext, installation_id: int) -> dict[str
 async def restart_gate_check(
     context: JobContext, installation: Installation, repository: str, check_run: int, sha: str
 ) -> bool:
-    """Restart a gate check whose check run was re-requested on GitHub, or all of a commit; False if there is none.
+    """Restarts gate checks that were re-requested on GitHub, one or all of a commit; returns False if there is none.
 
     Args:
         context: the stores.
-        installation: the org's.
+        installation: the installation of the org.
         repository: `owner/name`, in any case.
         check_run: its id; 0 for all of a commit.
         sha: the commit; empty for one check run.
     """
     gates, found = context.gate_checks, False
-    async with context.locks.acquire("gate", installation.id, OUTLIVING_SECONDS) as mine:
-        for place, gate_check in (await gates.rounds(installation.id) if mine else {}).items():
+    async with context.locks.acquire("gate", installation.id, OUTLIVING_SECONDS) as acquired:
+        for place, gate_check in (await gates.rounds(installation.id) if acquired else {}).items():
             is_there = (
                 gate_check.sha == sha and installation.at_github(gate_check.repository).lower() == repository.lower()
             )
@@ -123,7 +123,7 @@ async def _is_ended(
     pools: list[PoolSettings],
     now: float,
 ) -> bool:
-    """End a round that another deploy supersedes, and say so on its commit; False when GitHub is to be asked again."""
+    """Completes a gate check that another deploy supersedes; returns False if the attempt must be repeated."""
     pool, shard = place.split("/")
     try:
         checks = await _checks_of(context, installation, gate_check, place, _name(pool, pools))
@@ -141,7 +141,7 @@ async def _is_ended(
 async def _checks_of(
     context: JobContext, installation: Installation, gate_check: GateCheck, place: str, name: str
 ) -> Checks:
-    """The check runs of a deploy: their repository, their name, and the subject that identifies them on the commit."""
+    """Opens the check runs of a deploy: their repository, their name, and their subject on the commit."""
     repository = installation.at_github(gate_check.repository)
     subject, details_url = subject_of(place, gate_check), context.settings.public_url
     return await open_checks(context, installation, repository, name=name, subject=subject, details_url=details_url)
@@ -159,11 +159,11 @@ class _Look:
     async def run(
         self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources, now: float
     ) -> CheckRunOutcome:
-        """Look, post if there is something to say, and remember."""
+        """Evaluates the gate check, publishes a changed text, and records the result."""
         outcome, why = CheckRunOutcome.NOTHING_TO_DO, ""
         after, gate, stage = self._judged(gate_check, inputs, sources, now)
         try:
-            is_due = not now < gate_check.again_at <= now + RETRY_SECONDS  # one from a clock that had jumped is
+            is_due = not now < gate_check.again_at <= now + RETRY_SECONDS  # later: a clock jumped
             if is_due and gate_check.private is None:
                 after = after._replace(private=await (await self._checks(gate_check)).is_private())
                 after, gate, stage = self._judged(after, inputs, sources, now)
@@ -198,25 +198,27 @@ class _Look:
         relevant = summary_digest(report, gate)
         if not is_to_be_posted(gate_check, report.digest, relevant, now):
             return gate_check, CheckRunOutcome.NOTHING_TO_DO
-        if gate_check.check_run is None:  # known before it is posted, so that it is ended even after a crash
+        if gate_check.check_run is None:  # recorded before it is created, so that it is completed even after a crash
             await self._context.gate_checks.keep(self._installation.id, self._place, gate_check)
         check_run, outcome = await publish(await self._checks(gate_check), gate_check.sha, report, gate_check.check_run)
         if check_run is None:
             return gate_check._replace(check_run=None), outcome
-        told = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
-        log.info("gate reported", **self._named(gate_check), **told)
-        said = gate_check._replace(check_run=check_run, digest=report.digest, summary_digest=relevant, posted_at=now)
-        return said._replace(setback="", again_at=0.0), outcome
+        posted = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
+        log.info("gate reported", **self._named(gate_check), **posted)
+        published = gate_check._replace(
+            check_run=check_run, digest=report.digest, summary_digest=relevant, posted_at=now
+        )
+        return published._replace(setback="", again_at=0.0), outcome
 
     def _put_off(self, gate_check: GateCheck, outcome: CheckRunOutcome, why: str, now: float) -> GateCheck:
-        """Remember what keeps us from posting; it is logged when it is another thing than before."""
+        """Records what prevents publication; logged if it differs from the last failure."""
         if gate_check.setback != outcome.value:
             why = why or "GitHub shows no such commit or repository to this installation"
             log.warning("gate not reported", **self._named(gate_check), reason=outcome.value, why=why)
         return gate_check._replace(setback=outcome.value, again_at=now + retry_after(outcome))
 
     def _named(self, gate_check: GateCheck) -> dict[str, str | int]:
-        """Which round it is, for the log."""
+        """Returns the fields of the log that identify the gate check."""
         return {
             "installation": self._installation.id,
             "org": self._installation.org,

@@ -31,11 +31,11 @@ WHYS: Mapping[CheckRunOutcome, str] = {
     CheckRunOutcome.HEAD_UNKNOWN: "no workflow ran on its default branch, and no push was delivered since; push to it",
     CheckRunOutcome.REFUSED: "GitHub does not know the commit, or the repository, any more",
 }
-"""Where GitHub's own words are not at hand."""
+"""Explanations of outcomes for which GitHub gives none."""
 
 
 def enqueue_report_if_wanted(context: JobContext, installation: Installation) -> None:
-    """Enqueue the report if the org has a report repository, or pools with pods.
+    """Enqueues the report if the org has a report repository, or pools with pods.
 
     The job also summarizes the cluster for the commands, without a check run, too.
     """
@@ -45,45 +45,47 @@ def enqueue_report_if_wanted(context: JobContext, installation: Installation) ->
 
 
 def repository_for(context: JobContext, installation: Installation) -> str | None:
-    """Where an org's check run is posted; None for no report."""
+    """Returns the repository of an org's check run; None for no report."""
     repository = repository_of(context.settings.of(installation.org).report.repository, installation.org)
     return None if repository is None else installation.at_github(repository)
 
 
 async def report(installation_id: int) -> None:
-    """The job: enqueued by the clock, and after each change."""
+    """The job: enqueued by the scheduler, and after each change."""
     async with open_context(configured()) as context:
         await report_installation(context, installation_id)
 
 
 async def report_installation(context: JobContext, installation_id: int) -> CheckRunOutcome:
-    """Publish the report, unless the check run on the newest head has the same text.
+    """Publishes the report, unless the check run on the newest head has the same text.
 
-    One process at a time posts, and looks for a check run of ours before it creates one: a crash between the
-    creation and its record leaves one check run.
+    One process at a time publishes, and searches for our check run before it creates one: a crash between the creation
+    and its record leaves one check run.
     """
-    async with context.locks.acquire("report", installation_id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("report", installation_id, OUTLIVING_SECONDS) as acquired:
         installation = await context.installations.one(installation_id)
-        if not mine or installation is None or installation.suspended:
+        if not acquired or installation is None or installation.suspended:
             return CheckRunOutcome.NOTHING_TO_DO
         now, repository = context.clock(), repository_for(context, installation)
-        side = await summarize_cluster(context, installation, now)
+        cluster = await summarize_cluster(context, installation, now)
         if repository is None:
             return CheckRunOutcome.NOTHING_TO_DO
-        said = report_on(await _fleet(context, installation, side, now), now)
-        standing = (await context.reports.check_run_state(installation_id)).at(repository)
-        if next_of(standing, said, now) is CheckRunStep.NOTHING:
+        rendered = report_on(await _fleet(context, installation, cluster, now), now)
+        state = (await context.reports.check_run_state(installation_id)).at(repository)
+        if next_of(state, rendered, now) is CheckRunStep.NOTHING:
             return CheckRunOutcome.NOTHING_TO_DO
         why = ""
         try:
-            outcome = await _post(context, installation, repository, standing, said, now)
+            outcome = await _post(context, installation, repository, state, rendered, now)
         except GitHubError as error:
             outcome, why = outcome_of(error), str(error)
-        await _account(context, installation, repository, outcome, why, now)
+        await _count(context, installation, repository, outcome, why, now)
     return outcome
 
 
-async def _fleet(context: JobContext, installation: Installation, side: ClusterSummary | None, now: float) -> FleetView:
+async def _fleet(
+    context: JobContext, installation: Installation, cluster: ClusterSummary | None, now: float
+) -> FleetView:
     policy = context.settings.of(installation.org)
     view = await context.org_view(installation)  # first, so that the runners are not older than its survey
     runners = (await context.runners.all(installation.id)).values()
@@ -100,8 +102,8 @@ async def _fleet(context: JobContext, installation: Installation, side: ClusterS
         rules=view.rules,
         mode=policy.remediation.mode,
         limits=view.limits,
-        phantoms=side.phantoms if side else (),
-        deaths=side.deaths if side else (),
+        phantoms=cluster.phantoms if cluster else (),
+        deaths=cluster.deaths if cluster else (),
         unseen=await stale_namespaces_of(context, installation, now),
         degraded_sources=await degraded_sources_of(context, installation),
         leaks=await leaks_of(context, installation, now),
@@ -115,7 +117,7 @@ async def _fleet(context: JobContext, installation: Installation, side: ClusterS
 async def _jobs(
     context: JobContext, installation: Installation, view: OrgView, runners: Collection[Evidence], now: float
 ) -> tuple[list[PoolDemand], list[UnservedJob]]:
-    """Jobs by pool, and those that no online runner can take and that have waited for `explain_after_seconds`."""
+    """Returns jobs by pool, and those that no online runner can take and that waited for `explain_after_seconds`."""
     jobs = await context.demand.all(installation.id)
     groups = await context.runner_groups.of(installation.id)
     rows, unserved = demand(view.job_queue(runners, jobs, now, groups=groups))
@@ -124,27 +126,29 @@ async def _jobs(
 
 
 async def _post(
-    context: JobContext, installation: Installation, repository: str, standing: CheckRunState, said: Report, now: float
+    context: JobContext, installation: Installation, repository: str, state: CheckRunState, rendered: Report, now: float
 ) -> CheckRunOutcome:
     checks = await open_checks(context, installation, repository, details_url=context.settings.public_url)
-    standing = standing._replace(setback=None)
-    if next_of(standing, said, now) is CheckRunStep.FIND_HEAD:
+    state = state._replace(setback=None)
+    if next_of(state, rendered, now) is CheckRunStep.FIND_HEAD:
         branch = await checks.default_branch()
         if branch is None:
             return CheckRunOutcome.REPOSITORY_MISSING
-        standing = standing._replace(head=await _look_for_head(context, checks, branch, standing.head, now))
-    if standing.head is None:
+        state = state._replace(head=await _look_for_head(context, checks, branch, state.head, now))
+    if state.head is None:
         return CheckRunOutcome.HEAD_UNKNOWN
-    posted, sha = standing.posted, standing.head.sha
-    step = next_of(standing, said, now)
+    posted, sha = state.posted, state.head.sha
+    step = next_of(state, rendered, now)
     if step is CheckRunStep.NOTHING:
         return CheckRunOutcome.NOTHING_TO_DO
     known = posted.check_run if posted is not None and step is CheckRunStep.UPDATE else None
-    check_run, outcome = await publish(checks, sha, said, known)
+    check_run, outcome = await publish(checks, sha, rendered, known)
     if check_run is None:
         await context.reports.forget_head(installation.id)
         return outcome
-    await context.reports.posted(installation.id, Posted(repository, sha, check_run, said.digest, said.urgent, now))
+    await context.reports.posted(
+        installation.id, Posted(repository, sha, check_run, rendered.digest, rendered.urgent, now)
+    )
     log.info(
         "reported",
         installation=installation.id,
@@ -152,7 +156,7 @@ async def _post(
         repository=repository,
         check_run=check_run,
         outcome=outcome.value,
-        conclusion=said.conclusion,
+        conclusion=rendered.conclusion,
     )
     return outcome
 
@@ -160,24 +164,24 @@ async def _post(
 async def _look_for_head(
     context: JobContext, checks: Checks, branch: str, known: Head | None, now: float
 ) -> Head | None:
-    """The head of the branch by GitHub's answer, or by deliveries where those are newer."""
+    """Returns the head of the branch by GitHub's answer, or by deliveries where those are newer."""
     found = await checks.head(branch, now)
     if found is None and known is not None and known.branch == branch:
         found = known._replace(confirmed_at=now)
     return None if found is None else await context.reports.record_head(checks.installation.id, found)
 
 
-async def _account(
+async def _count(
     context: JobContext, installation: Installation, repository: str, outcome: CheckRunOutcome, why: str, now: float
 ) -> None:
-    """Count it; a setback is recorded, and logged when it is another one than before."""
+    """Counts the outcome; a failure is recorded, and logged if it differs from the last one."""
     if outcome is CheckRunOutcome.NOTHING_TO_DO:
         return
     await context.counters.add("ghapp_reports_total", org=installation.org, outcome=outcome.value)
     if outcome in POSTED:
         return
-    setback = PostFailure(repository, outcome.value, now + retry_after(outcome))
-    if await context.reports.put_off(installation.id, setback):
+    failure = PostFailure(repository, outcome.value, now + retry_after(outcome))
+    if await context.reports.put_off(installation.id, failure):
         log.warning(
             "not reported",
             installation=installation.id,

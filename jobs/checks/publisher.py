@@ -1,8 +1,7 @@
 """Publishes check runs: "Runner health", "Runner post-mortem", "Runner gate" and "Runner queue".
 
-A crash between the creation of a check run and its record leaves a check run that is not known here. The publisher
-therefore looks for one on the commit before it creates another. Each caller holds a lock, so that one process at a
-time publishes.
+A crash between the creation of a check run and its record leaves an unknown check run. The publisher therefore searches
+the commit for one before it creates another. Each caller holds a lock, so that one process at a time publishes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ghapp.report import NAME, Report
 from jobs.context import JobContext
 
 RETRY_SECONDS = 300.0
-"""Time after which GitHub is asked again when an admin must fix something first."""
+"""Seconds until the next attempt when an admin must fix something first."""
 
 
 class CheckRunOutcome(StrEnum):
@@ -64,12 +63,12 @@ FAILURES: Mapping[type[GitHubError], CheckRunOutcome] = {
 
 
 def outcome_of(error: GitHubError) -> CheckRunOutcome:
-    """The outcome of an attempt that failed so. GitHub repeats every other refusal, so these count as `REFUSED`."""
+    """Returns the outcome of a failed attempt. GitHub repeats every other refusal, so these count as `REFUSED`."""
     return next((outcome for kind, outcome in FAILURES.items() if isinstance(error, kind)), CheckRunOutcome.REFUSED)
 
 
 def retry_after(outcome: CheckRunOutcome) -> float:
-    """Seconds in which GitHub is not asked again after a failure."""
+    """Returns the seconds until the next attempt after a failure."""
     return 0.0 if outcome in TRANSIENT else RETRY_SECONDS
 
 
@@ -82,11 +81,11 @@ async def open_checks(
     subject: str | None = None,
     details_url: str | None = None,
 ) -> Checks:
-    """The check runs of a repository (`owner/name`), within the budget's share for reports.
+    """Opens the check runs of a repository (`owner/name`), within the budget's share for reports.
 
     Raises:
         PermissionMissingError: the installation has not granted `checks: write`.
-        GitHubError: no token can be had now.
+        GitHubError: no token is available now.
     """
     if not installation.may("checks", "write"):
         raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
@@ -97,7 +96,7 @@ async def open_checks(
 async def publish(
     checks: Checks, sha: str, report: Report, known: int | None = None
 ) -> tuple[int | None, CheckRunOutcome]:
-    """Update the known check run, else the one that is on the commit, else create one.
+    """Updates the known check run, else the one on the commit, else creates one.
 
     Returns:
         The check run's id (None when GitHub refuses it) and the outcome.

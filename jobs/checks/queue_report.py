@@ -1,8 +1,8 @@
-"""The check run "Runner queue" on the commits of jobs that wait: created once, updated, completed when none waits.
+"""The check run "Runner queue" on the commits of jobs that wait: created once, updated, completed when no job waits.
 
-Enqueued by the clock while a job has waited for a minute, or a check run is open. One process at a time posts for an
-installation. A check is recorded before its check run is created: after a crash in between, the publisher finds the
-check run on the commit. Posts use the budget's share for reports, and are bounded by the hour.
+Enqueued by the scheduler while a job has waited for a minute, or a check run is open. One process at a time publishes
+for an installation. A check is recorded before its check run is created: after a crash in between, the publisher finds
+the check run on the commit. Requests use the budget's share for reports, and are limited by the hour.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def report_queue(installation_id: int) -> None:
 
 
 async def report_queue_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:
-    """Publish each check that is due; the outcomes by `repository@commit`."""
+    """Publishes each check that is due; returns the outcomes by `repository@commit`."""
     async with context.locks.acquire("queue", installation_id, OUTLIVING_SECONDS) as is_mine:
         installation = await context.installations.one(installation_id)
         if not is_mine or installation is None or installation.suspended:
@@ -85,7 +85,7 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
 
 
 async def _with_runner_groups(context: JobContext, installation: Installation, queue: JobQueue) -> JobQueue:
-    """Read the runner groups if a job waits for their runners, and they were not read within the hour."""
+    """Reads the runner groups if a job waits for their runners, and they were not read within the hour."""
     known, now = queue.inputs.groups, queue.now
     waiting = [job for job in queue.queued if now - job.queued_at >= NOT_ASSIGNED_SECONDS]
     used = {each.group_id for job in waiting for each in queue.placement(job).able if each.group_id is not None}
@@ -119,7 +119,7 @@ class _QueuePost:
         self._store, self._now = context.queue_checks, queue.now
 
     async def run(self, check: QueueCheck, known: QueueCheck | None) -> CheckRunOutcome:
-        """Post the check if it changed, and record it."""
+        """Posts the check if it changed, and records it."""
         outcome, why = CheckRunOutcome.NOTHING_TO_DO, ""
         after: QueueCheck | None = check
         try:
@@ -138,7 +138,7 @@ class _QueuePost:
         return outcome
 
     async def _post(self, check: QueueCheck) -> tuple[QueueCheck | None, CheckRunOutcome]:
-        """The check after the attempt (None to forget it), and the outcome."""
+        """Returns the check after the attempt (None to delete it), and the outcome."""
         report, over = queue_report(check, self._queue), is_done(check)
         relevant = reasons_digest(check, self._queue)
         if not is_to_be_posted(check, report.digest, relevant, self._now):
@@ -171,7 +171,7 @@ class _QueuePost:
         )
 
     async def _is_quiet(self, checks: Checks, repository: str) -> bool:
-        """True if the repository opted out; GitHub is asked once an hour."""
+        """Returns True if the repository opted out; GitHub is queried once an hour."""
         known = await self._store.is_quiet(self._installation.id, repository)
         if known is None:
             known = QUIET_TOPIC in (await checks.topics() or ())
@@ -179,7 +179,7 @@ class _QueuePost:
         return known
 
     def _put_off(self, check: QueueCheck, outcome: CheckRunOutcome, why: str) -> QueueCheck:
-        """Record what prevents the post; it is logged if it differs from the last failure."""
+        """Records what prevents the post; logged if it differs from the last failure."""
         if check.setback != outcome.value:
             why = why or "GitHub shows no such commit or repository, or the posts of this hour are spent"
             log.warning("queue check not posted", **self._named(check), reason=outcome.value, why=why)

@@ -1,1 +1,1 @@
-"""How runners died: recorded before anyone takes the pod away, and what surrounded it."""
+"""Records how runners died, before their pods are deleted, and what happened around that."""

@@ -1,4 +1,4 @@
-"""What surrounded a death: its runner's job, what GitHub says of that, and what was logged around the end."""
+"""The context of a death: its runner's job, what GitHub reports about the job, and the logs around the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobs.context import JobContext
 
 
 async def with_job(context: JobContext, installation: Installation, death: Death) -> Death:
-    """With its job, found by the runner's name in the deliveries."""
+    """Returns the death with its job, found by the runner's name in the deliveries."""
     if death.job is not None and death.job.repository:
         return death
     ids = await context.runners.ids_of(installation.id, [death.runner_name])
@@ -36,10 +36,12 @@ async def with_job(context: JobContext, installation: Installation, death: Death
 
 
 async def with_runner_lines(context: JobContext, death: Death) -> Death:
-    """With what the runner wrote last, and the cause that this makes likely; what is known of it stays if it is more.
+    """Returns the death with the runner's last log lines and the cause that they indicate.
+
+    Lines that were recorded before stay if they are more.
 
     Raises:
-        LogStoreUnavailableError: the log store cannot be asked just now.
+        LogStoreUnavailableError: the log store does not answer.
     """
     url = context.settings.loki_url
     if url is None or not wants_lines(death):
@@ -51,10 +53,10 @@ async def with_runner_lines(context: JobContext, death: Death) -> Death:
 
 
 async def with_host_lines(context: JobContext, death: Death) -> Death:
-    """With the log of its node around its end.
+    """Returns the death with the log of its node around its end.
 
     Raises:
-        LogStoreUnavailableError: the log store cannot be asked just now.
+        LogStoreUnavailableError: the log store does not answer.
     """
     url = context.settings.loki_url
     if url is None or death.cause is Cause.CLEAN_EXIT:
@@ -66,7 +68,7 @@ async def with_host_lines(context: JobContext, death: Death) -> Death:
 
 
 async def facts_of(context: JobContext, installation: Installation, death: Death) -> JobFacts | None:
-    """The job as GitHub shows it; None where there is none to ask for."""
+    """Returns the job as GitHub shows it; None if no job is known."""
     if death.cause is Cause.CLEAN_EXIT or death.job is None or not death.job.repository:
         return None
     if not installation.may("actions", "read"):
@@ -76,7 +78,7 @@ async def facts_of(context: JobContext, installation: Installation, death: Death
 
 
 def with_facts(death: Death, facts: JobFacts) -> Death:
-    """With its job as GitHub shows it."""
+    """Returns the death with its job as GitHub shows it."""
     repository = death.job.repository if death.job is not None else ""
     job = DeadJob(facts.id, repository, facts.name, facts.head_sha, facts.conclusion, facts.html_url)
     return death._replace(job=job)

@@ -1,7 +1,7 @@
-"""Record how a runner ended, before anyone can take its pod away: the line, the death, and that it be looked into.
+"""Records how a runner ended, before its pod is deleted: the log line, the death, and the job that examines it.
 
-At least once each, whatever crashes in between: a death is known by its pod and its end, so whoever tells it again
-adds nothing.
+Each at least once, also after a crash: a death is identified by its pod and its end, so a repeated record adds
+nothing.
 """
 
 from __future__ import annotations
@@ -110,10 +110,11 @@ class DeathRecorder:
             await troubles.say(place, why)
 
     async def record_vanished(self, pod: Pod) -> bool:
-        """Record a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.
+        """Records a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.
 
-        One that was seen last before its container ran may have run all the same, while nobody watched: GitHub has
-        seen its runner, then, or given it a job.
+        A pod that was last seen before its container ran may have run all the same, while no watch saw it: then GitHub
+        has
+        seen its runner, or given it a job.
         """
         if pod.ended is not None and not pod.is_running:
             return False
@@ -166,10 +167,11 @@ class DeathRecorder:
         jobs.enqueue(self.queue_redis, JobName.POST_MORTEM, installation.id, identity(death), key=key)
 
     async def _whose(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
-        """The org of a runner, and what is known of it.
+        """Returns the org of a runner, and the runner's record.
 
-        Of several in one namespace that which its label names, or the only one that knows its name. Where in doubt
-        nobody's: its last lines are not for others to read.
+        Of several orgs in one namespace, the one that the pod's label names, or the only one that knows the pod's name.
+        In
+        doubt none: its last lines are not for others to read.
         """
         label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), self.stores.runners
         tenants = [each for each in await self._tenants(pod.namespace) if any(is_in(name, label) for name in each.own)]

@@ -1,4 +1,4 @@
-"""Drain the inbox: many deliveries at once become sightings of runners and jobs."""
+"""Drains the inbox: many deliveries at once become observations of runners and jobs."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ LONGEST_SECONDS = 2.0
 
 
 async def drain() -> None:
-    """The job: take all that is there."""
+    """The job: drains the inbox."""
     async with open_context(configured()) as context:
         await drain_inbox(context)
 
 
 async def drain_inbox(context: JobContext) -> int:
-    """Take entries until few are left, or for `LONGEST_SECONDS`; how many had an effect.
+    """Processes entries until few are left, or for `LONGEST_SECONDS`; returns how many had an effect.
 
-    One drain at a time. What it leaves, and what comes too late for it, is for the next one: the web role asks for one
-    as deliveries come, and the clock every second while any wait. So a steady stream costs a short job or two a second.
-    An entry goes when its effects are stored. All effects are folds over times, so that an entry taken twice, or after
-    a later one, changes nothing.
+    One drain runs at a time. Entries that it leaves, or that arrive too late for it, are for the next one: the web role
+    requests one when deliveries arrive, and the scheduler every second while any wait. So a steady stream costs a short
+    job
+    or two a second. An entry is deleted when its effects are stored. All effects are folds over times, so that an entry
+    that is processed twice, or after a later one, changes nothing.
     """
     async with context.locks.acquire("inbox", "drain") as mine:
-        if not mine:  # of the previous version, or of a worker that was killed a moment ago
+        if not mine:  # held by the previous version, or by a worker that was killed a moment ago
             return 0
         drained, ends = 0, time.monotonic() + LONGEST_SECONDS
         while entries := await context.inbox.take(MOST):
@@ -64,7 +65,7 @@ async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
     fresh = await context.inbox.without_effect(entries, now)
     try:
         await _take_effect(context, fresh, now)
-    except (GhappError, BaseTimeoutException):  # nothing is wrong with what was delivered
+    except (GhappError, BaseTimeoutException):  # the error has nothing to do with the deliveries
         raise
     except Exception as error:
         if len(entries) > 1:
@@ -98,7 +99,7 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
 
 
 async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[str, Delivery]]) -> None:
-    """What deliveries say of installations and of reports, in the order in which they came."""
+    """Applies deliveries about installations and reports, in the order in which they arrived."""
     for event, delivery in deliveries:
         match event:
             case "installation":
@@ -141,7 +142,7 @@ def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidenc
 
 
 def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
-    """The job as the demand sees it: over, too, once one of GitHub's own machines has taken it."""
+    """Returns the job for the demand; a job that one of GitHub's own machines runs counts as over."""
     running = told.status == "in_progress"
     over = told.status == "completed" or told.runner_group_name == HOSTED_GROUP
     return Job(
@@ -183,5 +184,5 @@ def _epoch(at: datetime | None, otherwise: float) -> float:
 
 
 def _known(event: str) -> str:
-    """A stranger must not make series: events that we do not use are counted as one."""
+    """Returns the event's name for the metric; unused events share one name, to limit the number of series."""
     return event if event in KNOWN else "other"

@@ -1,7 +1,7 @@
-"""Know where the App is installed: at the clock's start, and when a delivery says that it changed.
+"""Records where the App is installed: at the start, regularly, and when a delivery reports a change.
 
-An installation that is suspended, or lacks the permission to read runners, is not swept. A delivery may say that it
-permits sweeps again; deliveries get lost, so that GitHub is asked, too, as often as the installation would be swept.
+An installation that is suspended, or lacks the permission to read runners, is not swept. A delivery may report that
+sweeps are permitted again; deliveries get lost, so GitHub is also queried, as often as the installation would be swept.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ ENDED = ("suspend", "deleted")
 
 PER_PAGE = 100
 CALLS_AN_HOUR = 1250
-"""What looking again for hindered installations may cost of the App's own hourly limit of 5,000."""
+"""The budget for installations that prevent sweeps, of the App's own hourly limit of 5,000."""
 
 
 async def discover() -> None:
-    """The job: ask GitHub for all installations."""
+    """The job: queries GitHub for all installations."""
     async with open_context(configured()) as context:
         await discover_installations(context)
 
 
 async def discover_installations(context: JobContext) -> int:
-    """Record every installation, enrol those to be swept, strike the others; how many there are.
+    """Records every installation and schedules its sweeps, or ends them; returns how many installations exist.
 
-    First sweeps are staggered over the interval by the installation's id, so that a restart asks GitHub evenly. One
-    that permits sweeps again is swept at once. While any does not, discovery runs again within its interval.
+    First sweeps are staggered over the interval by the installation's id, so that a restart spreads its calls. An
+    installation that permits sweeps again is swept at once. While any does not, discovery runs again within its
+    interval.
     """
     told = await context.github.installations()
     before = {each.id: each for each in await context.installations.all()}
@@ -57,9 +58,9 @@ async def discover_installations(context: JobContext) -> int:
 
 
 async def _discover_again(context: JobContext, found: list[Installation]) -> None:
-    """Run discovery again within the interval of each hindered installation, and record when the next one is due.
+    """Schedules discovery within the interval of each installation that prevents sweeps, and records its date.
 
-    Runs begin at multiples of the wait, each under a key of its own time: however many ask, there is one at a time.
+    Runs begin at multiples of the wait, each with a key of its time, so that there is one at a time.
     """
     now = context.clock()
     due = now + DISCOVER_SECONDS
@@ -75,7 +76,7 @@ async def _discover_again(context: JobContext, found: list[Installation]) -> Non
 
 
 async def installation_changed(context: JobContext, delivery: Delivery) -> None:
-    """Apply an `installation` delivery at once; the discovery that follows it corrects it where needed."""
+    """Applies an `installation` delivery at once; the discovery that follows corrects it where needed."""
     told, action = delivery.installation, delivery.action
     if told is None or action not in (*BEGUN, *ENDED):
         return
@@ -99,13 +100,13 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
 
 
 async def _renew_token(context: JobContext, before: Installation | None, now: Installation) -> None:
-    """Forget the installation's token when its permissions changed: a token keeps those that it was minted with."""
+    """Deletes the installation's token when its permissions changed: a token keeps its first permissions."""
     if before is not None and dict(before.permissions) != dict(now.permissions):
         await context.github.forget_token(now.id)
 
 
 def warn_of_name(context: JobContext, installation: Installation) -> None:
-    """Log that an organization was renamed, and what to change, until the configuration has followed."""
+    """Logs that an organization was renamed, and what to change, until the configuration has followed."""
     wrong = stale_name(installation, context.settings.named)
     if wrong is not None:
         log.warning(
@@ -121,7 +122,7 @@ def warn_of_name(context: JobContext, installation: Installation) -> None:
 async def _enrol(
     context: JobContext, installation: Installation, offset_seconds: float = 0.0, *, at_once: bool = False
 ) -> None:
-    """Have it swept, if it lets us; if not, say since when, and why.
+    """Schedules its sweeps if they are permitted; if not, logs since when, and why.
 
     A first sweep is due after the offset. With `at_once` the next one is due now, whatever its date was.
     """

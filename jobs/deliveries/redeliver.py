@@ -1,7 +1,7 @@
-"""Asks GitHub again for every delivery that failed, in small batches.
+"""Requests the redelivery of every delivery that failed, in small batches.
 
-One read of GitHub's delivery log plans at most 100 attempts; a batch of ten is asked for at once, and the
-scheduler asks for a job for each further batch. Each job ends within seconds, so that one worker still sweeps on time.
+One read of GitHub's delivery log plans at most 100 attempts; a batch of ten is requested at once, and the scheduler
+enqueues a job for each further batch. Each job ends within seconds, so that a single worker still sweeps on time.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ async def redeliver() -> None:
 
 
 async def redeliver_failed(context: JobContext) -> int:
-    """Ask GitHub for at most `BATCH` deliveries again; how many it will repeat.
+    """Requests at most `BATCH` redeliveries; returns how many GitHub accepted.
 
-    While a plan has attempts left, the next of them. Otherwise GitHub's record is read for what failed since the last
-    time all was well, three days at most, and a plan is made of it. A failure drops the plan: the next read finds what
-    is still missing, for only deliveries that came move the time since which all is well.
+    While a plan has attempts left, the next of them. Otherwise GitHub's log is read for failures since the last time
+    all
+    deliveries had arrived, three days at most, and a plan is made of them. A failure drops the plan: the next read
+    finds
+    what is still missing, for only arrived deliveries move that time.
     """
     async with context.locks.acquire("redeliver", "app", OUTLIVING_SECONDS) as mine:
         if not mine:
@@ -58,10 +60,11 @@ async def redeliver_failed(context: JobContext) -> int:
 
 
 async def _look(context: JobContext) -> tuple[int, ...]:
-    """The ids of the attempts that GitHub should repeat now, oldest first; records how far the look came.
+    """Returns the ids of the attempts that GitHub should repeat now, oldest first; records how far the read came.
 
-    GitHub's record is read from its newest end. Of very many failures one read covers a part, and the next
-    continues before it. Only the read that reaches the oldest failure knows since when all deliveries arrived.
+    GitHub's log is read from its newest end. Of very many failures one read covers a part, and the next continues
+    before
+    it. Only the read that reaches the oldest failure knows since when all deliveries arrived.
     """
     now, complete_until = context.clock(), await context.inbox.complete_until() or 0.0
     if complete_until > now:  # written by a clock that ran ahead

@@ -1,8 +1,8 @@
-"""Delivers the outbox's events to the URLs of their pools, apart from all jobs.
+"""Delivers the outbox's events to the URLs of their pools, independent of all jobs.
 
-Each clock process runs this beside its ticks; one of them delivers, under a lock in Redis, and another takes over
-within seconds. All URLs are served concurrently, so that one that never answers costs no other URL, no worker and no
-sweep anything. `Backlog` says what is sent when. It is kept in memory: whichever process takes over tries each once.
+Each scheduler process runs this beside its ticks; one of them delivers, under a lock in Redis, and another takes over
+within seconds. All URLs are served concurrently, so that a URL that never answers delays no other URL, no worker and no
+sweep. `EventBacklog` decides what is sent when. It is kept in memory: a process that takes over tries each event once.
 
 An event is sent at least once, under the same id each time, until it is accepted or a week old.
 """
@@ -41,18 +41,18 @@ WORK = "deliver-event"
 REPLACE = "ghapp.runner.replace.v1"
 
 GIVEN_UP_SECONDS = 7 * 24 * 3600.0
-"""As long as a loss waits. A URL that is away for good must not fill the outbox."""
+"""As long as a lost runner waits. A URL that is down permanently must not fill the outbox."""
 
 TICK_SECONDS = 0.25
 ORGS_SECONDS = 5.0
-"""How old the names of organizations may be, by which an event's pool is found."""
+"""Maximum age of the organization names by which an event's pool is found."""
 
 STANDBY_SECONDS = 1.0
-"""How often a process without the lock tries to take it."""
+"""How often a process without the lock tries to acquire it."""
 
 LOCK = ("events", "delivery")
 LOCK_SECONDS = 5.0
-"""After which the lock of a killed process runs out."""
+"""The lock of a killed process expires after this."""
 
 
 class Waits(NamedTuple):
@@ -60,9 +60,9 @@ class Waits(NamedTuple):
 
     Attributes:
         installation: its id.
-        pool: its URL gets the event.
+        pool: the pool whose URL gets the event.
         at: when it happened (epoch seconds; 0 if unreadable).
-        is_request: whether it asks for a replacement: a pause holds these back, and no other events.
+        is_request: True for a replacement request; a pause holds back these events and no others.
     """
 
     installation: int
@@ -72,10 +72,10 @@ class Waits(NamedTuple):
 
 
 class EventDelivery:
-    """Delivers events: `run` all of them, for as long as the process lives; `deliver` one."""
+    """Delivers events: `run` all of them while the process runs; `deliver` one."""
 
     def __init__(self, settings: Settings, stores: Stores, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives epoch seconds: for signatures, for records, and for what is too old."""
+        """`clock` gives epoch seconds, for records and for the age of events."""
         self._settings, self._clock = settings, clock
         self._events, self._counters, self._fuses = stores.events, stores.counters, stores.fuses
         self._installations, self._runners = stores.installations, stores.runners
@@ -84,11 +84,11 @@ class EventDelivery:
         self._orgs_due = 0.0
 
     async def run(self) -> None:
-        """Deliver while this process holds the lock, and wait for the lock otherwise; until cancelled."""
+        """Delivers while this process holds the lock, and waits for the lock otherwise; until cancelled."""
         while True:
             try:
-                async with self._locks.acquire(*LOCK) as mine:
-                    if mine:
+                async with self._locks.acquire(*LOCK) as acquired:
+                    if acquired:
                         await self._deliver_all()
             except (StoreUnavailableError, LockLostError) as error:
                 log.warning("event delivery interrupted, retrying", why=str(error))
@@ -97,10 +97,10 @@ class EventDelivery:
             await asyncio.sleep(STANDBY_SECONDS)
 
     async def deliver(self, event_id: str) -> None:
-        """Post one event of the outbox; nothing, if it was accepted before.
+        """Posts one event of the outbox; does nothing if it was accepted before.
 
         Raises:
-            ReplacerUnavailableError: the URL did not answer 2xx; after a week of that the event is given up.
+            ReplacerUnavailableError: the URL did not answer 2xx; after a week of that the event is dropped.
         """
         outgoing = await self._events.outgoing(event_id)
         if outgoing is not None:
@@ -108,13 +108,13 @@ class EventDelivery:
                 await self._post(client, event_id, outgoing)
 
     async def deliver_if_free(self, event_id: str) -> None:
-        """Post one event unless some process delivers just now; raises as `deliver`."""
-        async with self._locks.acquire(*LOCK) as mine:
-            if mine:
+        """Posts one event unless a process delivers now; raises as `deliver`."""
+        async with self._locks.acquire(*LOCK) as acquired:
+            if acquired:
                 await self.deliver(event_id)
 
     async def _deliver_all(self) -> None:
-        """Until cancelled, or until Redis cannot be read."""
+        """Delivers until cancelled, or until Redis cannot be read."""
         backlog, known = EventBacklog(), dict[str, Waits]()
         async with open_client() as client:
             tasks: set[asyncio.Task[None]] = set()
@@ -132,7 +132,7 @@ class EventDelivery:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _refresh(self, backlog: EventBacklog, known: dict[str, Waits]) -> None:
-        """Bring the backlog up to what the outbox holds now."""
+        """Updates the backlog to what the outbox contains now."""
         unsent = set(await self._events.unsent())
         for event_id in known.keys() - unsent:
             del known[event_id]
@@ -148,9 +148,9 @@ class EventDelivery:
         backlog.keep({event_id: (self._url(each), each.at) for event_id, each in known.items() if event_id not in held})
 
     async def _held(self, known: Mapping[str, Waits]) -> set[str]:
-        """The ids of the requests that a pause holds back.
+        """Returns the ids of the requests that a pause holds back.
 
-        They are left out of the backlog: tried again and again, they would delay the news that go to the same URL.
+        They are left out of the backlog: retries of them would delay other events to the same URL.
         """
         installations = {each.installation for each in known.values() if each.is_request}
         paused = {each: await self._fuses.pauses(each) for each in installations}
@@ -161,7 +161,7 @@ class EventDelivery:
         }
 
     async def _try(self, client: AsyncClient, backlog: EventBacklog, event_id: str) -> None:
-        """Post one event and record the outcome in the backlog; raises nothing but a cancellation."""
+        """Posts one event and records the outcome in the backlog; raises only a cancellation."""
         url = backlog.waiting[event_id].url
         try:
             outgoing = await self._events.outgoing(event_id)
@@ -177,7 +177,7 @@ class EventDelivery:
                 log.warning("event delivery failing", url=url, why=str(error))
             with suppress(StoreUnavailableError):
                 await self._counters.add("ghapp_jobs_failed_total", work=WORK)
-        except StoreUnavailableError as error:  # the URL may have it; it gets it again under the same id
+        except StoreUnavailableError as error:  # the URL may have the event, and gets it again under the same id
             backlog.put_off(event_id, time.monotonic())
             log.warning("Redis unavailable, retrying", event_id=event_id, why=str(error))
         except Exception:
@@ -185,11 +185,11 @@ class EventDelivery:
             log.exception("event not delivered", event_id=event_id)
 
     async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> bool:
-        """Whether it has left the outbox: accepted, given up, withdrawn because its runner is back, or without a URL.
+        """Posts one event; returns True if it left the outbox.
 
-        A replace event waits while its pool is paused, or its runner has a job.
-
-        A replace event that was accepted is recorded on its runner first.
+        It leaves when it is accepted, dropped, withdrawn because its runner is back, or without a URL. A replace event
+        waits
+        while its pool is paused or its runner has a job; once accepted, it is recorded on its runner first.
 
         Raises:
             ReplacerUnavailableError: the URL did not answer 2xx, and the event is not too old.
@@ -200,7 +200,7 @@ class EventDelivery:
         if rule is None or rule.url is None or rule.secret_env is None:
             may_be_renamed = rule is None and any(each.name == outgoing.pool for each in self._settings.pools)
             if installation is not None and may_be_renamed and not self._is_too_old(outgoing):
-                return False  # the configuration has this pool under its org's other name
+                return False  # the configuration has this pool under another name of its org
             log.warning("event dropped, pool has no URL", event_id=event_id, pool=outgoing.pool)
             await self._events.accepted(event_id)
             return True
@@ -234,13 +234,13 @@ class EventDelivery:
 
         def fold(evidence: Evidence | None) -> Evidence | None:
             if evidence is None or evidence.event_id != event_id:
-                return evidence  # the runner came back meanwhile, and this request is history
+                return evidence  # the runner came back meanwhile, so this request is void
             return observations.replaced(evidence, at)
 
         await self._runners.revise(installation, {runner_id: fold})
 
     def _url(self, waits: Waits) -> str:
-        """The URL by what is known without another read; empty for none."""
+        """Returns the URL by stored names, without another read; empty for none."""
         rule = self._rule(self._orgs.get(waits.installation, ""), waits.pool)
         return "" if rule is None else rule.url or ""
 
@@ -256,7 +256,7 @@ def _is_paused(pauses: Container[str], pool: str) -> bool:
 
 
 def _type(outgoing: Outgoing) -> str:
-    """Of an event; empty if unreadable."""
+    """Returns the type of an event; empty if unreadable."""
     try:
         return str(msgspec.json.decode(outgoing.event)["type"])
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -271,9 +271,9 @@ def _happened_at(outgoing: Outgoing) -> float:
 
 
 async def notify(event_id: str) -> None:
-    """A job that the previous version enqueued for each event; the clock delivers events now.
+    """A job that the previous version enqueued for each event; the scheduler delivers events now.
 
-    It delivers one event while no clock of this version delivers, as in a rollout or after a roll-back.
+    It delivers one event while no scheduler of this version delivers, as in a rollout or after a roll-back.
 
     Raises:
         ReplacerUnavailableError: the URL did not answer 2xx.

@@ -31,7 +31,7 @@ CHANGE_PUBLISHED_SECONDS = 24 * 3600.0
 async def publish_replacement_request(
     context: JobContext, installation: Installation, view: OrgView, evidence: Evidence, now: float
 ) -> None:
-    """Append the replace event under the id of its grant, and have it brought to the pool's url if it has one."""
+    """Appends the replace event under the id of its grant; it is delivered to the pool's URL, if it has one."""
     event_id = str(evidence.event_id)
     data = view.document(evidence, now)
     await _append(context, installation, event_id, REPLACE, evidence.name, view.pool(evidence), data, now)
@@ -40,7 +40,7 @@ async def publish_replacement_request(
 async def publish_runners(
     context: JobContext, installation: Installation, view: OrgView, runners: Iterable[Evidence], now: float
 ) -> None:
-    """Publish each runner that became offline or recovered since its last event."""
+    """Publishes each runner that became offline or recovered since its last event."""
     for evidence in runners:
         verdict = view.verdict(evidence, now)
         state = published_state(evidence, verdict)
@@ -60,13 +60,13 @@ async def publish_runners(
 
 
 def death_id(installation: Installation, death: Death) -> str:
-    """The stable id of a death: from its pod and its end, for every process and attempt."""
+    """Returns the stable id of a death, from its pod and its end: the same in every process and attempt."""
     ended = f"{death.namespace}/{death.pod}/{death.pod_uid}/{death.at:.3f}/{death.exit_code}"
     return str(uuid.uuid5(EVENTS, f"{installation.id}/{death.runner_name}/died/{ended}"))
 
 
 async def publish_death(context: JobContext, installation: Installation, death: Death, now: float) -> bool:
-    """Publish a death; False if it was published before."""
+    """Publishes a death; returns False if it was published before."""
     event_id, data = death_id(installation, death), death_document(death)
     return await _append(
         context, installation, event_id, "ghapp.runner.died.v1", death.runner_name, death.pool, data, now
@@ -74,7 +74,7 @@ async def publish_death(context: JobContext, installation: Installation, death: 
 
 
 async def publish_orphan(context: JobContext, installation: Installation, found: Orphan, now: float) -> bool:
-    """Publish that a leaked pod was reaped; False if it was published before."""
+    """Publishes that a leaked pod was reaped; returns False if it was published before."""
     event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{found.namespace}/{found.pod}/{found.uid}/orphaned"))
     data = orphan_document(installation.org, found)
     kind = "ghapp.pod.orphaned.v1"
@@ -88,7 +88,7 @@ async def publish_fuse_changes(
     counts: Mapping[str, FuseCounts],
     now: float,
 ) -> None:
-    """Publish each fuse's last change, for the process that recorded it may have died before it published it."""
+    """Publishes each fuse's last change: the process that recorded it may have crashed before it published it."""
     for pool, fuse in fuses.items():
         at = changed_at(fuse)
         if at is None or now - at > CHANGE_PUBLISHED_SECONDS or fuse.reason is FuseReason.BATCH_ONLINE:
@@ -99,7 +99,7 @@ async def publish_fuse_changes(
 async def publish_fuse(
     context: JobContext, installation: Installation, pool: str, fuse: Fuse, counted: FuseCounts, now: float
 ) -> None:
-    """Publish and log a fuse change: tripped, stopped, or reset. A further batch is only logged.
+    """Publishes and logs a fuse change: tripped, stopped, or reset. A further batch is only logged.
 
     A change that was published before is neither published nor logged again.
     """
@@ -125,7 +125,7 @@ async def publish_fuse(
 async def _publish_change(
     context: JobContext, installation: Installation, pool: str, fuse: Fuse, counted: FuseCounts, now: float
 ) -> bool:
-    """Publish the change; False if it was published before."""
+    """Publishes the change; returns False if it was published before."""
     turned = {Position.CLOSED: "reset", Position.PROVING: "tripped", Position.STOPPED: "stopped"}[fuse.position]
     data = {
         "org": installation.org,
@@ -153,7 +153,7 @@ async def _append(
     data: Mapping[str, Any],
     now: float,
 ) -> bool:
-    """Whether nothing was appended under that id before."""
+    """Appends the event; returns False if one with that id was appended before."""
     event = {
         "specversion": "1.0",
         "id": event_id,

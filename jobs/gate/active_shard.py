@@ -1,4 +1,4 @@
-"""Ask each blue/green pool's own command or URL which shard is active, and keep the answer for the gate."""
+"""Queries the active shard of each blue/green pool by its own command or URL, and stores the answer for the gate."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ log = logger(__name__)
 
 
 async def refresh_active_shards(installation_id: int) -> None:
-    """The job: every pool of one org, on behalf of the clock."""
+    """The job: queries every pool of one org."""
     async with open_context(configured()) as context:
         await refresh_active_shards_of(context, installation_id)
 
 
 async def refresh_active_shards_of(context: JobContext, installation_id: int) -> int:
-    """Ask them all at once; how many have answered. A failure is kept, too: the gate names it."""
+    """Queries all pools at once; returns how many answered. A failure is stored, too, for the gate's report."""
     installation = await context.installations.one(installation_id)
     if installation is None:
         return 0

@@ -1,6 +1,6 @@
 """Deletes leaked pods, one by one: check again, record, delete, publish, and delete the ServiceAccount.
 
-What is about to be deleted is recorded first, so that the next tick finishes what a crash has left.
+Each deletion is recorded before it begins, so that the next tick finishes what a crash interrupted.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from jobs.leaks.snapshot import Snapshot, names_of, pool_for, snapshot_of_pods
 log = logger(__name__)
 
 REAPED, GONE, CHANGED, SPARED, FAILED, SKIPPED = "reaped", "gone", "changed", "spared", "failed", "skipped"
-"""What became of a leak, as it is counted: gone before it was deleted, not what it was, claimed at the last moment,
-not accepted by the cluster. And of a tick: skipped."""
+"""The outcomes of a leak, as they are counted: `gone` before its deletion, `changed` into another pod, `spared` for a
+late claim, `failed` in the cluster. `skipped` is the outcome of a tick.
+"""
 
 
 @dataclass(slots=True)
 class Reaper:
-    """One org's, for one tick.
+    """Deletes the leaks of one org in one tick.
 
     Attributes:
-        trouble: what was last in the way; empty while nothing is.
-        outcomes: how many of each.
-        claimed: uids of leaks that had a claim just before their deletion: the next tick must not forget it.
+        trouble: the last error; empty while there is none.
+        outcomes: the number of pods by outcome.
+        claimed: uids of leaks with a claim just before their deletion, which the next tick must know.
     """
 
     context: JobContext
@@ -49,10 +50,10 @@ class Reaper:
     trouble: str = ""
     outcomes: Counter[str] = field(default_factory=Counter)
     claimed: set[str] = field(default_factory=set)
-    _leave: dict[str, bool] = field(default_factory=dict)
+    _permitted: dict[str, bool] = field(default_factory=dict)
 
     async def finish_begun(self) -> None:
-        """Finish what an earlier tick began.
+        """Finishes deletions that an earlier tick began.
 
         Raises:
             ClusterError: a pod cannot be read.
@@ -62,15 +63,17 @@ class Reaper:
             if pod is None or (pod.uid == found.uid and pod.deleting_since is not None):
                 await self._finish(found)
                 continue
-            if pod.uid != found.uid:  # a successor: the ServiceAccount is its own by now
-                await self._tell(found)
-            await self.store.done(self.installation.id, found)  # if the pod is still there, it is judged again
+            if pod.uid != found.uid:  # a successor, and the ServiceAccount is its own by now
+                await self._publish(found)
+            await self.store.done(self.installation.id, found)  # if the pod still exists, it is judged again
 
     async def reap_all(self, reaping: TickResult, seen: Snapshot) -> None:
-        """Reap each, judged by what was `seen`; where the cluster gives no answer, the rest waits for the next tick."""
+        """Reaps each leak of the snapshot `seen`. After a failure of the cluster, the rest waits for the next tick."""
         for pod in reaping.reap:
             try:
-                outcome = await self._reap(pod, reaping.memory, seen) if await self._may(pod.namespace) else FAILED
+                outcome = (
+                    await self._reap(pod, reaping.memory, seen) if await self._may_delete(pod.namespace) else FAILED
+                )
             except ConflictError as conflict:
                 log.info("pod changed, retrying", pod=pod.name, why=str(conflict))
                 outcome = CHANGED
@@ -78,35 +81,35 @@ class Reaper:
                 self.trouble = str(error)
                 await self.count(FAILED)
                 return
-            if outcome != REAPED:  # that one is counted where it is published, once, whatever crashes
+            if outcome != REAPED:  # REAPED is counted where it is published, once, also after a crash
                 await self.count(outcome)
 
     async def count(self, outcome: str) -> None:
-        """Count one."""
+        """Counts one outcome."""
         self.outcomes[outcome] += 1
         await self.context.counters.add("ghapp_orphans_reaped_total", org=self.installation.org, outcome=outcome)
 
-    async def _may(self, namespace: str) -> bool:
-        """Pod and ServiceAccount go together, or neither does."""
-        if namespace not in self._leave:
+    async def _may_delete(self, namespace: str) -> bool:
+        """True if ghapp may delete both Pod and ServiceAccount: it deletes both or neither."""
+        if namespace not in self._permitted:
             try:
                 await require_permissions(self.cluster, namespace)
-                self._leave[namespace] = True
+                self._permitted[namespace] = True
             except ClusterForbiddenError as error:
-                self.trouble, self._leave[namespace] = str(error), False
-        return self._leave[namespace]
+                self.trouble, self._permitted[namespace] = str(error), False
+        return self._permitted[namespace]
 
     async def _reap(self, pod: Pod, memory: TickMemory, seen: Snapshot) -> str:
-        """Look at this one again, the pod first; delete it as it is now, if it still is a leak.
+        """Reads this pod again first, and deletes it as it is now, if it still is a leak; returns the outcome.
 
         Raises:
-            ConflictError: it changed after that.
-            ClusterError: no answer; the next tick sees whether it was deleted.
+            ConflictError: the pod changed after that read.
+            ClusterError: no answer; the next tick sees whether the pod was deleted.
         """
         pods_at, fresh = self.context.clock(), await self.cluster.pod(pod.namespace, pod.name)
         if fresh is None or fresh.uid != pod.uid:
             return GONE
-        found = await self._judged_again(fresh, pods_at, memory, seen)
+        found = await self._judge_again(fresh, pods_at, memory, seen)
         if found is None:
             return SPARED
         coroner = DeathRecorder(
@@ -123,13 +126,13 @@ class Reaper:
         await self._finish(found)
         return REAPED
 
-    async def _judged_again(self, pod: Pod, pods_at: float, memory: TickMemory, before: Snapshot) -> Orphan | None:
-        """By what is known this very moment, GitHub asked first; None when something speaks for it by now."""
+    async def _judge_again(self, pod: Pod, pods_at: float, memory: TickMemory, before: Snapshot) -> Orphan | None:
+        """Judges the pod again by current records, after a query to GitHub; None if a guard keeps it now."""
         org, called = self.installation.org, memory.names[pod.uid]
         answer = await self._github_status_of(pod, called, before)
         names = names_of(pod, before.look.claims, memory)
         seen = await snapshot_of_pods(self.context, self.installation, [pod], pods_at, memory, only=names)
-        heard = {
+        activity = {
             name: known._replace(
                 busy=answer.busy if name == called else None,
                 online=answer.online,
@@ -139,7 +142,7 @@ class Reaper:
             for name, known in seen.look.runners.items()
         }
         now, alone = self.context.clock(), memory._replace(pods=0, claims=0)
-        again = leaks(seen.look._replace(runners=heard), now, self.limits, alone)
+        again = leaks(seen.look._replace(runners=activity), now, self.limits, alone)
         if pod.uid not in again.memory.since:
             self.claimed.add(pod.uid)
         if not again.reap:
@@ -148,10 +151,10 @@ class Reaper:
             return None
         name = again.memory.names[pod.uid]
         pool = pool_for(self.context.settings, org, pod.namespace, seen.known.latest(name))
-        return orphan(pod, name, pool, heard[name], again.memory.since[pod.uid], now)
+        return orphan(pod, name, pool, activity[name], again.memory.since[pod.uid], now)
 
     async def _github_status_of(self, pod: Pod, called: str, before: Snapshot) -> RunnerActivity:
-        """GitHub's answer again, for earlier deletions took time. No query where none was needed."""
+        """Queries GitHub again, for earlier deletions took time. Sends no query if none was needed before."""
         answer = before.look.runners[called]
         if answer.has_session is None:
             return answer
@@ -160,8 +163,8 @@ class Reaper:
         return asked.runners[called]
 
     async def _finish(self, found: Orphan) -> None:
-        """The pod is deleted or terminating: publish it, and delete its ServiceAccount. A failure is retried."""
-        await self._tell(found)
+        """Publishes the deletion, and deletes the ServiceAccount. A failure is retried in the next tick."""
+        await self._publish(found)
         try:
             await delete_account(self.cluster, found.namespace, found.pod)
         except ClusterError as error:
@@ -169,9 +172,9 @@ class Reaper:
             return
         await self.store.done(self.installation.id, found)
 
-    async def _tell(self, found: Orphan) -> None:
-        """Once, however often it is called."""
-        now = self.context.clock()  # after the deletion, for which the cluster was asked
+    async def _publish(self, found: Orphan) -> None:
+        """Records and publishes a reaped pod, once, however often it is called."""
+        now = self.context.clock()  # after the deletion, which took a request to the cluster
         await self.store.reaped(self.installation.id, found, now)
         if not await publish_orphan(self.context, self.installation, found, now):
             return

@@ -1,4 +1,4 @@
-"""Ask GitHub about the few stamped pods that nothing else keeps. Without its answer they are kept."""
+"""Queries GitHub about the few stamped pods that nothing else keeps. Without an answer they are kept."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from jobs.leaks.snapshot import RecordedRunners, Snapshot, names_of
 log = logger(__name__)
 
 MOST_RUNNERS = 100
-"""Questions about runners in one tick, however many pods wait for an answer."""
+"""Queries for runners in one tick, however many pods wait for an answer."""
 
 MOST_JOBS = 25
-"""Questions about jobs in one tick, the oldest jobs first."""
+"""Queries for jobs in one tick, the oldest jobs first."""
 
 
 class GitHubStatus(NamedTuple):
@@ -53,20 +53,22 @@ async def query_runners(
     names: Mapping[str, str],
     enough: int,
 ) -> GitHubStatus:
-    """Query GitHub for the runners of candidate pods, oldest pod first, until `enough` have no session there.
+    """Queries GitHub for the runners of candidate pods, oldest pod first, until `enough` have no session there.
 
     Args:
         context: the stores and GitHub.
-        installation: of the pods.
+        installation: the installation of the pods.
         at: the snapshot that found them.
         waiting: pods that nothing else keeps, GitHub's last list included.
-        names: what each one's runner is called, by the pod's uid.
-        enough: how many can be reaped in this tick.
+        names: the name of each pod's runner, by the pod's uid.
+        enough: how many pods may be reaped in this tick.
     """
-    heard, runners_by_name = at.look.runners, at.known.runners_by_name
-    told = {name: word._replace(busy=None) for name, word in heard.items()}
-    told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
-    worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], runners_by_name.get(names[pod.uid], ()))]
+    activity, runners_by_name = at.look.runners, at.known.runners_by_name
+    answered = {name: each._replace(busy=None) for name, each in activity.items()}
+    answered |= {name: activity[name] for pod in waiting if activity[name := names[pod.uid]].has_session}
+    worth = [
+        pod for pod in waiting if is_worth_a_query(activity[names[pod.uid]], runners_by_name.get(names[pod.uid], ()))
+    ]
     left = sorted(worth, key=lambda pod: (pod.created_at, pod.uid))
     asked = 0
     try:
@@ -74,28 +76,28 @@ async def query_runners(
         while left and enough > 0 and asked < MOST_RUNNERS:
             several, left = left[: min(enough, MOST_RUNNERS - asked)], left[min(enough, MOST_RUNNERS - asked) :]
             asked += len(several)
-            words = await _answers(
-                context, installation_client, {names[pod.uid] for pod in several}, heard, runners_by_name
+            answers = await _answers(
+                context, installation_client, {names[pod.uid] for pod in several}, activity, runners_by_name
             )
-            told |= words
-            enough -= sum(word.has_session is False for word in words.values())
+            answered |= answers
+            enough -= sum(each.has_session is False for each in answers.values())
     except GitHubError as error:
         log.info("GitHub unavailable, leaks deferred", org=installation.org, why=str(error))
-        return GitHubStatus(told)
-    return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
+        return GitHubStatus(answered)
+    return GitHubStatus(answered, tuple(pod for pod in left if activity[names[pod.uid]].has_session is False))
 
 
 async def _answers(
     context: JobContext,
     installation_client: InstallationClient,
     names: set[str],
-    heard: Mapping[str, RunnerActivity],
+    activity: Mapping[str, RunnerActivity],
     runners_by_name: Mapping[str, Sequence[Evidence]],
 ) -> dict[str, RunnerActivity]:
-    """What is heard of each name, now that GitHub was asked for it.
+    """Queries GitHub for each name, and returns the activity with the answers.
 
     Raises:
-        GitHubError: one was not answered, and then none of them is.
+        GitHubError: one query failed, and then no answer counts.
     """
     slots = asyncio.Semaphore(context.settings.of(installation_client.installation.org).sweep.concurrency)
 
@@ -106,7 +108,7 @@ async def _answers(
             if not named:
                 found = [await installation_client.runner(each.id) for each in without_proof(records)]
                 named = [each for each in found if each is not None]
-            return with_answer(heard[name], records, named)
+            return with_answer(activity[name], records, named)
 
     order = sorted(names)
     answers = await asyncio.gather(*(ask(name) for name in order), return_exceptions=True)
@@ -117,7 +119,7 @@ async def _answers(
 
 
 async def query_jobs(context: JobContext, installation: Installation, at: Snapshot, memory: TickMemory) -> bool:
-    """Query jobs that look finished without a delivery; True if one is."""
+    """Queries jobs that look finished without a delivery; returns True if one is."""
     if not installation.may("actions", "read"):
         return False
     due = sorted(
@@ -137,7 +139,7 @@ async def query_jobs(context: JobContext, installation: Installation, at: Snapsh
 
 
 async def _end_of(installation_client: InstallationClient, job: Job) -> JobEnd | None:
-    """A job that GitHub does not show may be in progress all the same."""
+    """Returns the end of a job; None if GitHub does not show the job, which may be in progress all the same."""
     try:
         return await installation_client.job_end(job.repository, job.id)
     except NotFoundError:
@@ -161,7 +163,7 @@ async def _due(context: JobContext, installation: Installation, at: Snapshot, me
 
 
 async def _running(context: JobContext, installation: int, known: RecordedRunners, name: str) -> list[Job]:
-    """The jobs in progress under a name, as far as it is known of which repository they are."""
+    """Returns the jobs in progress under a name, as far as their repository is known."""
     jobs = {job.id: job for job in known.jobs.get(name, ())}
     for evidence in known.runners_by_name.get(name, ()):
         job_id = evidence.running_job
@@ -173,7 +175,7 @@ async def _running(context: JobContext, installation: int, known: RecordedRunner
 
 
 async def _record_end(context: JobContext, installation: Installation, job: Job, end: JobEnd, at: float) -> None:
-    """As its delivery would have: on its runner, and among the jobs."""
+    """Records the end as its delivery would have: on the runner, and among the jobs."""
     if job.runner_id is not None:
         fold = partial(observations.job_found_over, job_id=job.id, at=at, completed_at=end.completed_at)
         await context.runners.revise(installation.id, {job.runner_id: fold})

@@ -29,20 +29,20 @@ SKIPS = {
     Guard.READ_STALE: "reading pods and claims took too long",
     Guard.READ_EMPTY: "there are no stamped pods, or no claims, where there were some a tick before",
 }
-"""Why a tick judges nothing, for people."""
+"""Why a tick judges nothing, in words."""
 
 
 async def reap(installation_id: int) -> None:
-    """The job: one tick, on behalf of the clock."""
+    """The job: one tick."""
     async with open_context(configured()) as context:
         await reap_installation(context, installation_id)
 
 
 async def reap_installation(context: JobContext, installation_id: int) -> Tick | None:
-    """One tick; None when the org has no namespaces, the reaper is off, or another process holds the lock."""
-    async with context.locks.acquire("reap", installation_id) as mine:
+    """Runs one tick; None if the org has no namespaces, the reaper is off, or another process holds the lock."""
+    async with context.locks.acquire("reap", installation_id) as acquired:
         installation = await context.installations.one(installation_id)
-        if not mine or installation is None or installation.suspended:
+        if not acquired or installation is None or installation.suspended:
             return None
         limits = context.settings.of(installation.org).leaks
         if limits.mode == "off" or not namespaces_of(context.settings.pools_of(installation.org)):
@@ -60,10 +60,10 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
 
 
 async def _tick(reaper: Reaper, before: Tick) -> Tick:
-    """Finish deletions that were begun, read, judge, and reap.
+    """Finishes begun deletions, reads, judges, and reaps.
 
     Raises:
-        ClusterError: some read failed; nothing was judged.
+        ClusterError: a read failed; nothing was judged.
     """
     context, installation = reaper.context, reaper.installation
     if reaper.limits.mode == "act":
@@ -87,20 +87,20 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
     if reaping.skipped is not None:
         await reaper.count(SKIPPED)
         return tick._replace(trouble=SKIPS.get(reaping.skipped, reaping.skipped.value))
-    await reaper.store.remember(installation.id, tick)  # clocks go on, whatever becomes of this process
+    await reaper.store.remember(installation.id, tick)  # the clocks of pods continue, also after a crash
     await reaper.reap_all(reaping, seen)
     memory = reaping.memory.with_claim_on(reaper.claimed)
     return tick._replace(memory=memory, reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
 
 
 async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[TickResult, Snapshot]:
-    """Judge three times: without GitHub, to know which runners to query; with the last list; and with the answers.
+    """Judges three times: without GitHub, to know which runners to query; with the last list; and with the answers.
 
     Returns:
         What to delete, and the snapshot with GitHub's answers.
     """
-    context, heard, now = reaper.context, seen.look.runners, reaper.context.clock()
-    without = {name: word._replace(busy=None) for name, word in heard.items()}
+    context, activity, now = reaper.context, seen.look.runners, reaper.context.clock()
+    without = {name: each._replace(busy=None) for name, each in activity.items()}
     blind = seen.look._replace(runners=without)
     first = leaks(blind, now, reaper.limits, memory)
     if first.skipped is not None or not _unknown(first):
@@ -109,9 +109,9 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     found = {pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))}
     unknown = {pod.uid for pod in _unknown(by_list)}
     waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
-    may_go = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
-    enough = len(may_go)
-    if unknown and not by_list.held:  # those of which the list says nothing may go, too
+    released = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
+    enough = len(released)
+    if unknown and not by_list.held:  # those that the list says nothing about may be leaks, too
         enough = reaper.limits.per_tick - len(first.reap) - len(first.told)
     names = first.memory.names
     asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
@@ -119,20 +119,20 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
     runners = {
         **asked.runners,
-        **{name: heard[name] for name in kept - {names[pod.uid] for pod in waiting} if name in heard},
+        **{name: activity[name] for name in kept - {names[pod.uid] for pod in waiting} if name in activity},
     }
     look = seen.look._replace(runners=runners, unasked=frozenset(pod.uid for pod in asked.unasked))
-    now = context.clock()  # again: GitHub was asked in between
+    now = context.clock()  # again: GitHub was queried in between
     return leaks(look, now, reaper.limits, memory), seen._replace(look=look)
 
 
 def _unknown(reaping: TickResult) -> list[Pod]:
-    """The pods that only a missing answer of GitHub keeps."""
+    """Returns the pods that only a missing answer of GitHub keeps."""
     return [pod for pod, guard in reaping.kept if guard is Guard.GITHUB_UNKNOWN]
 
 
 async def _account(context: JobContext, installation: Installation, store: Leaks, before: Tick, tick: Tick) -> Tick:
-    """Record how it went, and say once what is in the way."""
+    """Records the tick, and logs an error when it begins."""
     now, org = context.clock(), installation.org
     since = (before.trouble_since if before.trouble else None) or now
     tick = tick._replace(at=now, trouble_since=since if tick.trouble else None)

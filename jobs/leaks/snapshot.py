@@ -1,4 +1,4 @@
-"""Look at an org's stamped pods, and at all that is recorded of their runners. Nothing is changed."""
+"""Reads an org's stamped pods, and everything recorded about their runners. Changes nothing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from jobs.context import JobContext
 
 
 class RecordedRunners(NamedTuple):
-    """What is recorded: by sweeps, by deliveries, by controllers.
+    """What sweeps, deliveries and controllers recorded.
 
     Attributes:
         runners_by_name: runners by name; several may have had the same.
-        jobs: those in progress by delivery, by the name of their runner.
-        claims: as they are kept; some may have run out.
+        jobs: jobs in progress by delivery, by the name of their runner.
+        claims: stored claims; some may have expired.
         survey: of the last sweep.
-        at: when the reading was begun.
+        at: the time before the first read (epoch seconds).
     """
 
     runners_by_name: Mapping[str, Sequence[Evidence]]
@@ -40,18 +40,18 @@ class RecordedRunners(NamedTuple):
     survey: Survey
     at: float
 
-    def heard(self, name: str, now: float, stale_seconds: float, patience: Patience) -> RunnerActivity:
-        """What all that comes to for one name."""
+    def activity(self, name: str, now: float, stale_seconds: float, patience: Patience) -> RunnerActivity:
+        """Returns the activity of the runners of one name."""
         runners_by_name, jobs = self.runners_by_name.get(name, ()), self.jobs.get(name, ())
         return combined_activity(runners_by_name, jobs, self.survey, now, stale_seconds, patience)
 
     def is_github_stale(self, now: float, stale_seconds: float) -> bool:
-        """Whether GitHub's last complete list is too old, or sweeps have failed since."""
+        """True if GitHub's last complete list is too old, or sweeps have failed since."""
         swept_at = self.survey.swept_at
         return swept_at is None or now - swept_at > stale_seconds or self.survey.failing_since is not None
 
     def latest(self, name: str) -> Evidence | None:
-        """The last runner that bore that name."""
+        """Returns the last runner with that name."""
         return max(self.runners_by_name.get(name, ()), key=lambda each: each.id, default=None)
 
 
@@ -60,7 +60,7 @@ class Snapshot(NamedTuple):
 
     Attributes:
         look: the pods that this org may judge, and the activity of all runners.
-        known: where that comes from.
+        known: the records from which `look` was computed.
         listed: all pods with the label.
         without_owner: how many of them belong to another org, or to an unknown one.
     """
@@ -72,7 +72,7 @@ class Snapshot(NamedTuple):
 
 
 def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
-    """A pod's pool: its runner's, else the only one with pods in its namespace, else empty."""
+    """Returns a pod's pool: its runner's, else the only one with pods in its namespace, else an empty string."""
     rules = settings.pools_of(org)
     if runner is not None and runner.registered:
         return runner_pool(runner, rules)
@@ -81,19 +81,19 @@ def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | No
 
 
 def names_of(pod: Pod, claims: Claimed, memory: TickMemory) -> set[str]:
-    """What a pod and its runner may be called."""
+    """Returns the names that a pod and its runner may have."""
     claim = claims.get(pod.name)
-    said = claim.runner_name if claim is not None and claim.pod == pod.name else pod.name
-    return {pod.name, memory.names.get(pod.uid, pod.name), said}
+    claimed = claim.runner_name if claim is not None and claim.pod == pod.name else pod.name
+    return {pod.name, memory.names.get(pod.uid, pod.name), claimed}
 
 
 async def take_snapshot(
     context: JobContext, installation: Installation, cluster: Cluster, memory: TickMemory
 ) -> Snapshot:
-    """Every stamped pod of the org's namespaces first, and then what is known of runners.
+    """Reads every stamped pod of the org's namespaces, and then the records of their runners.
 
     Raises:
-        ClusterError: some list cannot be had, and so none counts.
+        ClusterError: a list failed, so none counts.
     """
     label = context.settings.of(installation.org).leaks.owner_label
     began, pods = context.clock(), list[Pod]()
@@ -111,16 +111,16 @@ async def snapshot_of_pods(
     *,
     only: Collection[str] | None = None,
 ) -> Snapshot:
-    """What is known now of the runners of pods that were read at `pods_at`; `only` of these names, not of all.
+    """Reads the records of the runners of pods that were read at `pods_at`.
 
-    For a few names only, what was reaped lately is left out: it is counted against all leaks together.
+    With `only`, the records of these names alone, without the recent reaps: these count against all leaks together.
     """
     known = await _known(context, installation.id, only)
     ours = await _ours(context, installation, pods, known, memory)
     policy, now = context.settings.of(installation.org), context.clock()
     stale_seconds, patience = policy.evidence.stale_seconds, _patience(context.settings, installation.org)
     names = {*known.runners_by_name, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in ours))
-    heard = {name: known.heard(name, now, stale_seconds, patience) for name in names}
+    activity = {name: known.activity(name, now, stale_seconds, patience) for name in names}
 
     def pools(pod: Pod) -> set[str]:
         return _pools_of(context.settings, installation.org, pod, known, memory)
@@ -130,7 +130,7 @@ async def snapshot_of_pods(
         ours,
         pods_at,
         known.claims,
-        heard,
+        activity,
         known.at,
         github_stale=known.is_github_stale(now, stale_seconds),
         list_empty=known.survey.total == 0,
@@ -149,7 +149,7 @@ async def _fuse_view(
     *,
     count: bool,
 ) -> FuseView:
-    """What the fuses allow the reaper; `count`: with what was reaped lately."""
+    """Returns the limits of the fuses for the reaper; `count`: with recent reaps."""
     limits = context.settings.of(installation.org).fuse
     fuses = await context.fuses.all(installation.id)
     turned = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
@@ -164,7 +164,7 @@ async def _fuse_view(
 
 
 def _patience(settings: Settings, org: str) -> Patience:
-    """For how long a runner may be offline before its pool replaces it."""
+    """Returns a function that gives how long a runner may be offline before its pool replaces it."""
     rules = settings.pools_of(org)
     seconds = {rule.name: rule.replace_offline_after_seconds for rule in rules}
     return lambda evidence: seconds.get(runner_pool(evidence, rules))
@@ -189,7 +189,7 @@ async def _known(context: JobContext, installation: int, only: Collection[str] |
 async def _ours(
     context: JobContext, installation: Installation, pods: Sequence[Pod], known: RecordedRunners, memory: TickMemory
 ) -> list[Pod]:
-    """The pods of namespaces that no other org uses, and those whose runner only this org knows."""
+    """Returns the pods of namespaces that no other org uses, and those whose runner only this org knows."""
     names = {pod.uid: names_of(pod, known.claims, memory) for pod in pods}
     others: dict[str, list[set[str]]] = {}
     for namespace in {pod.namespace for pod in pods}:
@@ -202,7 +202,10 @@ async def _ours(
 async def _known_elsewhere(
     context: JobContext, installation: Installation, namespace: str, names: Collection[str]
 ) -> list[set[str]]:
-    """For each other org with pods in a namespace, which of these names it knows; one that is not installed, none."""
+    """Returns, for each other org with pods in a namespace, which of these names it knows.
+
+    An org without an installation knows no names.
+    """
     pools = context.settings.pools
     orgs = {pool.org.lower() for pool in pools if pool.namespace == namespace} - {installation.org.lower()}
     found = []
@@ -218,7 +221,7 @@ async def _known_elsewhere(
 
 
 def _pools_of(settings: Settings, org: str, pod: Pod, known: RecordedRunners, memory: TickMemory) -> set[str]:
-    """Its pool; where that is not known, all that it may be of."""
+    """Returns the pod's pool or, if unknown, all pools that it may belong to."""
     name = memory.names.get(pod.uid, pod.name)
     pool = pool_for(settings, org, pod.namespace, known.latest(name))
     return {pool} if pool else {each.name for each in settings.pools_of(org) if each.namespace == pod.namespace}

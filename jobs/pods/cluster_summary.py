@@ -1,4 +1,4 @@
-"""Look at an org's cluster side: what does not fit together, how runners died in the last day, and what was reaped."""
+"""Summarizes an org's cluster side: phantoms, the deaths of the last day, and reaped pods."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ghapp.health.pods.reconcile import find_phantoms, pod_locations
 from jobs.context import JobContext
 
 EVERY_SECONDS = 15.0
-"""A look that is younger will do: nothing is told before it has lasted for minutes."""
+"""A younger summary is used again: nothing is reported before it has lasted for minutes."""
 
 MOST_READ = 2_000
-"""Deaths read by one look; clean exits are among them."""
+"""Deaths that one summary reads; clean exits are among them."""
 
 
 async def summarize_cluster(context: JobContext, installation: Installation, now: float) -> ClusterSummary | None:
-    """What is known of an org's cluster side as of `now`; None where no pool of it says where its pods are.
+    """Returns the summary of an org's cluster side as of `now`; None if no pool of the org has a namespace.
 
-    Everything is read from what the watch and the sweeps have stored: nothing is asked of the cluster or of GitHub.
+    Reads only what the watch and the sweeps stored: sends no request to the cluster or to GitHub.
     """
     rules = context.settings.pools_of(installation.org)
     namespaces = namespaces_of(rules)
@@ -38,7 +38,7 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     before = continued(await sides.of(installation.id), now)
     if before is not None and now - before.at < EVERY_SECONDS:
         return before
-    # GitHub's side first: what came to the cluster after it is too young to be missed.
+    # Read GitHub's side first: what was created in the cluster after that is too young to be missed.
     survey = await context.runners.survey(installation.id)
     runners = (await context.runners.all(installation.id)).values()
     seen = {name: view for name in namespaces if (view := await pods.all(name)) is not None}
@@ -55,20 +55,20 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
 
 
 async def stale_namespaces_of(context: JobContext, installation: Installation, now: float) -> list[StaleNamespace]:
-    """The namespaces of an org's pools that nobody sees just now."""
+    """Returns the namespaces of an org's pools that no watch sees now."""
     names, pods = namespaces_of(context.settings.pools_of(installation.org)), context.pods
     return stale_namespaces({name: await pods.seen_at(name) for name in names}, now)
 
 
 async def degraded_sources_of(context: JobContext, installation: Installation) -> list[DegradedSource]:
-    """What keeps the cluster side of an org's pools from being seen, and why."""
+    """Returns what prevents the watch from reading the org's namespaces, and why."""
     names = namespaces_of(context.settings.pools_of(installation.org))
-    places = sources_of(names, has_log_store=bool(names) and context.settings.loki_url is not None)
-    return [DegradedSource(*each) for each in (await context.degraded_sources.of(places)).items()]
+    locations = sources_of(names, has_log_store=bool(names) and context.settings.loki_url is not None)
+    return [DegradedSource(*each) for each in (await context.degraded_sources.of(locations)).items()]
 
 
 async def leaks_of(context: JobContext, installation: Installation, now: float) -> ReaperStatus:
-    """What its reaper of stamped pods did, and what waits, as it has told itself."""
+    """Returns what the reaper of stamped pods did, and what it deferred, by its own record."""
     store = context.leaks
     last, reaped = await store.last(installation.id), await store.reaped_since(installation.id, now - DAY_SECONDS)
     return reaper_status(

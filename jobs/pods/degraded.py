@@ -1,4 +1,4 @@
-"""What keeps a view from being seen: logged once until it is over, and kept for the report if a person must mend it."""
+"""Records what prevents a view of a namespace: logged once until it is over, and reported if a person must fix it."""
 
 from __future__ import annotations
 
@@ -11,43 +11,49 @@ log = logger(__name__)
 
 
 class DegradedView:
-    """Of one view of a namespace.
+    """The failures of one view of a namespace.
 
     Args:
-        namespace: which.
+        namespace: the namespace.
         place: the view's name in the report.
-        stores: where that is kept.
+        stores: where failures are recorded.
     """
 
     def __init__(self, namespace: str, place: str, stores: Stores) -> None:
-        self._namespace, self._place, self._troubles = namespace, place, stores.degraded_sources
-        self._why, self._may_be_kept, self._grace = "", True, ForbiddenGrace()
+        self._namespace, self._place, self._sources = namespace, place, stores.degraded_sources
+        self._logged_why, self._may_be_recorded, self._grace = "", True, ForbiddenGrace()
 
     def log(self, what: str, why: str) -> None:
-        """Something is in the way."""
-        if self._why != why:
+        """Logs a failure, unless it is the same as before."""
+        if self._logged_why != why:
             log.warning(what, namespace=self._namespace, why=why)
-        self._why = why
+        self._logged_why = why
 
-    async def tell(self, error: ClusterError) -> None:
-        """The cluster is in the way. Of one that is away for a moment the report says nothing but how old the view is.
+    async def record(self, error: ClusterError) -> None:
+        """Logs a failure of the cluster, and records it for the report if a person must fix it.
 
-        A refusal of RBAC's is told, and logged, only when it lasts: an API server that has just started refuses, too.
+        For a short outage the report shows only the age of the view. A refusal by RBAC is recorded and logged only when
+        it
+        lasts: an API server that has just started refuses, too.
 
         Raises:
-            StoreUnavailableError: only the log has it.
+            StoreUnavailableError: the failure is only logged.
         """
         if isinstance(error, ClusterForbiddenError) and not self._grace.lasts(self._place, str(error)):
             return
         self.log("watch failed", str(error))
         if isinstance(error, ClusterForbiddenError | ResourceMissingError):
-            self._may_be_kept = True
-            await self._troubles.say(self._place, redact(str(error)))
+            self._may_be_recorded = True
+            await self._sources.say(self._place, redact(str(error)))
 
     async def over(self) -> None:
-        """Nothing is, any more. Raises: StoreUnavailableError: nobody was told."""
-        self._why = ""
+        """Records that the view has no failure any more.
+
+        Raises:
+            StoreUnavailableError: the report still shows the failure.
+        """
+        self._logged_why = ""
         self._grace.over(self._place)
-        if self._may_be_kept:  # by whoever led before us, if not by us
-            await self._troubles.over(self._place)
-            self._may_be_kept = False
+        if self._may_be_recorded:  # by the process that led before, or by this one
+            await self._sources.over(self._place)
+            self._may_be_recorded = False

@@ -59,7 +59,7 @@ class NamespaceCache(ABC, Generic[T]):
 
     def __init__(self, namespace: str, source: str, stores: Stores, leads: Callable[[], bool], clock: Clock) -> None:
         self._namespace, self._pods, self._leads, self._clock = namespace, stores.pods, leads, clock
-        self._cluster_clock, self._trouble = ClusterClock(clock), DegradedView(namespace, source, stores)
+        self._cluster_clock, self._failures = ClusterClock(clock), DegradedView(namespace, source, stores)
 
     async def keep(self) -> None:
         """Follows the objects while this process leads; never ends."""
@@ -69,15 +69,15 @@ class NamespaceCache(ABC, Generic[T]):
                 try:
                     await self.attend()
                 except (StoreUnavailableError, OSError) as error:
-                    self._trouble.log("watch waits for Redis", str(error))
+                    self._failures.log("watch waits for Redis", str(error))
                     pause = WAIT_SECONDS
             await asyncio.sleep(pause)
 
     async def attend(self) -> None:
-        """Records what is seen until this process no longer leads.
+        """Records what the watch shows until this process no longer leads.
 
         Raises:
-            StoreUnavailableError: start again from what was recorded last.
+            StoreUnavailableError: start again from the last record.
         """
         await self._begin()
         async with aclosing(self._follow()) as sights:
@@ -87,12 +87,12 @@ class NamespaceCache(ABC, Generic[T]):
                 await self.see(sight)
 
     async def _begin(self) -> None:
-        """Reads what was recorded last, for a kind that needs it."""
+        """Reads the last record, for kinds that need it."""
 
     @abstractmethod
     def _follow(self) -> AsyncGenerator[Sight[T], None]:
-        """Yields what the cluster shows."""
+        """Yields the events of the watch."""
 
     @abstractmethod
     async def see(self, sight: Sight[T]) -> None:
-        """Records what one sight shows."""
+        """Records one event of the watch."""

@@ -1,4 +1,4 @@
-"""One namespace's runner pods: each end is recorded before anyone reaps the pod, and what is there is kept in view."""
+"""Keeps one namespace's runner pods; each end is recorded before another client deletes the pod."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from ghapp.cluster.watch import follow
-from ghapp.cluster.watch_events import Listed, Sight, WatchChange
-from ghapp.cluster.watch_events import WatchFailure as Unseen
+from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
 from ghapp.health.pods.degraded_sources import pods_source
 from ghapp.health.pods.pod import Pod
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.namespace_cache import Clock, NamespaceCache
 
 AT_ONCE = 10
-"""Ends that are recorded at the same time: each asks for a log."""
+"""Ends that are recorded at the same time: each queries a log."""
 
 
 class PodCache(NamespaceCache[Pod]):
-    """One namespace's runner pods, as they are seen by whoever leads.
+    """One namespace's runner pods, as the leading process sees them.
 
-    What is known stays with the pods that were listed or told of last; a pod is forgotten when its end is recorded
-    and it is gone.
+    The last state of each listed or watched pod is kept; it is dropped when the pod's end is recorded and the pod was
+    deleted.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class PodCache(NamespaceCache[Pod]):
         return follow(self._coroner.cluster, self._namespace)
 
     async def see(self, sight: Sight[Pod]) -> None:
-        """Record what one sight shows. Deaths go first: what is not in the view any more is looked for by nobody."""
+        """Records one event of the watch. Deaths go first: a pod that has left the view is not looked for again."""
         match sight:
             case Listed():
                 self._cluster_clock.hear(sight.told_at)
@@ -48,19 +47,19 @@ class PodCache(NamespaceCache[Pod]):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
                 await self._coroner.look_at_log_right(self._namespace)
             case WatchChange(kind="deleted", found=Pod() as pod):
-                await self._see_gone(pod)
+                await self._see_deleted(pod)
             case WatchChange(found=Pod() as pod) if pod.is_runners:
                 await self._see_one(pod)
-            case Unseen(error):
-                await self._trouble.tell(error)
+            case WatchFailure(error):
+                await self._failures.record(error)
                 return
-        await self._trouble.over()
+        await self._failures.over()
 
     async def _see_all(self, pods: list[Pod]) -> None:
         listed = {each.uid for each in pods}
-        gone = [each for uid, each in self._known.items() if uid not in listed]
+        deleted = [each for uid, each in self._known.items() if uid not in listed]
         await _each(self._coroner.record_end, [each for each in pods if self._has_ended(each)])
-        await _each(self._coroner.record_vanished, gone)
+        await _each(self._coroner.record_vanished, deleted)
         await self._coroner.ask_again(self._namespace)
         await self._coroner.look_at_log_right(self._namespace)
         await self._pods.replace_pods(self._namespace, pods, self._clock(), self._cluster_clock.ahead())
@@ -73,12 +72,12 @@ class PodCache(NamespaceCache[Pod]):
         self._known[pod.uid] = pod
 
     def _has_ended(self, pod: Pod) -> bool:
-        """Whether its runner has ended since it was recorded last: what is in the view has been told."""
+        """True if its runner has ended since the last record: an end in the view was recorded before."""
         known = self._known.get(pod.uid)
         return pod.ended is not None and (known is None or known.ended != pod.ended)
 
-    async def _see_gone(self, pod: Pod) -> None:
-        """The last state of a deleted pod may be the first that shows its end."""
+    async def _see_deleted(self, pod: Pod) -> None:
+        """Records a deleted pod: its last state may be the first that shows its end."""
         known = self._known.get(pod.uid)
         if pod.is_runners and self._has_ended(pod):
             await self._coroner.record_end(pod)
@@ -89,11 +88,11 @@ class PodCache(NamespaceCache[Pod]):
 
 
 async def _each(record: Callable[[Pod], Awaitable[bool]], pods: list[Pod]) -> None:
-    """All of them, some at a time; the first failure is raised when all have been tried."""
-    room = asyncio.Semaphore(AT_ONCE)
+    """Records all pods, some at a time; raises the first failure after all were tried."""
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(pod: Pod) -> None:
-        async with room:
+        async with slots:
             await record(pod)
 
     failures = [each for each in await asyncio.gather(*map(one, pods), return_exceptions=True) if each is not None]

@@ -1,4 +1,4 @@
-"""What the watch's views show of runners whose registration is gone, as folds of their evidence."""
+"""Reads what the watch's views show of runners whose registration is missing, as folds of their evidence."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jobs.context import JobContext
 async def observe_remains(
     context: JobContext, installation: Installation, absent: Iterable[Evidence], now: float
 ) -> dict[int, Fold]:
-    """What fresh views show of these runners: a fold (`seen.remains_seen`) for each of which they show something.
+    """Returns a fold (`observations.remains_seen`) for each of these runners of which fresh views show something.
 
-    Of each namespace only what concerns these runners is read, in one round trip. Nothing is asked of the cluster or
-    of GitHub.
+    Only what concerns these runners is read, in one round trip for each namespace. No request is sent to the cluster or
+    to GitHub.
 
     Args:
-        context: what a job needs.
-        installation: whose runners.
+        context: the context of the job.
+        installation: the installation of the runners.
         absent: runners that the last list lacked; others are left out.
         now: epoch seconds.
     """
@@ -37,9 +37,9 @@ async def observe_remains(
         if (view := await store.some(namespace, [each.name for each in runners])) is not None
     }
     runners = [each for group in groups.values() for each in group]
-    places = context.pod_locations
-    await places.seen(installation.id, pod_locations(runners, views, rules), now)
-    observed = observed_remains(runners, views, rules, await places.all(installation.id), now)
+    locations = context.pod_locations
+    await locations.seen(installation.id, pod_locations(runners, views, rules), now)
+    observed = observed_remains(runners, views, rules, await locations.all(installation.id), now)
     return {runner_id: partial(_fold, observed=each) for runner_id, each in observed.items()}
 
 

@@ -93,10 +93,10 @@ async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Cor
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _beat(heartbeats: Heartbeats, who: str) -> None:
+async def _beat(heartbeats: Heartbeats, identity: str) -> None:
     while True:
         with suppress(StoreUnavailableError, OSError):
-            await heartbeats.beat("watch", who, time.time())
+            await heartbeats.beat("watch", identity, time.time())
         await asyncio.sleep(BEAT_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""The replacement of one lost runner in the cluster: read, ask GitHub again, record, delete, record."""
+"""The replacement of one lost runner in the cluster: read, query GitHub again, record, delete, record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Execute = Callable[[Cluster, DeletionDecision], Awaitable[None]]
 
 
 class Replacer(NamedTuple):
-    """How a kind of pool replaces: each a module of `ghapp.replace`."""
+    """How pools of one kind replace a runner: the functions of a module of `ghapp.replace`."""
 
     find: Find
     require_permissions: RequirePermissions
@@ -35,12 +35,13 @@ class Replacer(NamedTuple):
 
 
 class RemediationOps(NamedTuple):
-    """What `jobs.remediation.remediate` does, for it is the same for all replacers.
+    """The steps of `jobs.remediation.remediate` that all replacers share.
 
     Attributes:
-        look_again: asks GitHub a last time; an outcome if nothing is to be done any more, else an empty string.
-        remove: take the registration away; None when GitHub says that it is busy after all.
-        may_act: the org's view if at this moment no pause, fuse or claim on any of these names prevents it; else None.
+        look_again: queries GitHub once more; returns the outcome if nothing is left to do, else an empty string.
+        remove: deletes the registration; returns None if GitHub answers that the runner is busy.
+        may_act: returns the org's view if no pause, fuse or claim on any of these names prevents the next step, else
+            None.
     """
 
     look_again: Callable[[Evidence], Awaitable[str]]
@@ -50,61 +51,63 @@ class RemediationOps(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterReplacement:
-    """One lost runner's replacement in the cluster. Every step is recorded, so that a crash loses none."""
+    """The replacement of one lost runner in the cluster. Every step is recorded, so that a crash loses none."""
 
     context: JobContext
     installation: Installation
     rule: PoolSettings
     replacer: Replacer
-    remedy: RemediationOps
+    ops: RemediationOps
 
     @property
-    def ledger(self) -> ReplacementProgress:
-        """Where its steps are recorded."""
+    def progress(self) -> ReplacementProgress:
+        """The record of its steps."""
         return ReplacementProgress(self.context, self.installation)
 
     async def run(self, evidence: Evidence) -> str:
-        """Look once, and do what may be done.
+        """Reads the object or pod once, and takes the steps that are allowed; returns the outcome as it is counted.
 
         Raises:
-            ClusterError: no answer; whatever was asked for may have been done or not.
+            ClusterError: no answer; a requested deletion may have been done or not.
         """
         cluster, namespace = await self.context.cluster(), self.rule.namespace or ""
-        around = await preconditions(self.context, self.installation, evidence, namespace)
-        finding = await self.replacer.find(cluster, namespace, evidence, around)
+        known = await preconditions(self.context, self.installation, evidence, namespace)
+        finding = await self.replacer.find(cluster, namespace, evidence, known)
         if evidence.replaced_at is None and not await is_place_of(self.context, self.installation, evidence, finding):
             finding = finding._replace(ruling=DeletionVerdict.REFUSE, because=Blocker.POOL_NEVER_SEEN_THERE)
         match finding.ruling:
             case DeletionVerdict.REFUSE:
                 return await self._refuse(evidence, finding)
             case DeletionVerdict.UNDER_WAY if evidence.replaced_at is not None:
-                return await self.ledger.waits(evidence, Blocker.TERMINATING, finding.after_seconds)
+                return await self.progress.waits(evidence, Blocker.TERMINATING, finding.after_seconds)
             case DeletionVerdict.NOTHING_LEFT if evidence.replaced_at is not None:
-                await self.ledger.step(evidence, deletion_progress.over)
+                await self.progress.step(evidence, deletion_progress.over)
                 return "gone"
             case DeletionVerdict.FREE:
                 return await self._free(cluster, evidence, finding)
         return await self._delete(cluster, evidence, finding)
 
     async def _delete(self, cluster: Cluster, evidence: Evidence, finding: DeletionDecision) -> str:
-        """GitHub is asked only now that the cluster has nothing against it: each question counts.
+        """Deletes the object or pod, and the registration before it.
 
-        A pause, fuse or claim counts until the last moment: before the registration and before the pod is deleted.
+        GitHub is queried only after the cluster allows the deletion, for each query costs budget. A pause, fuse or
+        claim
+        counts until the last moment: before the registration and before the pod is deleted.
         """
         is_under_way, deletes = finding.ruling is DeletionVerdict.UNDER_WAY, finding.ruling is DeletionVerdict.DELETE
         if not is_under_way:
             outcome = await self._look_at_github(evidence)
             if outcome:
                 return outcome
-        evidence = await self.ledger.meant(evidence, finding, left_to_arc=self._is_arc)
+        evidence = await self.progress.meant(evidence, finding, left_to_arc=self._is_arc)
         if evidence.granted_at is None or evidence.replaced_at is not None:
-            return "held"  # a delivery, or its controller, was faster
+            return "held"  # a delivery or the pool's controller was faster
         if evidence.removed_at is None and self._is_ours_to_remove(evidence, finding):
             if deletes:
                 await self.replacer.require_permissions(cluster, finding.namespace)
             if not await self._may_act(evidence, finding):
                 return "held"
-            removed = await self.remedy.remove(evidence)
+            removed = await self.ops.remove(evidence)
             if removed is None:
                 return "busy"
             evidence = removed
@@ -113,16 +116,16 @@ class ClusterReplacement:
                 return "held"
             await self.replacer.execute(cluster, finding)
         is_over = not is_under_way and not (self._is_arc and deletes)
-        await self.ledger.accepted(evidence, is_over=is_over, gone_already=not deletes)
+        await self.progress.accepted(evidence, is_over=is_over, gone_already=not deletes)
         return "replaced"
 
     async def _look_at_github(self, evidence: Evidence) -> str:
-        """Ask GitHub again at each attempt: a pod that waited for hours may have a new registration by now."""
+        """Queries GitHub at each attempt: a pod that waited for hours may have a new registration by now."""
         if evidence.removed_at is None:
-            return await self.remedy.look_again(evidence)
+            return await self.ops.look_again(evidence)
         if evidence.confirmed_at is not None:
-            outcome = await self.remedy.look_again(evidence)
-        else:  # we took its registration away; who is it now?
+            outcome = await self.ops.look_again(evidence)
+        else:  # ghapp removed its registration; is there a successor?
             installation_client = await self.context.installation_client(self.installation, Purpose.ACT)
             outcome = (
                 ""
@@ -130,54 +133,58 @@ class ClusterReplacement:
                 else "returned"
             )
         if outcome:
-            await self.ledger.fold(evidence, observations.grant_revoked)
+            await self.progress.fold(evidence, observations.grant_revoked)
         return outcome
 
     async def _may_act(self, evidence: Evidence, finding: DeletionDecision) -> bool:
         found = {each.name for each in (finding.object, finding.pod) if each is not None}
-        return await self.remedy.may_act(evidence, {evidence.name} | found) is not None
+        return await self.ops.may_act(evidence, {evidence.name} | found) is not None
 
     @property
     def _is_arc(self) -> bool:
         return self.rule.replacer == "arc"
 
     def _is_ours_to_remove(self, evidence: Evidence, finding: DeletionDecision) -> bool:
-        """ARC removes the registration itself, and its object goes first. Without one, an offline runner's is left."""
+        """True if ghapp deletes the registration.
+
+        ARC deletes it with its object, except that of an offline runner without an object.
+        """
         if self._is_arc:
             return finding.ruling is DeletionVerdict.NOTHING_LEFT and evidence.confirmed_at is None
         return True
 
     async def _free(self, cluster: Cluster, evidence: Evidence, finding: DeletionDecision) -> str:
-        """Only when GitHub, checked as in a confirmation, answers 404 once more.
+        """Removes a stuck finalizer, only if GitHub, checked as in a confirmation, answers 404 once more.
 
-        An object that another client deleted is freed as well: what was found is recorded first, and when it was
-        freed its replacement counts as accepted, for ARC makes another after the deletion.
+        An object that another client deleted is freed as well. The decision is recorded first; once freed, its
+        replacement
+        counts as accepted, for ARC creates another object after the deletion.
         """
         now = await self.context.github.installation(self.installation.id)
         if not absence.is_sane(self.installation, now):
-            return await self.ledger.waits(evidence, Blocker.STILL_REGISTERED)
+            return await self.progress.waits(evidence, Blocker.STILL_REGISTERED)
         if evidence.confirmed_at is not None:
-            outcome = await self.remedy.look_again(evidence)
+            outcome = await self.ops.look_again(evidence)
             if outcome:
-                return await self.ledger.waits(evidence, Blocker.STILL_REGISTERED)
+                return await self.progress.waits(evidence, Blocker.STILL_REGISTERED)
         else:
             doubt = await self._doubt_about_offline(evidence)
             if doubt is not None:
-                return await self.ledger.waits(evidence, doubt)
+                return await self.progress.waits(evidence, doubt)
         is_ours = evidence.replaced_at is not None
         if not is_ours:
-            evidence = await self.ledger.meant(evidence, finding, left_to_arc=self._is_arc)
+            evidence = await self.progress.meant(evidence, finding, left_to_arc=self._is_arc)
         if evidence.granted_at is None or not await self._may_act(evidence, finding):
             return "held"
         await self.replacer.execute(cluster, finding)
         if not is_ours:
-            await self.ledger.accepted(evidence, is_over=False, gone_already=True)
-        await self.ledger.step(evidence, deletion_progress.freed)
-        await self.ledger.waits(evidence, Blocker.TERMINATING)
+            await self.progress.accepted(evidence, is_over=False, gone_already=True)
+        await self.progress.step(evidence, deletion_progress.freed)
+        await self.progress.waits(evidence, Blocker.TERMINATING)
         return "freed"
 
     async def _doubt_about_offline(self, evidence: Evidence) -> Blocker | None:
-        """A runner replaced for being offline was never confirmed as deleted: that takes two 404s of its own."""
+        """Confirms an offline runner's deletion, which takes two 404s; returns what prevents it, or None."""
         installation_client = await self.context.installation_client(self.installation, Purpose.ACT)
         answer = await installation_client.runner(evidence.id)
         answer = present(evidence, answer, [] if answer else await installation_client.runners_named(evidence.name))
@@ -196,5 +203,5 @@ class ClusterReplacement:
         elif because in (Blocker.JOB_UNKNOWN, Blocker.SEEN_BUSY) and finding.object is not None:
             await look_up_unknown_job(self.context, self.installation, evidence, finding.object)
         if evidence.removed_at is not None:  # it must be replaced, however long that takes
-            return await self.ledger.waits(evidence, because, finding.after_seconds, finding.said)
-        return await self.ledger.called_off(evidence, because, finding.after_seconds, finding.said)
+            return await self.progress.waits(evidence, because, finding.after_seconds, finding.said)
+        return await self.progress.called_off(evidence, because, finding.after_seconds, finding.said)

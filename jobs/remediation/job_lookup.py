@@ -1,4 +1,4 @@
-"""Asks GitHub how the job of a lost runner stands, where the delivery that would say so is lost or never comes."""
+"""Queries GitHub for the job of a lost runner whose delivery is lost or never comes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from jobs.context import JobContext
 log = logger(__name__)
 
 MOST_ASKED = 25
-"""Jobs asked for in one go by `learn_jobs`; the others wait for the next."""
+"""Jobs that one call of `look_up_jobs` queries; the others follow in the next call."""
 
 
 async def look_up_known_job(context: JobContext, installation: Installation, evidence: Evidence) -> None:
-    """Ask whether the job that a delivery reported is over. Any doubt changes nothing."""
+    """Queries GitHub for the job that a delivery reported, and records its end. Any doubt changes nothing."""
     job_id = evidence.running_job
     job = None if job_id is None else await context.demand.one(installation.id, job_id)
     if job is None or not installation.may("actions", "read"):
@@ -45,9 +45,9 @@ async def look_up_known_job(context: JobContext, installation: Installation, evi
 async def look_up_unknown_job(
     context: JobContext, installation: Installation, evidence: Evidence, found: EphemeralRunner
 ) -> None:
-    """Ask for the job that ARC's object names, and record its start and end as deliveries would.
+    """Queries GitHub for the job that ARC's object names, and records its start and end as deliveries would.
 
-    Any doubt changes nothing: the object names no run, the App may not see it, or no job of it names this runner.
+    Any doubt changes nothing: the object names no run, the App may not read it, or no job of it names this runner.
     """
     run = run_of(found, installation)
     if run is None or not installation.may("actions", "read"):
@@ -62,22 +62,23 @@ async def look_up_unknown_job(
     if job is None:
         log.info("no job of the run names the runner", org=installation.org, run=run.id, runner=evidence.name)
         return
-    # The job first: a runner with a running job must also have the repository in which to query it.
+    # Record the job first: a runner with a running job also needs the repository in which to query that job.
     await context.demand.record(installation.id, [job.job])
     learned = partial(_learned, job=job, at=context.clock())
     await context.runners.revise(installation.id, {evidence.id: learned})
 
 
 async def look_up_jobs(context: JobContext, installation: Installation, absent: Iterable[Evidence]) -> None:
-    """Ask for the jobs of absent runners that nothing else asks for, at most `MOST_ASKED` in one go.
+    """Queries the jobs of absent runners that nothing else queries, at most `MOST_ASKED` in one call.
 
-    Those are runners that were busy when last listed and whose job no delivery reported: without an answer they are
-    held as long as the longest job, and are never granted, so that no deletion asks. And those whose object is being
-    deleted under a job: they are no suspects, so that no confirmation asks.
+    These are runners that were busy when last listed and whose job no delivery reported: without an answer they are
+    kept for as long as the longest job, and are never granted, so that no deletion queries them. And runners whose
+    object
+    is being deleted under a job: they are no suspects, so that no confirmation queries them.
 
     Args:
-        context: what a job needs.
-        installation: of the runners.
+        context: the context of the job.
+        installation: the installation of the runners.
         absent: runners that the last list lacked, with what the views show of them.
     """
     asked, runners = 0, list(absent)
@@ -95,7 +96,7 @@ async def look_up_jobs(context: JobContext, installation: Installation, absent: 
 async def _objects_of(
     context: JobContext, installation: Installation, runners: Iterable[Evidence]
 ) -> list[tuple[Evidence, EphemeralRunner]]:
-    """Runners with their ARC objects, by the current view of the watch."""
+    """Returns runners with their ARC objects, by the current view of the watch."""
     store, now = context.pods, context.clock()
     found: list[tuple[Evidence, EphemeralRunner]] = []
     for namespace, group in by_namespace(runners, context.settings.pools_of(installation.org)).items():

@@ -1,4 +1,4 @@
-"""Which of the lost are acted on now: read, decide, record, and ask for it to be done."""
+"""Plans remediation: read the lost runners, decide, record, and enqueue the jobs that act."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ log = logger(__name__)
 
 
 async def plan_remediation(context: JobContext, installation: Installation) -> Plan:
-    """Plan for one installation. One process at a time plans: two could each let a first batch through."""
-    async with context.locks.acquire("plan", installation.id, OUTLIVING_SECONDS) as mine:
-        if not mine:
+    """Plans for one installation, one process at a time: two could each release a first batch."""
+    async with context.locks.acquire("plan", installation.id, OUTLIVING_SECONDS) as acquired:
+        if not acquired:
             return Plan()
         now = context.clock()
         policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
@@ -45,27 +45,27 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         runners = await context.runners.all(installation.id)
         await publish_runners(context, installation, view, runners.values(), now)
         pools = by_pool(runners.values(), view.survey, rules, now, policy.evidence)
-        situation = await _situation(context, installation, view, runners, now)
+        inputs = await _inputs(context, installation, view, runners, now)
         await publish_fuse_changes(
-            context, installation, view.fuses, counts_for(pools, view.fuses, rules, policy.fuse, situation), now
+            context, installation, view.fuses, counts_for(pools, view.fuses, rules, policy.fuse, inputs), now
         )
         paused = [pool for pool in pools if view.is_paused(pool)]
-        decision = decided(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, situation)
-        decision = decision.without(await _turn(context, installation, decision.turns, now))
+        decision = decided(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, inputs)
+        decision = decision.without(await _save_fuses(context, installation, decision.turns, now))
         await _write_off(context, installation, decision, runners, now)
         if policy.remediation.mode == "act":
             await _grant(context, installation, decision, runners, now)
         else:
-            await _spare(context, installation, decision, runners, now)
+            await _record_dry_run(context, installation, decision, runners, now)
         await _ask_again(context, installation, runners.values(), now)
     enqueue_report_if_wanted(context, installation)
     return decision.plan
 
 
-async def _situation(
+async def _inputs(
     context: JobContext, installation: Installation, view: OrgView, runners: Mapping[int, Evidence], now: float
 ) -> DecisionInputs:
-    """The inputs beside runners and fuses. Without deliveries it is not known whether a job waits."""
+    """Returns the inputs beside runners and fuses. Without deliveries it is unknown whether a job waits."""
     queued = None
     if deliveries_flow(runners.values(), now):
         jobs = await context.demand.all(installation.id)
@@ -82,7 +82,7 @@ async def _situation(
 async def _write_off(
     context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
 ) -> None:
-    """Record the lost runners that their pool does without, as a scale-down leaves them."""
+    """Records lost runners that their pool does not need any more, as after a scale-down."""
 
     def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
         if evidence is None or not is_as_planned(planned, evidence):
@@ -95,10 +95,14 @@ async def _write_off(
             log.info("loss written off", installation=installation.id, org=installation.org, runner=evidence.name)
 
 
-async def _turn(
+async def _save_fuses(
     context: JobContext, installation: Installation, turns: tuple[FuseChange, ...], now: float
 ) -> list[str]:
-    """Record and publish each fuse change; returns the pools where an admin was faster. There the next plan decides."""
+    """Records and publishes each fuse change.
+
+    Returns:
+        The pools where an admin changed the fuse meanwhile; the next plan decides for them.
+    """
     overtaken = []
     for pool, before, after, counted in turns:
         if await context.fuses.save(installation.id, pool, before, after):
@@ -132,10 +136,10 @@ async def _grant(
         )
 
 
-async def _spare(
+async def _record_dry_run(
     context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
 ) -> None:
-    """Dry-run: record, log and count what would have been done, once a loss."""
+    """Dry-run: records, logs and counts what remediation would have done, once for each loss."""
 
     def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
         if evidence is None or not is_as_planned(planned, evidence):
@@ -150,9 +154,10 @@ async def _spare(
 
 
 async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence], now: float) -> None:
-    """Ask again for what a crash may have lost between a record and the queue, and for what waits in the cluster.
+    """Enqueues remediation that a crash lost between record and queue, and remediation that waits for the cluster.
 
-    A job that waits keeps its key. Where a replacer deletes something, there is no event, and none that is missing.
+    A waiting job keeps its key, so that it is not enqueued twice. Replacers that delete objects send no event, so that
+    their runners always count as missing here.
     """
     granted = {
         each.event_id: each

@@ -15,7 +15,7 @@ from jobs.context import JobContext
 async def preconditions(
     context: JobContext, installation: Installation, evidence: Evidence, namespace: str
 ) -> Preconditions:
-    """The preconditions as of now. GitHub's answer that a job is over counts without a delivery, too."""
+    """Returns the preconditions as of now. GitHub's answer that a job is over counts without a delivery, too."""
     now = context.clock()
     claims = await context.pod_claims.all(installation.id, now)
     over = evidence.job_id if evidence.job_ended_at is not None else None
@@ -34,39 +34,42 @@ async def preconditions(
 
 
 async def _object_names(context: JobContext, evidence: Evidence, namespace: str, now: float) -> tuple[str, ...] | None:
-    """What the watch saw after the runner was lost; before that its object bore its name for as long as it lived."""
-    bearers = await context.pods.bearers(namespace, evidence.name)
-    if bearers is None or not is_fresh(bearers.seen_at, now):
+    """Returns the object names that the watch saw after the runner was lost; None if it has not looked since then.
+
+    Before that, the runner's object had the runner's name.
+    """
+    objects = await context.pods.bearers(namespace, evidence.name)
+    if objects is None or not is_fresh(objects.seen_at, now):
         return None
-    is_later = not is_absent(evidence) or bearers.seen_at >= missing_since(evidence)
-    return bearers.names if is_later else None
+    is_later = not is_absent(evidence) or objects.seen_at >= missing_since(evidence)
+    return objects.names if is_later else None
 
 
 async def is_place_of(
     context: JobContext, installation: Installation, evidence: Evidence, finding: DeletionDecision
 ) -> bool:
-    """Whether what is found, or not found, in its pool's namespace says anything of a runner.
+    """True if the pool's namespace, as configured, is where this runner's pod would be.
 
-    Where something of its name is or was found, yes. Else only if something of its pool was ever seen there, by an
-    earlier look or by the watch: a namespace that is wrong may exist, and hold nothing of its name.
+    That is so if something of the runner's name is or was found there, or if an earlier look or the watch ever saw
+    something of its pool there. Otherwise an absent pod proves nothing: a wrong namespace may exist and be empty.
     """
-    rules, places = context.settings.pools_of(installation.org), context.pod_locations
+    rules, locations = context.settings.pools_of(installation.org), context.pod_locations
     pool = runner_pool(evidence, rules)
     if finding.is_bare:
         if evidence.deletion is not None and evidence.deletion.uid:
             return True
-        if await places.is_known(installation.id, pool, finding.namespace):
+        if await locations.is_known(installation.id, pool, finding.namespace):
             return True
         everyone = (await context.runners.all(installation.id)).values()
         names = {each.name for each in everyone if runner_pool(each, rules) == pool}
         if not await context.pods.shows_any(finding.namespace, names):
             return False
-    await places.seen(installation.id, [(pool, finding.namespace)], context.clock())
+    await locations.seen(installation.id, [(pool, finding.namespace)], context.clock())
     return True
 
 
 async def _is_known_elsewhere(context: JobContext, installation: Installation, name: str, namespace: str) -> bool:
-    """Whether another organization with pods in that namespace has a runner of that name, or a claim on one."""
+    """True if another organization with pods in that namespace has a runner of that name, or a claim on one."""
     others = {pool.org.lower() for pool in context.settings.pools if pool.namespace == namespace}
     for org in sorted(others - {installation.org.lower()}):
         other = await context.installations.of(org)

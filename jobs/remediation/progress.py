@@ -1,4 +1,4 @@
-"""What is recorded of one runner's replacement in the cluster, step by step, so that a crash loses none of it."""
+"""Records each step of one runner's replacement in the cluster, so that a crash loses none."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STILL_WAITING = "still-waiting"
 
 @dataclass(frozen=True, slots=True)
 class ReplacementProgress:
-    """An org's. Each method returns the evidence as it stands then, or the outcome as it is counted."""
+    """Records steps for an org's runners. Each method returns the current evidence, or the outcome as it is counted."""
 
     context: JobContext
     installation: Installation
 
     async def meant(self, evidence: Evidence, finding: DeletionDecision, *, left_to_arc: bool) -> Evidence:
-        """What is about to be deleted. After a crash, what was recorded then stays: it was that one that went."""
+        """Records what is about to be deleted. After a crash the earlier record stays: that object was deleted."""
         known = evidence.deletion
         if known is not None and known.uid and finding.uid != known.uid:
             return evidence
@@ -40,7 +40,7 @@ class ReplacementProgress:
         )
 
     async def accepted(self, evidence: Evidence, *, is_over: bool, gone_already: bool) -> None:
-        """Its deletion was accepted; where that is not all, it is read again when it should be deleted.
+        """Records that the deletion was accepted; unless it is over, schedules the next look for its expected end.
 
         `gone_already`: the object was deleted before, or another deletion was under way.
         """
@@ -52,13 +52,13 @@ class ReplacementProgress:
             return observations.replaced(observations.removed(observations.deleting(known, done), at), at)
 
         await self.fold(evidence, accept)
-        if not is_over:  # and if this is lost, the next sweeps ask
+        if not is_over:  # if this job is lost, the next plan enqueues another
             key = f"remediate-{self.installation.id}-{evidence.id}-gone"
             args = (self.installation.id, evidence.id)
             self.context.ask(JobName.REMEDIATE, *args, key=key, after_seconds=TERMINATING_SECONDS + CLOCK_SLACK_SECONDS)
 
     async def called_off(self, evidence: Evidence, because: Blocker, after_seconds: float | None, why: str) -> str:
-        """Revoke the grant; the plan considers the runner again when the blocker may have passed."""
+        """Revokes the grant; the plan considers the runner again when the blocker may have passed."""
         at = self.context.clock()
 
         def call_off(known: Evidence) -> Evidence:
@@ -66,17 +66,17 @@ class ReplacementProgress:
             return observations.grant_revoked(observations.deleting(known, waits))
 
         await self.fold(evidence, call_off)
-        return self._told(evidence, because, why, "called-off")
+        return self._log(evidence, because, why, "called-off")
 
     async def waits(
         self, evidence: Evidence, because: Blocker, after_seconds: float | None = None, why: str = ""
     ) -> str:
-        """What it waits for; `jobs.remediation.plan_remediation` asks again."""
+        """Records what the replacement waits for; `jobs.remediation.plan_remediation` enqueues it again."""
         await self.step(evidence, lambda known, at: deletion_progress.waits(known, at, because, after_seconds))
-        return self._told(evidence, because, why, "waiting")
+        return self._log(evidence, because, why, "waiting")
 
     async def step(self, evidence: Evidence, change: Callable[[Deletion, float], Deletion]) -> Evidence:
-        """One step further, unless it was called off meanwhile."""
+        """Records one step, unless the grant was revoked meanwhile."""
         at = self.context.clock()
 
         def step(known: Evidence) -> Evidence:
@@ -87,14 +87,14 @@ class ReplacementProgress:
         return await self.fold(evidence, step)
 
     async def fold(self, evidence: Evidence, change: Callable[[Evidence], Evidence]) -> Evidence:
-        """Change the record, by compare-and-set."""
+        """Changes the record, by compare-and-set."""
 
         def fold(known: Evidence | None) -> Evidence | None:
             return None if known is None else change(known)
 
         return (await self.context.runners.revise(self.installation.id, {evidence.id: fold}))[evidence.id]
 
-    def _told(self, evidence: Evidence, because: Blocker, why: str, outcome: str) -> str:
+    def _log(self, evidence: Evidence, because: Blocker, why: str, outcome: str) -> str:
         if evidence.deletion is not None and evidence.deletion.waits_for == because:
             return STILL_WAITING
         log.warning(

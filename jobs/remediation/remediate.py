@@ -1,4 +1,4 @@
-"""Remediates one lost runner: lock, ask GitHub again, remove, request the replacement, record."""
+"""Remediates one lost runner: lock, query GitHub again, remove, request the replacement, record."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ log = logger(__name__)
 
 
 async def remediate(installation_id: int, runner_id: int) -> None:
-    """The job: remediate one runner that the plan granted."""
+    """The job: remediates one runner that the plan granted."""
     async with open_context(configured()) as context:
         await remediate_runner(context, installation_id, runner_id)
 
 
 async def remediate_runner(context: JobContext, installation_id: int, runner_id: int) -> str:
-    """Remediate once, however often it is called; returns the outcome as it is counted.
+    """Remediates once, however often it is called; returns the outcome as it is counted.
 
-    Outcomes: `held` (somebody else acts, or a person or the fuse stopped it since), `returned` (its registration is
-    back, or it has a new one), `busy` (GitHub says it runs a job), `replaced` (asked for; done before counts too);
-    where something is deleted in a cluster, also those of `jobs.remediation.replace_in_cluster`.
+    Outcomes: `held` (another process acts, or an admin or the fuse stopped it), `returned` (the runner is registered
+    again), `busy` (GitHub answers that it runs a job), `replaced` (requested now or before); for replacers that delete
+    in a cluster, also those of `jobs.remediation.replace_in_cluster`.
     """
-    async with context.locks.acquire("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as acquired:
         installation = await context.installations.one(installation_id)
         evidence = (await context.runners.some(installation_id, [runner_id])).get(runner_id)
-        if not mine or installation is None or evidence is None:
+        if not acquired or installation is None or evidence is None:
             return "held"
         view, now = await context.org_view(installation), context.clock()
         if not _may_act(context, installation, view, evidence, now):
             if view.claim_on((evidence.name,), now) is not None:
                 await _fold(context, installation, evidence, _if_known(observations.grant_released))
-            elif runs_a_job(evidence, now):  # reported after its removal: the delivery of its end may be lost
+            elif runs_a_job(evidence, now):  # reported after the removal: the delivery of its end may be lost
                 await look_up_known_job(context, installation, evidence)
             return "held"
         outcome = await _act(context, installation, evidence)
@@ -64,12 +64,12 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
     rules = context.settings.pools_of(installation.org)
     rule = rule_named(runner_pool(evidence, rules), rules)
     if rule is not None and rule.replacer in REPLACERS:
-        remedy = RemediationOps(
+        ops = RemediationOps(
             partial(_look_again, context, installation),
             partial(_remove, context, installation),
             partial(_may_still_act, context, installation),
         )
-        return await replace_in_cluster(context, installation, evidence, rule, remedy)
+        return await replace_in_cluster(context, installation, evidence, rule, ops)
     names = {evidence.name}
     if evidence.removed_at is None:
         outcome = await _look_again(context, installation, evidence)
@@ -89,7 +89,7 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
 
 
 async def _look_again(context: JobContext, installation: Installation, evidence: Evidence) -> str:
-    """Ask GitHub a last time: an outcome if nothing is to be done any more, else an empty string."""
+    """Queries GitHub once more; returns the outcome if nothing is left to do, else an empty string."""
     installation_client = await context.installation_client(installation, Purpose.ACT)
     await installation_client.settle()
     answer = await installation_client.runner(evidence.id)
@@ -110,7 +110,7 @@ async def _look_again(context: JobContext, installation: Installation, evidence:
 
 
 async def _remove(context: JobContext, installation: Installation, evidence: Evidence) -> Evidence | None:
-    """Take its registration away; None when GitHub says that it is busy after all."""
+    """Deletes its registration; returns None if GitHub answers that the runner is busy."""
     installation_client = await context.installation_client(installation, Purpose.ACT)
     removal = await installation_client.remove_runner(evidence.id)
     at = context.clock()
@@ -125,9 +125,9 @@ async def _remove(context: JobContext, installation: Installation, evidence: Evi
 async def _may_still_act(
     context: JobContext, installation: Installation, evidence: Evidence, names: set[str]
 ) -> OrgView | None:
-    """The org's view if nothing prevents the next step, else None.
+    """Returns the org's view if nothing prevents the next step, else None.
 
-    The runner, the view and the clock are read again: between two steps GitHub or the cluster was asked, and a pause,
+    The runner, the view and the clock are read again: GitHub or the cluster was queried between two steps, and a pause,
     a fuse, a job or a claim counts until the last moment.
     """
     fresh = (await context.runners.some(installation.id, [evidence.id])).get(evidence.id)
@@ -145,7 +145,7 @@ def _may_act(
     names: set[str] | None = None,
 ) -> bool:
     if not installation.may("organization_self_hosted_runners", "write"):
-        return False  # `doctor` and /readyz say so
+        return False  # `doctor` and /readyz report it
     pool = view.pool(evidence)
     return may_act(
         evidence,

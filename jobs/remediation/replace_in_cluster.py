@@ -1,4 +1,4 @@
-"""Deletes the object or pod of a lost runner: read it, ask GitHub again, record, delete, record."""
+"""Deletes the object or pod of a lost runner: read it, query GitHub again, record, delete, record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jobs.remediation.cluster_replacement import ClusterReplacement, Remediation
 log = logger(__name__)
 
 LOOKS = 3
-"""How often the object is read again at once, when it changed between read and delete."""
+"""How often the object is read again immediately when it changed between read and delete."""
 
 REPLACERS = {
     "arc": Replacer(arc.find, arc.require_permissions, arc.execute),
@@ -32,28 +32,29 @@ REPLACERS = {
 
 
 async def replace_in_cluster(
-    context: JobContext, installation: Installation, evidence: Evidence, rule: PoolSettings, remedy: RemediationOps
+    context: JobContext, installation: Installation, evidence: Evidence, rule: PoolSettings, ops: RemediationOps
 ) -> str:
-    """Replace one that `may_act` let through, however often it is called; returns the outcome as it is counted.
+    """Replaces a runner that `may_act` allowed, however often it is called; returns the outcome as it is counted.
 
-    Outcomes, beside those of `remediate_runner`: `replaced` (the deletion was accepted, or nothing was there),
-    `called-off` (something of its own is in the way; it is planned for again later), `waiting` (the cluster gives no
-    answer, or what is Terminating is not gone yet), `freed` (a stuck finalizer was taken away), `gone`.
+    Outcomes beside those of `remediate_runner`: `replaced` (the deletion was accepted, or nothing was there),
+    `called-off` (a blocker of its own; the plan considers it again later), `waiting` (the cluster gives no answer, or
+    the
+    terminating object still exists), `freed` (a stuck finalizer was removed), `gone`.
     """
-    errand = ClusterReplacement(context, installation, rule, REPLACERS[rule.replacer], remedy)
+    replacement = ClusterReplacement(context, installation, rule, REPLACERS[rule.replacer], ops)
     try:
         for _ in range(LOOKS):
             try:
-                return await errand.run(evidence)
+                return await replacement.run(evidence)
             except ConflictError as conflict:
                 log.info("object changed, retrying", runner=evidence.name, why=str(conflict))
             fresh = (await context.runners.some(installation.id, [evidence.id])).get(evidence.id)
             if fresh is None or fresh.granted_at is None:
                 return "held"
             evidence = fresh
-        return await errand.ledger.waits(evidence, Blocker.OBJECT_CHANGED)
+        return await replacement.progress.waits(evidence, Blocker.OBJECT_CHANGED)
     except (ClusterError, ConfigurationError) as error:
-        return await errand.ledger.waits(evidence, _because(error), why=str(error))
+        return await replacement.progress.waits(evidence, _because(error), why=str(error))
 
 
 def _because(error: ClusterError | ConfigurationError) -> Blocker:

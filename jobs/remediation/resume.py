@@ -16,13 +16,13 @@ from jobs.events.publish import publish_fuse_changes
 async def resume_installation(
     context: JobContext, installation: Installation, by: str, until: float = inf
 ) -> Resumption:
-    """End the pauses of an org that were made by `until` (epoch seconds), and restart fuses that were stopped by then.
+    """Ends the pauses of an org that were made by `until` (epoch seconds), and restarts fuses stopped by then.
 
     A sweep comes first, so that lost runners are checked again before anything acts on them.
     """
     now, policy = context.clock(), context.settings.of(installation.org)
     done = await context.fuses.resume(installation, None, by, now, policy.fuse, until)
-    survey = await context.runners.survey(installation.id)  # first, so that the runners are not older than it
+    survey = await context.runners.survey(installation.id)  # first, so that the runners are not older than the survey
     runners = await context.runners.all(installation.id)
     rules = context.settings.pools_of(installation.org)
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)

@@ -19,9 +19,9 @@ async def check(installation_id: int, runner_id: int) -> None:
 
 
 async def check_runner(context: JobContext, installation_id: int, runner_id: int) -> None:
-    """Ask GitHub for one runner, and record what it says; a 404 starts the clock of its confirmation.
+    """Queries GitHub for one runner and records the answer; a 404 starts the confirmation.
 
-    It spends from the share of reports, so that frequent requests cannot starve the sweeps.
+    The request uses the budget's share for reports, so that frequent checks cannot starve the sweeps.
     """
     installation = await context.installations.one(installation_id)
     if installation is None:

@@ -27,35 +27,35 @@ log = logger(__name__)
 
 
 async def confirm(installation_id: int) -> None:
-    """The job: confirm what a sweep found missing, and plan for what is."""
+    """The job: confirms missing runners and plans their remediation."""
     async with open_context(configured()) as context:
         await confirm_installation(context, installation_id)
 
 
 async def confirm_installation(context: JobContext, installation_id: int) -> int:
-    """Confirm each suspect whose first 404 is `confirm_seconds` old; returns how many are lost.
+    """Confirms each suspect whose first 404 is `confirm_seconds` old; returns how many are lost.
 
-    In this order, and any doubt ends it with nothing confirmed: the installation is the same account, not
-    suspended, and holds the permission (GitHub's answer may be seconds old, see `absence.may_rely_on`); the runner
-    runs no job; a control list with the same token lacks it; its own GET still answers 404; and no delivery reported a
-    job of it in between.
+    The checks run in this order, and any doubt ends them with nothing confirmed: the installation is the same account,
+    not suspended, and holds the permission (GitHub's answer may be seconds old, see `absence.may_rely_on`); the runner
+    runs no job; a control list with the same token lacks the runner; its own GET still answers 404; and no delivery
+    reported a job of the runner in between.
     """
-    async with context.locks.acquire("confirm", installation_id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("confirm", installation_id, OUTLIVING_SECONDS) as acquired:
         installation = await context.installations.one(installation_id)
-        if not mine or installation is None:
+        if not acquired or installation is None:
             return 0
         now = context.clock()
         suspects = await _due(context, installation, now)
-        gone = 0
+        lost = 0
         if suspects:
             try:
-                gone = await _confirm(context, installation, suspects, now)
+                lost = await _confirm(context, installation, suspects, now)
             except GitHubError as error:
                 if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
                     await context.installation_states.contradict(installation_id)
                 log.warning("not confirmed", installation=installation_id, org=installation.org, why=str(error))
     await plan_remediation(context, installation)
-    return gone
+    return lost
 
 
 async def _due(context: JobContext, installation: Installation, now: float) -> dict[int, Evidence]:
@@ -65,7 +65,7 @@ async def _due(context: JobContext, installation: Installation, now: float) -> d
 
 
 async def _confirm(context: JobContext, installation: Installation, suspects: dict[int, Evidence], now: float) -> int:
-    if not await _is_sane(context, installation, suspects.values(), now):
+    if not await _is_installation_unchanged(context, installation, suspects.values(), now):
         log.warning("installation changed, confirmation skipped", org=installation.org)
         return 0
     installation_client = await context.installation_client(installation, Purpose.ACT)
@@ -74,7 +74,7 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
     if not suspects:
         return 0
     concurrency = context.settings.of(installation.org).sweep.concurrency
-    # The clock again: GitHub may have been asked about jobs, and an answer counts from when it was asked for.
+    # Read the clock again: GitHub may have been queried for jobs, and an answer counts from its request.
     survey, listed_at = await context.runners.survey(installation.id), context.clock()
     control = await _control(context, installation_client, suspects.values(), survey)
     if doubt := absence.why_unusable(control, survey):
@@ -82,16 +82,18 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
         return 0
     listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
     unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
-    asked = await get_each(installation_client, unproven, concurrency, context.clock)
-    folds = {runner_id: absence.confirmed(*told) for runner_id, told in (listed | asked).items()}
+    queried = await get_each(installation_client, unproven, concurrency, context.clock)
+    folds = {runner_id: absence.confirmed(*result) for runner_id, result in (listed | queried).items()}
     revised = await context.runners.revise(installation.id, folds)
-    gone = sum(each.confirmed_at is not None for each in revised.values())
-    log.info("confirmed", installation=installation.id, org=installation.org, gone=gone, of=len(suspects))
-    return gone
+    lost = sum(each.confirmed_at is not None for each in revised.values())
+    log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(suspects))
+    return lost
 
 
-async def _is_sane(context: JobContext, installation: Installation, suspects: Collection[Evidence], now: float) -> bool:
-    """Whether a 404 of the installation's can be believed. Only an answer that says so is remembered."""
+async def _is_installation_unchanged(
+    context: JobContext, installation: Installation, suspects: Collection[Evidence], now: float
+) -> bool:
+    """True if a 404 of this installation can be believed. Only an answer that confirms the installation is cached."""
     states = context.installation_states
     known = await states.last(installation.id)
     if (
@@ -111,10 +113,15 @@ async def _is_sane(context: JobContext, installation: Installation, suspects: Co
 async def _control(
     context: JobContext, installation_client: InstallationClient, suspects: Collection[Evidence], survey: Survey
 ) -> RunnerList:
-    """The list that must lack the suspects: the whole one, or, of a large fleet, a list of each suspect's own name."""
+    """Returns the list that must lack the suspects.
+
+    It is the whole list or, of a large fleet, the lists of runners with each suspect's name.
+    """
     concurrency = context.settings.of(installation_client.installation.org).sweep.concurrency
     if absence.wants_whole_list(suspects, survey, PER_PAGE):
-        control = absence.allow_for_churn((await list_runners(installation_client, context.pages, concurrency)).look)
+        control = absence.allow_for_churn(
+            (await list_runners(installation_client, context.pages, concurrency)).runner_list
+        )
     else:
         control = await first_page(installation_client, context.pages)
     if not control.churned:
@@ -132,7 +139,7 @@ async def _control(
 async def _without_ended_jobs(
     context: JobContext, installation_client: InstallationClient, suspects: dict[int, Evidence]
 ) -> dict[int, Evidence]:
-    """Ask whether the jobs of those still at work are over: the delivery that would say so of them may be lost."""
+    """Queries the jobs of suspects that still run one, for the delivery of a job's end may be lost."""
     ended: dict[int, Fold] = {}
     for each in suspects.values():
         if each.running_job is None:
@@ -149,12 +156,12 @@ async def _without_ended_jobs(
 async def _end_of(
     context: JobContext, installation_client: InstallationClient, job_id: int, started_at: float | None
 ) -> JobEnd | None:
-    """By a delivery that did not name its runner, by GitHub's own answer, or because no job runs for as long.
+    """Returns the end of a job: by a delivery without its runner, by GitHub's answer, or because no job runs that long.
 
-    Only GitHub's answer dates the end.
+    Only GitHub's answer has a date. None if the job may still run.
     """
     now, job = context.clock(), await context.demand.one(installation_client.installation.id, job_id)
-    if job is None:  # nobody knows where to ask
+    if job is None:  # its repository is unknown, so GitHub cannot be queried
         is_too_long = started_at is not None and now - started_at > RUNNING_TOO_LONG_SECONDS
         return JobEnd() if is_too_long else None
     if is_over(job, now):
@@ -165,7 +172,7 @@ async def _end_of(
 
 
 async def _github_end(installation_client: InstallationClient, job: Job) -> JobEnd | None:
-    """Any doubt says that it has not ended: the runner stays a suspect, and is left alone."""
+    """Returns the end by GitHub's answer. Any doubt returns None: the runner stays a suspect and is kept."""
     try:
         return await installation_client.job_end(job.repository, job.id)
     except GitHubError as error:

@@ -19,10 +19,10 @@ from ghapp.store.etag_pages import EtagPage, EtagPages
 log = logger(__name__)
 
 MOST_PAGES = 1_000
-"""A hundred thousand runners: GitHub lets no organization have as many."""
+"""Limit of pages: 100,000 runners, more than GitHub allows in an organization."""
 
 Progress = Callable[[int, int], None]
-"""Told after each page: pages done, pages in all."""
+"""Called after each page with the number of pages read and of all pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class ListResult:
     """The result of listing all runners.
 
     Attributes:
-        runners: whoever was listed, by id.
-        total: how many GitHub says there are.
+        runners: the listed runners by id.
+        total: the number of runners by GitHub's count.
         calls: requests sent.
-        billable: those that count against the hourly limit.
+        billable: requests that count against the hourly limit.
         flaw: why the list proves no absence; None when it is complete.
     """
 
@@ -44,8 +44,8 @@ class ListResult:
     flaw: Reason | None = None
 
     @property
-    def look(self) -> RunnerList:
-        """What it says of the runners, without what it cost."""
+    def runner_list(self) -> RunnerList:
+        """The list without its cost."""
         return RunnerList(self.runners, self.total, self.flaw)
 
 
@@ -69,11 +69,14 @@ async def list_runners(
     concurrency: int,
     progress: Progress = lambda _done, _of: None,
 ) -> ListResult:
-    """List all runners, in at most ⌈N/100⌉ calls.
+    """Lists all runners, in at most ⌈N/100⌉ calls.
 
-    The first page says how many there are; the others follow, `concurrency` at once. The list is complete only
-    when all pages agree on the total and it is the number of different runners that arrived. Once a page fails no
-    further one is asked for; those on their way are paid for, and kept.
+    The first page reports the total; the others follow, `concurrency` at once. The list is complete only if all pages
+    agree on the total and the number of different runners equals it. After a failed page no further page is requested;
+    pages in flight are paid for, and kept.
+
+    Raises:
+        GitHubError: a page failed.
     """
     installation = installation_client.installation.id
     known = await pages.of(installation, installation_client.token)
@@ -88,7 +91,7 @@ async def list_runners(
     slots = asyncio.Semaphore(concurrency)
     failures: list[GitHubError] = []
 
-    async def look_further(number: int) -> wire.RunnerPage | None:
+    async def next_page(number: int) -> wire.RunnerPage | None:
         nonlocal done
         async with slots:
             if failures:
@@ -103,7 +106,7 @@ async def list_runners(
         return page
 
     async with asyncio.TaskGroup() as group:
-        others = [group.create_task(look_further(number)) for number in range(2, last + 1)]
+        others = [group.create_task(next_page(number)) for number in range(2, last + 1)]
     await pages.keep(installation, installation_client.token, changed, last)
     if failures:
         raise failures[0]
@@ -119,7 +122,7 @@ async def list_runners(
 
 
 async def first_page(installation_client: InstallationClient, pages: EtagPages) -> RunnerList:
-    """The first page alone: that the list can be read, and is not empty. Whom it lacks, it says nothing of."""
+    """Reads the first page alone: it proves that the list is readable and not empty, and no absence."""
     known = (await pages.of(installation_client.installation.id, installation_client.token)).get(1)
     listing = await installation_client.list_runners(1, known.etag if known else None)
     body = known.body if listing.body is None and known is not None else listing.body or b""
@@ -128,7 +131,7 @@ async def first_page(installation_client: InstallationClient, pages: EtagPages) 
 
 
 def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
-    """Why these pages are no complete list, or None: offset pages slip when the fleet changes under them."""
+    """Returns why these pages are no complete list, or None. Offset pages shift when the fleet changes meanwhile."""
     totals = {page.total for page in pages}
     arrived = sum(len(page.runners) for page in pages)
     return None if totals == {distinct} and arrived == distinct else Reason.LIST_INCOMPLETE
@@ -137,9 +140,9 @@ def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
 async def get_each(
     installation_client: InstallationClient, ids: Iterable[int], concurrency: int, clock: Callable[[], float]
 ) -> dict[int, GetResult]:
-    """GET each runner alone. Those that gave no answer are left out.
+    """GETs each runner; the result lacks those without an answer.
 
-    A token that is too young to be believed is waited for: no call is spent on an answer that proves nothing.
+    Waits until the token is old enough to be believed: a 404 for a new token proves nothing.
     """
     ids, slots = list(ids), asyncio.Semaphore(concurrency)
     if ids:
@@ -149,8 +152,8 @@ async def get_each(
     async def ask(runner_id: int) -> None:
         async with slots:
             try:
-                said = await installation_client.runner(runner_id)
-                answers[runner_id] = GetResult(said, clock())
+                runner = await installation_client.runner(runner_id)
+                answers[runner_id] = GetResult(runner, clock())
             except GitHubError as error:
                 log.info(
                     "the runner gave no answer",

@@ -49,20 +49,20 @@ FAILURES: dict[type[GitHubError], Reason] = {
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What a sweep found, what it cost, and what comes next.
+    """The result and the cost of a sweep, and when the next steps are due.
 
     Attributes:
-        org: where.
+        org: the organization.
         runners: how many were listed.
         suspects: how many are absent and not confirmed as lost.
         calls: requests sent.
-        billable: those that count against the hourly limit.
-        milliseconds: observe to recorded.
-        pages: billable calls of the list alone: what the next sweep will cost, too. Suspects are asked for once.
+        billable: requests that count against the hourly limit.
+        milliseconds: from the first request to the record.
+        pages: billable calls of the list alone: the expected cost of the next sweep, for suspects are queried once.
         flaw: why the list proves no absence; empty when it is complete.
         confirm_at: when suspects are due for confirmation (epoch seconds).
-        left: calls left until the reset, up to the share that sweeps may spend.
-        next_in: seconds from the beginning of this sweep to the next.
+        left: calls left until the reset, up to the share that sweeps may use.
+        next_in: seconds from the start of this sweep to the next.
     """
 
     org: str
@@ -79,7 +79,7 @@ class SweepResult:
 
 
 async def sweep(installation_id: int) -> None:
-    """The job: one sweep on behalf of the clock."""
+    """The job: one sweep."""
     async with open_context(configured()) as context:
         await sweep_installation(context, installation_id)
 
@@ -87,13 +87,13 @@ async def sweep(installation_id: int) -> None:
 async def sweep_installation(
     context: JobContext, installation_id: int, *, act: bool = True, progress: Progress = lambda _done, _of: None
 ) -> SweepResult | None:
-    """Sweep once; None when the installation is not known, or somebody else sweeps it just now.
+    """Sweeps once; returns None if the installation is unknown or another process sweeps it.
 
-    With `act` false everything is recorded and nothing is asked for.
+    With `act` false the sweep records everything and enqueues nothing.
     """
-    async with context.locks.acquire("sweep", installation_id, OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("sweep", installation_id, OUTLIVING_SECONDS) as acquired:
         installation = await context.installations.one(installation_id)
-        if not mine or installation is None:
+        if not acquired or installation is None:
             return None
         began = context.clock()
         survey = await context.runners.survey(installation_id)
@@ -101,25 +101,28 @@ async def sweep_installation(
             if installation.suspended:
                 raise InstallationSuspendedError(f"{installation.org} suspended the App")
             observation = await _observe(context, installation, progress)
-            account = await _record(context, installation, observation, survey, began)
+            swept = await _record(context, installation, observation, survey, began)
         except GitHubError as error:
             reason = await _reason(context, installation, error)
             log.warning(
                 "sweep failed", installation=installation_id, org=installation.org, reason=reason, why=str(error)
             )
             await context.runners.save_survey(installation_id, absence.survey_after_failure(survey, reason, began))
-            account = SweepResult(installation.org, 0, 0, 0, 0, (context.clock() - began) * 1000, flaw=reason)
-        account = await _count(context, installation, account, began)
+            swept = SweepResult(installation.org, 0, 0, 0, 0, (context.clock() - began) * 1000, flaw=reason)
+        swept = await _finish(context, installation, swept, began)
     if act:
-        for due in account.confirm_at:
+        for due in swept.confirm_at:
             key = f"confirm-{installation_id}-{int(due)}"
             context.ask(JobName.CONFIRM, installation_id, key=key, after_seconds=due - context.clock())
         await plan_remediation(context, installation)
-    return account
+    return swept
 
 
 async def _observe(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
-    """List the runners; once more with a new token, where the old one may lack a permission that was granted since."""
+    """Lists the runners; after a denied list, once more with a new token.
+
+    The old token lacks permissions that were granted after it was issued.
+    """
     concurrency = context.settings.of(installation.org).sweep.concurrency
     installation_client = await context.installation_client(installation, Purpose.SWEEP)
     try:
@@ -134,14 +137,14 @@ async def _observe(context: JobContext, installation: Installation, progress: Pr
 
 
 async def _reason(context: JobContext, installation: Installation, error: GitHubError) -> Reason:
-    """Why a sweep failed. A 404 of the list itself is looked behind: what is the installation now?"""
+    """Returns why a sweep failed. After a 404 of the list itself, GitHub is queried for the installation."""
     if not isinstance(error, NotFoundError):
         return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
     try:
         now = await context.github.installation(installation.id)
     except GitHubError as why:
         return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
-    now = await context.installations.put(now)  # the next sweep asks under its new name
+    now = await context.installations.put(now)  # the next sweep uses its new name
     if now.called != installation.called:
         warn_of_name(context, now)
         return Reason.ORGANIZATION_RENAMED
@@ -151,49 +154,49 @@ async def _reason(context: JobContext, installation: Installation, error: GitHub
 async def _record(
     context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float
 ) -> SweepResult:
-    """Fold what was listed and what was not; look at each suspect alone."""
+    """Records the listed and the missing runners, and queries GitHub for each suspect."""
     policy = context.settings.of(installation.org)
     known = await context.runners.all(installation.id)
-    look = absence.allow_for_churn(observation.look)
-    if absence.is_doubtful(look, known, policy.fuse.floor):
+    listed = absence.allow_for_churn(observation.runner_list)
+    if absence.is_doubtful(listed, known, policy.fuse.floor):
         sampled = absence.sample(known)
-        look = absence.usable(look, sampled, await _look_alone(context, installation, sampled))
-    after = absence.survey_after(survey, look, began)
+        listed = absence.usable(listed, sampled, await _get_alone(context, installation, sampled))
+    after = absence.survey_after(survey, listed, began)
     records = {
         **known,
-        **await context.runners.revise(installation.id, absence.folds_of_list(look, known, survey, began), known),
+        **await context.runners.revise(installation.id, absence.folds_of_list(listed, known, survey, began), known),
     }
-    listed_at = context.clock()  # the list took its time, and the watch's views may be newer than its beginning
-    records |= await _look_at_cluster(context, installation, records.values(), listed_at)
-    looked = await _look_alone(
+    listed_at = context.clock()  # listing took time, and the watch's views may be newer than its start
+    records |= await _read_cluster(context, installation, records.values(), listed_at)
+    answers = await _get_alone(
         context, installation, absence.not_yet_queried(records.values(), after, began, policy.evidence)
     )
     at = context.clock()  # of GitHub's answers
     records |= await context.runners.revise(
-        installation.id, {runner_id: absence.folds_of_get(*told) for runner_id, told in looked.items()}, records
+        installation.id, {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}, records
     )
     await context.runners.save_survey(installation.id, after)
     await _forget(context, installation.id, records, after, at, policy.evidence)
     missing = absence.suspects(records.values(), after, at, policy.evidence)
     return SweepResult(
         org=installation.org,
-        runners=len(look.runners),
+        runners=len(listed.runners),
         suspects=len(missing),
-        calls=observation.calls + len(looked),
-        billable=observation.billable + len(looked),
+        calls=observation.calls + len(answers),
+        billable=observation.billable + len(answers),
         milliseconds=(context.clock() - began) * 1000,
         pages=observation.billable,
-        flaw=look.flaw or "",
+        flaw=listed.flaw or "",
         confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
     )
 
 
-async def _look_at_cluster(
+async def _read_cluster(
     context: JobContext, installation: Installation, records: Iterable[Evidence], now: float
 ) -> dict[int, Evidence]:
-    """What the watch shows of the absent, and what GitHub says of their jobs where the cluster names them.
+    """Records what the watch shows of absent runners, and what GitHub answers about the jobs that the cluster names.
 
-    One of which nothing stands any more is not looked for again.
+    A runner without remaining objects is not looked up again.
     """
     absent = [each for each in records if is_absent(each) and not _is_taken_down(each)]
     folds = await observe_remains(context, installation, absent, now)
@@ -208,7 +211,7 @@ def _is_taken_down(evidence: Evidence) -> bool:
     return evidence.remains is not None and evidence.remains.kind is RemainsKind.NOTHING
 
 
-async def _look_alone(context: JobContext, installation: Installation, runner_ids: list[int]) -> dict[int, GetResult]:
+async def _get_alone(context: JobContext, installation: Installation, runner_ids: list[int]) -> dict[int, GetResult]:
     if not runner_ids:
         return {}
     installation_client = await context.installation_client(installation, Purpose.ACT)
@@ -230,30 +233,30 @@ async def _forget(
     await context.demand.forget(installation, [job for job in jobs if is_over(job, now)])
 
 
-async def _count(context: JobContext, installation: Installation, account: SweepResult, began: float) -> SweepResult:
-    """Say what it cost, and when the next one is due."""
+async def _finish(context: JobContext, installation: Installation, swept: SweepResult, began: float) -> SweepResult:
+    """Counts the cost of the sweep, and schedules the next one."""
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.id, context.clock())
-    wait = next_sweep_in(policy.sweep.interval_seconds, account.pages, allowance, policy.budget)
+    wait = next_sweep_in(policy.sweep.interval_seconds, swept.pages, allowance, policy.budget)
     await context.schedule.due_at(installation.id, began + wait)
-    account = replace(account, left=left(allowance, policy.budget), next_in=wait)
-    log.info("swept", installation=installation.id, **_public(account))
-    await context.counters.add("ghapp_sweeps_total", org=org, outcome=account.flaw or "complete")
-    await context.counters.add("ghapp_sweep_calls_total", account.calls, org=org)
-    await context.counters.add("ghapp_sweep_billable_calls_total", account.billable, org=org)
-    await context.counters.add("ghapp_sweep_seconds_total", account.milliseconds / 1000, org=org)
-    return account
+    swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
+    log.info("swept", installation=installation.id, **_public(swept))
+    await context.counters.add("ghapp_sweeps_total", org=org, outcome=swept.flaw or "complete")
+    await context.counters.add("ghapp_sweep_calls_total", swept.calls, org=org)
+    await context.counters.add("ghapp_sweep_billable_calls_total", swept.billable, org=org)
+    await context.counters.add("ghapp_sweep_seconds_total", swept.milliseconds / 1000, org=org)
+    return swept
 
 
-def _public(account: SweepResult) -> dict[str, object]:
+def _public(swept: SweepResult) -> dict[str, object]:
     return {
-        "org": account.org,
-        "runners": account.runners,
-        "suspects": account.suspects,
-        "calls": account.calls,
-        "billable": account.billable,
-        "milliseconds": round(account.milliseconds),
-        "flaw": account.flaw,
-        "left": account.left,
-        "next_in": round(account.next_in),
+        "org": swept.org,
+        "runners": swept.runners,
+        "suspects": swept.suspects,
+        "calls": swept.calls,
+        "billable": swept.billable,
+        "milliseconds": round(swept.milliseconds),
+        "flaw": swept.flaw,
+        "left": swept.left,
+        "next_in": round(swept.next_in),
     }

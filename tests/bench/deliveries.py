@@ -9,7 +9,6 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.github.deliveries import decode
-from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox.delivery import signature
 from ghapp.sandbox.documents.accounts import Pen
 from ghapp.sandbox.documents.payloads import workflow_job
@@ -19,6 +18,7 @@ from ghapp.store.connect import connect
 from tests.bench.figure import Figure, middle
 from tests.bench.load import GUID_LENGTH, Plan, Target, alternate
 from tests.bench.places import POOL, WEBHOOK_SECRET, bare, web
+from tests.support.local_redis import embedded_redis
 
 BODY_BYTES = 16 * 1024
 BODIES = 256

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ghapp.local.local_redis import embedded_redis
 from tests.bench.figure import Figure, middle
 from tests.bench.places import LIST_CALL, GitHub, github, running
+from tests.support.local_redis import embedded_redis
 
 RUNNERS = 300
 LOSSES = 11

@@ -30,7 +30,7 @@ LIST_CALL = "GET /orgs/{org}/actions/runners"
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port without a listener."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -67,7 +67,7 @@ def running(arguments: list[str], environ: Mapping[str, str], log: Path) -> Iter
 
 
 def await_listening(port: int, process: subprocess.Popen[bytes], log: Path, pause: float = 0.02) -> None:
-    """Returns once the process listens; RuntimeError with what it said when it does not."""
+    """Returns once the process listens; RuntimeError with its output when it does not."""
     ends = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < ends:
         try:

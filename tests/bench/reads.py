@@ -14,7 +14,6 @@ from pathlib import Path
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.runner.evidence import Registration, Survey
 from ghapp.health.runner.observations import registration_seen
-from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
@@ -22,6 +21,7 @@ from ghapp.store.tokens import Tokens
 from tests.bench.figure import Figure, middle
 from tests.bench.load import Plan, Target, alternate
 from tests.bench.places import POOL, await_listening, bare, free_port, running, web, web_environ
+from tests.support.local_redis import embedded_redis
 
 INSTALLATION = 77
 RUNNERS = 1000

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from ghapp.github.deliveries import encode, parse
-from ghapp.local.local_redis import embedded_redis
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.store.connect import connect, connect_sync
@@ -29,6 +28,7 @@ from ghapp.store.events import Events
 from ghapp.store.inbox import Inbox
 from tests.bench.figure import Figure
 from tests.bench.places import LIST_CALL, POOL, GitHub, github, running
+from tests.support.local_redis import embedded_redis
 
 RUNNERS = 300
 INTERVAL_SECONDS = 5

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.settings import Settings
 from ghapp.store import keys
 from jobs.context import JobContext, open_context
@@ -18,6 +17,7 @@ from jobs.runners.sweep import SweepResult, sweep_installation
 from tests.bench.cpu import scheduled
 from tests.bench.figure import Figure, middle
 from tests.bench.places import LIST_CALL, GitHub, github
+from tests.support.local_redis import embedded_redis
 
 RUNNERS = 10_000
 PER_PAGE = 100

@@ -82,7 +82,7 @@ def click_through(setup, open_page):
 
 
 @pytest.mark.xdist_group("up")
-def test_enter_is_enough_and_a_bad_name_is_kept_to_be_mended(setup, open_page):
+def test_enter_is_enough_and_a_bad_name_is_kept_to_be_fixed(setup, open_page):
     page = open_page()
     page.goto(f"{setup.base}/setup")
     page.get_by_label("Organization").fill("a b")

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import httpx
 from redis.asyncio import Redis
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox.config import OrgConfig, Pace, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.runners import Runners
 from tests.stories.processes import Role, environment, wait_for
+from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
 
 Result = TypeVar("Result")

@@ -128,7 +128,7 @@ class Parameter(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        with suppress(ConnectionError):  # whoever has read enough goes
+        with suppress(ConnectionError):  # the reader has enough and closes
             self.wfile.write(body)
 
     def log_message(self, *_):
@@ -159,6 +159,6 @@ async def test_what_a_url_answers_is_the_shard_or_the_reason_why_not(settings, u
     assert await query_active_shard(settings, pool(active_url=url + path), clock) == answer
 
 
-async def test_a_url_where_nobody_is_is_a_reason(settings):
+async def test_a_url_without_a_server_is_a_reason(settings):
     answer = await query_active_shard(settings, pool(active_url="http://127.0.0.1:1/"), clock)
     assert answer == ActiveShardAnswer("", "it did not answer (ConnectError)", NOW)

@@ -12,12 +12,12 @@ import pytest
 
 from ghapp.cli import main
 from ghapp.health.installation import Installation
-from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox import SandboxConfig, SandboxServer
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from tests.support import commands
 from tests.support.keys import private_key
+from tests.support.local_redis import embedded_redis
 
 CREDENTIALS = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
 AWAY = {"GHAPP_REDIS_URL": "redis://127.0.0.1:1/0"}
@@ -123,7 +123,7 @@ def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
 
 
-def test_a_key_of_another_app_is_said_in_one_line(tmp_path):
+def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
     with (
         SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox,
         embedded_redis(tmp_path / "redis", durable=False) as url,

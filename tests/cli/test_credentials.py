@@ -161,7 +161,7 @@ def no_keys(key):
     }
 
 
-def test_what_is_no_key_is_refused_in_one_line_that_names_it_and_does_not_tell_it(tmp_path, key):
+def test_an_invalid_key_is_refused_in_one_line_that_names_it_and_does_not_show_it(tmp_path, key):
     refused = {}
     for name, text in no_keys(key).items():
         with pytest.raises(ConfigurationError) as error:

@@ -1,4 +1,4 @@
-"""`ghapp runners` and `ghapp explain` where there is a cluster, as somebody reads them."""
+"""`ghapp runners` and `ghapp explain` where there is a cluster, as a person reads them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_phantoms_come_after_the_runners_with_what_to_do(known):
     assert "2 phantoms" in phantoms
 
 
-async def test_machines_are_told_the_same(known):
+async def test_machines_are_answered_the_same(known):
     await keep(known, GHOST)
     told = await known.told("runners")
     assert (told["total"], [each["name"] for each in told["runners"]]) == (1, ["linux-1"])
@@ -57,7 +57,7 @@ async def test_machines_are_told_the_same(known):
     }
 
 
-async def test_where_there_is_no_cluster_nothing_is_said_of_one(known):
+async def test_where_there_is_no_cluster_none_is_reported(known):
     said = (await known.ask("runners")).stdout
     assert "phantom" not in said
     assert "cluster" not in said
@@ -70,7 +70,7 @@ async def test_where_there_is_no_cluster_nothing_is_said_of_one(known):
     [(None, "never seen"), (725.0, "last seen 12 min ago"), (90_000.0, "last seen 25 h ago"), (10.0, None)],
     ids=["never", "minutes", "hours", "fresh"],
 )
-async def test_a_cluster_that_nobody_sees_is_one_line(known, age, said):
+async def test_a_cluster_without_a_watch_is_one_line(known, age, said):
     known.watches()
     if age is not None:
         await record_snapshot(Pods(known.redis), "runners", [], [], known.now - age)
@@ -83,7 +83,7 @@ async def test_a_cluster_that_nobody_sees_is_one_line(known, age, said):
     assert [each["seen_at"] is None for each in unseen] == ([] if said is None else [age is None])
 
 
-async def test_the_death_of_a_runner_is_told_with_what_surrounded_it(known):
+async def test_the_death_of_a_runner_is_shown_with_its_context(known):
     await known.dies()
     said = (await known.ask("explain", "acme", "linux-1")).stdout
     assert "is healthy" in said
@@ -100,7 +100,7 @@ async def test_a_runner_that_lives_has_no_death(known):
     assert (await known.told("explain", "acme", "linux-1"))["death"] is None
 
 
-async def test_a_name_that_nobody_knows_any_more_is_told_by_its_death(known):
+async def test_an_unknown_name_is_explained_by_its_death(known):
     await known.dies("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
     told = await known.told("explain", "acme", "linux-9")
     assert (told["runner_id"], told["name"], told["state"], told["reason"]) == (
@@ -115,7 +115,7 @@ async def test_a_name_that_nobody_knows_any_more_is_told_by_its_death(known):
     assert "vanished (exit code unknown, OOMKilled)" in said
 
 
-async def test_a_name_that_never_was_is_said_in_one_line(known):
+async def test_a_name_that_never_existed_is_reported_in_one_line(known):
     assert "unknown runner" in one_line(await known.ask("explain", "acme", "nobody"), 1)
 
 
@@ -157,7 +157,7 @@ async def test_runners_that_left_are_counted_and_shown_only_when_asked_for(known
     assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
 
 
-async def test_a_pause_and_the_fuse_that_decides_are_told_of_each_runner(known):
+async def test_a_pause_and_the_deciding_fuse_are_shown_for_each_runner(known):
     await Fuses(known.redis).pause(ACME, "linux-4vcpu", Pause("mona", "a move", known.now))
     tripped = {"since": known.now, "reason": FuseReason.BATCH_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
     await Fuses(known.redis).save(ACME, "*", None, Fuse(Position.PROVING, **tripped))

@@ -97,7 +97,7 @@ async def test_a_provision_log_that_found_nothing_to_do_spares_one_step(fleet, g
     assert steps[:2] == ["shut down pink and start it again", "delete unhealthy runners: the machines of pink"]
 
 
-async def test_a_shard_that_nobody_knows_is_wrong_usage_and_names_the_nearest(fleet, ghapp):
+async def test_an_unknown_shard_is_wrong_usage_and_names_the_nearest(fleet, ghapp):
     done = ghapp("acme", "linux", "pinc")
     assert (done.returncode, done.stdout) == (2, "")
     assert "linux has no shard pinc: did you mean pink? known are pink, purple" in done.stderr
@@ -121,7 +121,7 @@ async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp,
     assert said["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"
 
 
-async def test_a_log_that_is_not_terraform_s_is_said_and_left_out(fleet, ghapp, tmp_path):
+async def test_a_log_that_is_not_terraform_s_is_reported_and_left_out(fleet, ghapp, tmp_path):
     (tmp_path / "log").write_text("nothing")
     done = ghapp("acme", "linux", "pink", "--provision-log", str(tmp_path / "log"))
     assert done.returncode == 0
@@ -155,7 +155,7 @@ async def test_of_a_pipe_no_more_is_read_than_there_is_room_for(fleet, ghapp, tm
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["for people", "for machines"])
-async def test_whoever_interrupts_it_is_told_no_answer(fleet, ghapp, more):
+async def test_an_interrupted_command_prints_no_answer(fleet, ghapp, more):
     words = ["acme", "linux", "pink", "--min-online", "9", "--timeout", "3600", *more]
     command = [sys.executable, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGINT); print('purple')"]
     done = ghapp(*words, rows=f"active_command = {json.dumps(command)}")
@@ -172,7 +172,7 @@ async def test_it_waits_with_progress_and_gives_up_when_time_is_over(fleet, ghap
     assert re.fullmatch(r" +\d s: 1 runner of pink online, 2 needed", line)
 
 
-async def test_passing_that_nobody_saw_hold_is_not_enough(fleet, ghapp):
+async def test_passing_without_lists_in_between_is_not_enough(fleet, ghapp):
     """No sweep runs here: the same list is one look, however long it is looked at."""
     done = ghapp("acme", "linux", "pink", "--timeout", "2", "--settle", "1", "--json")
     assert done.returncode == 1
@@ -235,7 +235,7 @@ async def test_an_org_without_the_app_is_misuse(redis, ghapp):
     )
 
 
-async def test_a_redis_that_is_away_is_said_in_one_line(ghapp):
+async def test_an_unavailable_redis_is_reported_in_one_line(ghapp):
     done = ghapp("acme", "linux", "pink", GHAPP_REDIS_URL="redis://127.0.0.1:1/0")
     assert done.returncode == 2
     assert "check GHAPP_REDIS_URL" in done.stderr

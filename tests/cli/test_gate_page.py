@@ -1,4 +1,4 @@
-"""docs/gate.md tells what is: its commands can be given, its file can be read, its steps are those of the gate."""
+"""docs/gate.md is true: its commands can be run, its file can be read, its steps are those of the gate."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_file_is_taken_as_it_is_written(tmp_path):
     assert (pool.deploy_repository, pool.min_online) == ("acme/infra", 3)
 
 
-def test_every_key_of_the_gate_is_told_and_no_other():
+def test_every_key_of_the_gate_is_documented_and_no_other():
     of_gate = {each.name for each in fields(PoolSettings)} - {
         "org",
         "name",
@@ -102,7 +102,7 @@ def test_the_examples_are_yaml_and_go_by_the_exit_code(number):
     assert not re.search(r"ghapp gate .*(\|\||;|continue-on-error|allow_failure)", text)
 
 
-def test_what_the_examples_tell_is_understood():
+def test_what_the_examples_contain_is_understood():
     told = re.findall(r"-d '(\{\"role\".*\})'", PAGE)
     assert len(told) == 2
     for body in told:
@@ -111,7 +111,7 @@ def test_what_the_examples_tell_is_understood():
         assert msgspec.json.decode(filled, type=DeployBody).role in ("active", "inactive")
 
 
-def test_what_the_sandbox_is_told_is_json_that_its_levers_take():
+def test_requests_to_the_sandbox_are_json_that_its_controls_take():
     told = [json.loads(body) for body in re.findall(r"/deploy -d '(.*)'$", PAGE, re.MULTILINE)]
     assert told == [{"shard": "pink", "badly": True}, {"shard": "pink"}]
 

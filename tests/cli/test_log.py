@@ -42,7 +42,7 @@ def lines_of(secret):
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_on_a_terminal_nothing_more_is_told(secret):
+def test_on_a_terminal_nothing_more_is_printed(secret):
     told = describe_pod(secret, "console")
     assert "Traceback" in told
     assert "[redacted]" in told

@@ -58,7 +58,7 @@ async def test_where_a_journal_has_lines_no_other_is_asked_for(store, logs):
     assert [params["query"] for _, params, _ in store.asked] == [HOST, HOST]
 
 
-async def test_lines_of_several_streams_are_told_in_the_order_of_their_times(store, logs):
+async def test_lines_of_several_streams_are_shown_in_the_order_of_their_times(store, logs):
     one = [line(-3, "third"), line(-5, "first"), line(2, "last", {"traceID": "x"})]
     store.holds(({"container": "runner"}, one), ({"container": "dind"}, [line(-4, "second")]))
     assert await logs.runner_lines("runners", "x", ENDED) == ("first", "second", "third", "last")
@@ -88,25 +88,25 @@ async def test_every_unit_of_a_journal_stays_and_so_does_what_has_none(store, lo
         (END, False),
     ],
 )
-async def test_what_is_not_of_that_time_is_not_told_whoever_sends_it(store, logs, at, told):
+async def test_lines_of_another_time_are_not_shown_whatever_their_source(store, logs, at, told):
     store.holds(({}, [[str(at), "said"]]))
     assert await logs.runner_lines("runners", "x", ENDED) == (("said",) if told else ())
 
 
-async def test_of_too_many_lines_a_runner_s_last_are_told(store, logs):
+async def test_of_too_many_lines_a_runner_s_last_are_shown(store, logs):
     store.holds(({}, [line(-50 + number / 10, str(number)) for number in range(500)]))
     told = await logs.runner_lines("runners", "x", ENDED)
     assert (len(told), told[0], told[-1]) == (200, "300", "499")
 
 
-async def test_of_too_many_lines_a_journal_s_nearest_to_the_end_are_told(store, logs):
+async def test_of_too_many_lines_a_journal_s_nearest_to_the_end_are_shown(store, logs):
     store.holds(({}, [line(number / 10, f"<{number}>") for number in range(-500, 500)]))
     told = await logs.host_lines("node-1", ENDED)
     assert len(told) == 200
     assert ("<-100>" in told[0], "<99>" in told[-1]) == (True, True)
 
 
-async def test_of_too_long_lines_those_nearest_to_the_end_are_told(store, logs):
+async def test_of_too_long_lines_those_nearest_to_the_end_are_shown(store, logs):
     store.holds(({}, [line(number, f"{number}".ljust(975, ".")) for number in range(-30, 30)]))
     told = await logs.host_lines("node-1", ENDED)
     assert {len(each) for each in told} == {1000}, "a time and a space before each"
@@ -119,7 +119,7 @@ async def test_a_line_is_cut_where_its_room_ends(store, logs, length, shown):
     assert await logs.runner_lines("runners", "x", ENDED) == (shown,)
 
 
-async def test_what_looks_like_a_secret_is_told_to_nobody(store, logs):
+async def test_what_looks_like_a_secret_is_never_shown(store, logs):
     token = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
     store.holds(({}, [line(0, f"{'x' * 980} {token} and on")]))
     (told,) = await logs.runner_lines("runners", "x", ENDED)

@@ -17,7 +17,7 @@ from tests.support.keys import private_key
 
 @pytest.fixture
 def ghapp(tmp_path):
-    """Runs a command to its end; its exit code and what it said on stderr."""
+    """Runs a command to its end; returns its exit code and its stderr."""
 
     def run(*arguments, **environ):
         done = commands.ghapp(*arguments, **{"GHAPP_STATE_DIR": str(tmp_path / "state"), **environ})
@@ -38,7 +38,7 @@ def test_the_web_role_starts_without_what_it_needs_later_or_never():
     assert done.stdout == "[]\n"
 
 
-def test_an_address_that_is_taken_is_said_at_once(ghapp, tmp_path):
+def test_an_address_in_use_is_reported_at_once(ghapp, tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -62,7 +62,7 @@ def test_the_web_role_says_so_too(ghapp, redis_url):
     assert said.count("\n") == 1
 
 
-def test_a_state_directory_that_cannot_be_made_is_said_so(ghapp, tmp_path):
+def test_a_state_directory_that_cannot_be_created_is_reported(ghapp, tmp_path):
     (tmp_path / "state").write_text("a file")
     code, said = ghapp("up", GHAPP_LISTEN=f"127.0.0.1:{free_port()}")
     assert code == 2

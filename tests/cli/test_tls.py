@@ -1,4 +1,4 @@
-"""Whom we trust is read once in a process, however many clients are opened."""
+"""The trust store is read once in a process, however many clients are opened."""
 
 from __future__ import annotations
 

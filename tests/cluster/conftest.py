@@ -21,7 +21,7 @@ def api() -> Iterator[ClusterServer]:
 
 @pytest.fixture
 async def cluster(api: ClusterServer) -> AsyncIterator[Cluster]:
-    """As somebody who may do everything."""
+    """A client that may do everything."""
     async with client(api) as found:
         yield Cluster(found)
 
@@ -33,7 +33,7 @@ def client(api: ClusterServer, user: str = "admin") -> httpx2.AsyncClient:
 
 @pytest.fixture
 async def worker(api: ClusterServer) -> AsyncIterator[Cluster]:
-    """As somebody who may read pods in one namespace, and nothing else."""
+    """A client that may read pods in one namespace, and nothing else."""
     api.control.user("system:serviceaccount:ghapp:worker", [RbacRule(("get", "list"), ("",), ("pods",), ("runners",))])
     async with client(api, "system:serviceaccount:ghapp:worker") as found:
         yield Cluster(found)

@@ -1,4 +1,4 @@
-"""What the roles are said to need is what their calls ask for."""
+"""The documented rights of the roles are those that their calls need."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ async def test_a_deletion_is_sent_once_whatever_becomes_of_it(api, cluster, kind
     assert [call.verb for call in api.control.calls()] == ["delete"]
 
 
-async def test_a_deleted_pod_is_told_to_be_deleted_until_it_is_gone(api, cluster):
+async def test_a_deleted_pod_is_shown_as_terminating_until_it_is_deleted(api, cluster):
     uid, version = made(api, "pods")
     await cluster.delete_pod("runners", "linux-0", uid, version)
     pod = await cluster.pod("runners", "linux-0")
@@ -100,7 +100,7 @@ async def test_a_service_account_goes_as_it_is_now(api, cluster):
     assert api.control.names("serviceaccounts", "runners") == ["default"]
 
 
-async def test_a_service_account_that_is_made_anew_meanwhile_stays(api, cluster):
+async def test_a_service_account_that_is_created_again_meanwhile_stays(api, cluster):
     api.control.service_account("runners", "linux-0")
     send = cluster.transport.send
 

@@ -42,7 +42,7 @@ async def test_a_token_that_is_not_good_any_more_is_no_answer(api, cluster):
         await cluster.pod("runners", "linux-0")
 
 
-async def test_a_list_is_of_one_namespace_and_tells_its_version(api, cluster):
+async def test_a_list_is_of_one_namespace_and_contains_its_version(api, cluster):
     api.control.pod("runners", "linux-0", labels={"team": "ci"})
     api.control.pod("others", "linux-1")
     found = await cluster.pods("runners")
@@ -142,7 +142,7 @@ async def test_runner_objects_are_read(api, cluster):
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain-text", "status"])
-async def test_without_arc_nothing_is_said_of_any_runner(api, cluster, plain):
+async def test_without_arc_nothing_is_reported_of_any_runner(api, cluster, plain):
     api.control.uninstall()
     api.control.answers_plain_not_found(plain=plain)
     for ask in (

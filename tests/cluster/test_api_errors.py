@@ -1,4 +1,4 @@
-"""What each refusal means; above all, which one says that an object is gone."""
+"""The meaning of each refusal; above all, which one means that an object was deleted."""
 
 from __future__ import annotations
 

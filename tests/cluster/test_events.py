@@ -26,11 +26,11 @@ def read(kind, value) -> WatchChange:
 
 
 @pytest.mark.parametrize("kind", ["added", "modified", "deleted"])
-def test_a_change_tells_of_a_pod_and_its_version(kind):
+def test_a_change_contains_a_pod_and_its_version(kind):
     assert read(kind.upper(), pod()) == WatchChange(kind, pods.pod(encoded(pod())), "412")
 
 
-def test_a_bookmark_tells_a_version_alone():
+def test_a_bookmark_contains_only_a_version():
     assert read("BOOKMARK", BOOKMARK) == WatchChange("bookmark", None, "700")
 
 

@@ -56,7 +56,7 @@ def test_an_end_that_the_kubelet_lost_has_no_times_and_no_signal():
     assert found.ended == Ended(137, None, "ContainerStatusUnknown")
 
 
-def test_a_restarted_container_tells_how_it_ended_before():
+def test_a_restarted_container_shows_how_it_ended_before():
     found = read(status=told({"name": "runner", "state": RUNNING, "lastState": KILLED, "restartCount": 2}))
     assert found.runner is not None
     assert (found.is_running, found.runner.restarts) == (True, 2)
@@ -75,7 +75,7 @@ def test_a_waiting_container_says_why(state, waiting):
     assert read(status=told({"name": "runner", "state": state})).runner == Container("runner", waiting=waiting)
 
 
-def test_one_that_runs_since_nobody_knows_when_still_runs():
+def test_a_job_that_runs_since_an_unknown_time_still_runs():
     found = read(status=told({"name": "runner", "state": {"running": {"startedAt": None}}}))
     assert (found.is_running, found.runner) == (True, Container("runner", running_since=CREATED_AT))
 
@@ -93,7 +93,7 @@ def test_of_contradicting_states_the_one_that_forbids_most_is_believed():
         pytest.param({"containerStatuses": [{"name": "dind", "state": RUNNING}]}, id="told-of-another"),
     ],
 )
-def test_a_status_that_tells_nothing_of_the_runner_s_container_has_none(status):
+def test_a_status_without_the_runner_s_container_has_none(status):
     found = read(status=status)
     assert (found.runner, found.container, found.is_runners) == (None, "runner", True)
 

@@ -78,7 +78,7 @@ async def test_no_answer_is_one_line_and_one_error(failure):
         assert "\n" not in str(refused.value)
 
 
-async def test_nobody_there_is_no_answer():
+async def test_no_server_is_no_answer():
     async with answering(b"") as gone:
         pass
     async with transport_to(gone.url) as transport:
@@ -157,7 +157,7 @@ def test_lines_are_whole_wherever_they_are_split(lines, places):
     assert asyncio.run(joined()) == lines
 
 
-async def test_whoever_stops_reading_a_watch_closes_it():
+async def test_a_client_that_stops_reading_a_watch_closes_it():
     async with (
         answering(b'{"a": 1}\n{"b": 2}\n', length=100, hangs=True) as server,
         transport_to(server.url) as transport,
@@ -180,6 +180,6 @@ async def test_whoever_stops_reading_a_watch_closes_it():
     ],
     ids=["told", "of no zone", "not told", "empty", "in words", "of no year"],
 )
-async def test_an_answer_tells_when_it_was_given(headers, at):
+async def test_an_answer_contains_its_time(headers, at):
     answer = await mocked(lambda _: httpx2.Response(200, content=b"{}", headers=headers)).request(LIST)
     assert answer == (b"{}", at)

@@ -129,7 +129,7 @@ async def test_a_version_that_fails_again_and_again_is_given_up():
     assert seen == [listed("10"), *[WatchFailure(AWAY)] * RESUME_ATTEMPTS, listed("20"), change("21")]
 
 
-async def test_everything_is_listed_anew_from_time_to_time():
+async def test_everything_is_listed_again_from_time_to_time():
     cluster = Scripted(listed("10"), *[[]] * WATCHES, listed("20"), [])
     await cluster.play()
     assert cluster.asked[: WATCHES + 3] == ["list", *["watch 10"] * WATCHES, "list", "watch 20"]

@@ -134,7 +134,7 @@ async def test_a_watch_that_is_cut_after_every_event_misses_none(api, cluster, p
 
 
 @pytest.mark.parametrize("after", range(1, EVENTS))
-async def test_after_a_410_the_list_tells_what_vanished(api, cluster, pods, after):
+async def test_after_a_410_the_list_shows_what_vanished(api, cluster, pods, after):
     api.control.cut_watches_after(after, "expired")
     seen = await seen_of(api, cluster)
     assert known(seen) == {"linux-3", LAST}
@@ -142,7 +142,7 @@ async def test_after_a_410_the_list_tells_what_vanished(api, cluster, pods, afte
 
 
 @pytest.mark.parametrize("by_http", [True, False], ids=["http", "event"])
-async def test_a_version_that_is_forgotten_while_nobody_watches_is_listed_again(api, cluster, pods, by_http):
+async def test_a_version_that_is_dropped_without_a_watch_is_listed_again(api, cluster, pods, by_http):
     version = (await cluster.pods("runners")).version
     happens(api)
     api.control.forget_versions(by_http=by_http)
@@ -150,7 +150,7 @@ async def test_a_version_that_is_forgotten_while_nobody_watches_is_listed_again(
         await anext(cluster.watch_pods("runners", version))
 
 
-async def test_a_cluster_that_is_away_is_told_and_seen_again(api, cluster, pods):
+async def test_an_unavailable_cluster_is_reported_and_seen_again(api, cluster, pods):
     api.control.fails(503, times=3, verbs=["watch"])
     seen = await seen_of(api, cluster, live=False)
     assert [type(each.error) for each in seen if isinstance(each, WatchFailure)] == [ClusterUnavailableError] * 3

@@ -1,4 +1,4 @@
-"""Whether whoever knows the active shard answers."""
+"""The check of the active shard's source."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ BROKEN = ActiveShardAnswer("", "it ended with 1", NOW - 12)
         "fails everywhere",
     ],
 )
-def test_here_is_held_against_what_workers_are_told(here, told, known, status, said):
+def test_the_active_shard_here_is_compared_with_that_of_the_workers(here, told, known, status, said):
     found = of_answers(POOL, here, told, NOW, known=known)
     assert (found.status, found.org, found.name) == (status, "acme", "active shard of linux")
     assert said in found.said
@@ -94,7 +94,7 @@ async def test_the_command_is_run_and_held_against_the_store(looked, redis, redi
     assert (unasked.status, agreed.status) == (FindingStatus.WARNING, FindingStatus.OK)
 
 
-async def test_where_the_app_is_not_installed_yet_only_here_is_told(looked, redis, redis_url):
+async def test_where_the_app_is_not_installed_yet_only_the_log_reports_it(looked, redis, redis_url):
     (found,) = await looked(ECHO, redis_url)
     assert (found.status, found.said) == (FindingStatus.OK, "purple, from active_command")
 

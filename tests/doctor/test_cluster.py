@@ -113,7 +113,7 @@ def test_a_clock_that_is_not_the_clusters_is_named(ahead, status, said):
     assert (found.fix is None) is (status is FindingStatus.OK)
 
 
-def test_answers_that_tell_no_time_are_wrong():
+def test_answers_without_a_time_are_wrong():
     assert of_clock(None).status is FindingStatus.WRONG
     assert "Date" in of_clock(None).said
 
@@ -140,7 +140,7 @@ async def test_what_is_missing_is_named_one_by_one(api, looked):
 
 
 @pytest.mark.parametrize("replacer", ["pods", "none"])
-async def test_without_a_pool_of_arc_s_nobody_misses_its_crds(api, looked, replacer):
+async def test_without_a_pool_of_arc_s_its_crds_are_not_missed(api, looked, replacer):
     api.control.uninstall()
     found = await looked(f'replacer = "{replacer}"\nnamespace = "runners"')
     assert "ARC in runners" not in found
@@ -167,7 +167,7 @@ async def test_who_may_do_one_role_s_work_need_not_do_the_other_s(api, looked, r
 
 @pytest.mark.parametrize(("role", "other"), [("watch", "worker"), ("worker", "watch")])
 @pytest.mark.parametrize("without", [(), ("list", "pods")], ids=["with all its rights", "with one missing"])
-async def test_whose_account_it_is_is_said_and_other_roles_rights_are_not_called_missing(
+async def test_the_identity_is_shown_and_other_roles_rights_are_not_reported_as_missing(
     api, looked, role, other, without
 ):
     name = f"system:serviceaccount:ghapp:ghapp-{role}"
@@ -198,7 +198,7 @@ def test_a_role_is_known_by_the_name_of_its_account(account, role):
     assert role_of(account) == role
 
 
-async def test_who_may_do_nothing_is_told_so_once(api, looked):
+async def test_missing_rights_are_reported_once(api, looked):
     may(api)
     found = await looked(user="ours")
     wrong = {name for name, each in found.items() if each.status is FindingStatus.WRONG}
@@ -236,7 +236,7 @@ async def test_what_fails_after_the_first_answer_hides_nothing_else(api, looked)
     assert found["rights of worker in runners"].status is FindingStatus.OK
 
 
-async def test_a_token_that_is_refused_is_said(api, looked, tmp_path):
+async def test_a_refused_token_is_reported(api, looked, tmp_path):
     api.control.user("ours", [])
     config = api.kubeconfig(tmp_path / "old", "ours")
     api.control.revoke("ours")
@@ -246,7 +246,7 @@ async def test_a_token_that_is_refused_is_said(api, looked, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "clusters: []"], ids=["empty", "no YAML", "no cluster"])
-async def test_a_kubeconfig_that_is_none_is_said(looked, tmp_path, text):
+async def test_an_invalid_kubeconfig_is_reported(looked, tmp_path, text):
     (tmp_path / "broken").write_text(text)
     found = await looked(KUBECONFIG=str(tmp_path / "broken"))
     assert found["connection"].status is FindingStatus.WRONG
@@ -264,7 +264,7 @@ async def test_where_no_pool_has_a_namespace_nothing_is_asked(api, looked):
     [([ARC], "wrong"), ([NOWHERE, PODS], "wrong"), ([TOLD], "warning"), ([NOWHERE], None), ([], None)],
     ids=["arc", "pods", "only seen", "no namespace", "no pool"],
 )
-def test_without_a_cluster_what_needs_one_is_told(pools, status):
+def test_without_a_cluster_what_needs_one_is_reported(pools, status):
     assert [each.status for each in of_configuration(pools, is_configured=False)] == ([status] if status else [])
     assert [each.status for each in of_configuration(pools, is_configured=True)] == ["ok"]
 
@@ -318,7 +318,7 @@ def test_a_view_is_kept_fresh(at, status):
     ],
     ids=["one leads", "none", "it died", "none leads", "the dead one leads"],
 )
-def test_somebody_leads(holder, alive, status, said):
+def test_one_process_leads(holder, alive, status, said):
     found = of_holder(holder, alive)
     assert (found.status, found.said) == (status, said)
 
@@ -399,13 +399,13 @@ async def test_reviews_that_are_refused_are_asked_for_again(api, looked, monkeyp
 
 
 @pytest.mark.parametrize("status", [401, 404, 502])
-async def test_a_log_store_that_refuses_is_told_with_its_answer(looked, status):
+async def test_a_log_store_that_refuses_is_reported_with_its_answer(looked, status):
     with Loki(status=status) as loki:
         found = (await looked("", GHAPP_LOKI_URL=loki.url))["log store"]
     assert (found.status, found.said) == (FindingStatus.WARNING, f"{loki.address}: it answered {status}")
 
 
-async def test_a_log_store_that_is_away_is_told(looked):
+async def test_an_unavailable_log_store_is_reported(looked):
     found = (await looked("", GHAPP_LOKI_URL="http://mona:hush@127.0.0.1:1"))["log store"]
     assert (found.status, found.said) == (FindingStatus.WARNING, "127.0.0.1:1: no answer (ConnectError)")
 

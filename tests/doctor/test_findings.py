@@ -160,13 +160,13 @@ def test_what_arrived_at_the_last_try_has_arrived(latest, status, said):
         (0, 1, True, ["given up"]),
     ],
 )
-def test_deliveries_that_never_came_or_were_given_up_are_told(lag, dead, has_come, names):
+def test_deliveries_that_never_came_or_were_dropped_are_reported(lag, dead, has_come, names):
     found = of_inbox(lag, dead, has_come=has_come)
     assert [each.name for each in found if each.status is FindingStatus.WARNING] == names
 
 
 @pytest.mark.parametrize(("lag", "status"), [(10_000, "ok"), (10_001, "warning")])
-def test_an_inbox_that_nobody_drains_is_told(lag, status):
+def test_an_inbox_without_drains_is_reported(lag, status):
     assert worst(of_inbox(lag, 0, has_come=True)) == status
 
 
@@ -235,7 +235,7 @@ def test_an_installation_is_looked_at(survey, status):
 
 
 @pytest.mark.parametrize(("left", "status"), [(1, "ok"), (0, "warning")])
-def test_a_budget_that_is_spent_is_told(left, status):
+def test_a_spent_budget_is_reported(left, status):
     assert worst(of_budget("acme", left)) == status
 
 
@@ -250,7 +250,7 @@ def test_a_budget_that_is_spent_is_told(left, status):
     ],
     ids=["no replacer", "no mode", "acting", "off", "dry-run in one org"],
 )
-def test_what_keeps_us_from_replacing_is_told(tmp_path, toml, status):
+def test_what_prevents_replacement_is_shown(tmp_path, toml, status):
     policy = tmp_path / "ghapp.toml"
     policy.write_text(f"[[pools]]\norg = 'acme'\nname = 'linux'\nlabels = ['linux']\n{toml}\n")
     secret = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
@@ -362,7 +362,7 @@ def test_unreadable_records_are_named_and_the_first_few_of_many():
         ("", FindingStatus.OK, ""),
     ],
 )
-def test_when_a_write_is_on_the_disk_is_told_with_what_it_costs(fsync, status, named):
+def test_when_a_write_is_on_the_disk_is_documented_with_its_cost(fsync, status, named):
     found = {each.name: each for each in of_redis("redis://localhost", 1.0, {"aof_enabled": 1}, "noeviction", fsync)}
     assert found["persistence"].status is status
     assert named in found["persistence"].said

@@ -52,10 +52,10 @@ async def test_a_pool_whose_pods_were_never_seen_there_is_named(looked, seen):
     )
 
 
-async def test_nothing_is_said_of_a_pool_without_runners_or_that_is_not_replaced_in_the_cluster(looked):
+async def test_nothing_is_reported_for_a_pool_without_runners_or_without_cluster_replacement(looked):
     assert await looked(runners=0) == []
     assert await looked(runners=1, replacer="none") == []
 
 
-async def test_without_redis_nothing_is_said():
+async def test_without_redis_nothing_is_reported():
     assert await pod_locations.check(Settings.read({}), None) == []

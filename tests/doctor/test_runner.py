@@ -40,7 +40,7 @@ async def test_where_all_is_well_only_what_does_not_run_is_wrong(story):  # noqa
         assert found["controllers", "controller of linux-4vcpu"].status == "ok"
 
 
-async def test_an_unreadable_runner_is_named_until_the_next_sweep_has_written_it_anew(story):  # noqa: F811
+async def test_an_unreadable_runner_is_named_until_the_next_sweep_has_written_it_again(story):  # noqa: F811
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         known = await app.context.runners.all(app.installation)
@@ -82,7 +82,7 @@ def replica(redis_url):
         redis.replicaof("NO", "ONE")
 
 
-async def test_a_redis_that_only_replicates_is_wrong_and_still_tells_what_it_knows(story, request):  # noqa: F811
+async def test_a_redis_replica_is_wrong_and_still_shows_what_it_knows(story, request):  # noqa: F811
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         request.getfixturevalue("replica")
@@ -111,7 +111,7 @@ def test_a_name_server_that_never_answers_does_not_hold_it_up(monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize("wrong", ["GHAPP_PRIVATE_KEY", "GHAPP_APP_ID"])
-async def test_an_id_or_a_key_of_another_app_is_said_in_those_words(story, wrong):  # noqa: F811
+async def test_an_id_or_a_key_of_another_app_is_reported_in_those_words(story, wrong):  # noqa: F811
     async with story() as app:
         value = private_key() if wrong == "GHAPP_PRIVATE_KEY" else "999999"
         found = await looked(app, **{wrong: value})
@@ -144,7 +144,7 @@ async def test_a_report_repository_that_github_says_nothing_of_is_not_called_wro
         assert (found.status, "not verified" in found.said) == ("ok", True), "the token is too young to be believed"
 
 
-async def test_a_github_that_is_away_is_said_so(story):  # noqa: F811
+async def test_an_unavailable_github_is_reported(story):  # noqa: F811
     async with story() as app:
         found = await looked(app, GHAPP_GITHUB_API_URL="http://127.0.0.1:1")
         assert found["github", "app"].status == "wrong"
@@ -199,7 +199,7 @@ async def test_deliveries_that_fail_are_found_with_what_was_answered(story):  # 
         assert "failed: 503" in arrivals.said
 
 
-async def test_findings_come_in_the_order_in_which_to_mend_them(story):  # noqa: F811
+async def test_findings_come_in_the_order_in_which_to_fix_them(story):  # noqa: F811
     async with story() as app:
         found = await examine(app.settings, app.environ)
         assert [group for group, _ in groupby(each.group for each in found)] == [

@@ -138,7 +138,7 @@ async def test_a_403_names_the_permission_that_is_missing(github):
 
 @pytest.mark.parametrize("status", [403, 429])
 @pytest.mark.parametrize("headers", [{"retry-after": "60"}, {"x-ratelimit-remaining": "0"}])
-async def test_over_a_limit_everyone_is_told_for_how_long(github, status, headers):
+async def test_over_a_limit_every_caller_gets_the_time_to_wait(github, status, headers):
     reset = {"x-ratelimit-reset": str(int(time.time()) + 60)}
     api, _, meter = github(lambda _: httpx.Response(status, headers={**reset, **headers}, json={"message": "limit"}))
     with pytest.raises(errors.RateLimitedError) as caught:
@@ -149,7 +149,7 @@ async def test_over_a_limit_everyone_is_told_for_how_long(github, status, header
 
 
 @pytest.mark.parametrize("ask", [lambda api: api.installations(), lambda api: api.installation(7)])
-async def test_over_the_limit_of_the_app_itself_everyone_is_told_too(github, ask):
+async def test_over_the_limit_of_the_app_itself_every_caller_gets_it_too(github, ask):
     api, _, meter = github(lambda _: httpx.Response(429, headers={"retry-after": "30"}))
     with pytest.raises(errors.RateLimitedError):
         await ask(api)
@@ -165,7 +165,7 @@ async def test_a_429_that_says_no_time_is_a_minute(github):
 
 
 @pytest.mark.parametrize("status", [400, 409, 410, 451])
-async def test_what_nobody_foresaw_is_an_error_and_nothing_is_concluded_from_it(github, status):
+async def test_an_unforeseen_answer_is_an_error_and_nothing_is_concluded_from_it(github, status):
     api, _, meter = github(lambda _: httpx.Response(status, json={"message": "no"}))
     with pytest.raises(errors.GitHubError, match=f"GitHub answered {status}"):
         await (await api.installation_client(ACME)).runner(23)
@@ -209,7 +209,7 @@ async def test_a_list_that_answers_404_is_an_error_and_not_an_empty_list(github)
 @pytest.mark.parametrize(
     ("status", "outcome"), [(204, Removal.REMOVED), (404, Removal.ALREADY_GONE), (422, Removal.BUSY)]
 )
-async def test_a_removal_is_told_by_its_status(github, status, outcome):
+async def test_a_removal_is_answered_with_its_status(github, status, outcome):
     api, sent, _ = github(lambda _: httpx.Response(status))
     assert await (await api.installation_client(ACME)).remove_runner(23) is outcome
     assert [(request.method, request.url.path) for request in sent] == [
@@ -218,7 +218,7 @@ async def test_a_removal_is_told_by_its_status(github, status, outcome):
 
 
 @pytest.mark.parametrize("status", [200, 202, 302], ids=["a page", "accepted", "sent on to a page"])
-async def test_a_removal_that_is_answered_by_somebody_else_is_none(github, status):
+async def test_a_removal_answered_by_another_server_does_not_count(github, status):
     """A proxy before a GitHub Enterprise Server that wants a login sends a page, which is no error."""
 
     def answer(request):
@@ -290,7 +290,7 @@ async def test_a_list_of_installations_without_an_end_is_no_list(github):
     assert len(sent) == 999
 
 
-async def test_a_token_is_told_from_another_by_what_does_not_give_it_away(github):
+async def test_tokens_are_distinguished_without_showing_them(github):
     api, _, _ = github(lambda _: httpx.Response(200, json=RUNNER))
     installation_client = await api.installation_client(ACME)
     assert installation_client.token == fingerprint("a-token") != fingerprint("b-token")
@@ -316,7 +316,7 @@ async def test_a_repository_that_moved_is_followed_with_all_that_was_sent(github
     assert followed.headers["authorization"] == asked.headers["authorization"]
 
 
-async def test_no_other_host_is_told_the_token(github):
+async def test_no_other_host_is_sent_the_token(github):
     api, sent, _ = github(moved("https://elsewhere.example/"))
     await (await api.installation_client(ACME)).send("GET", "/repos/acme/old")
     assert ["authorization" in each.headers for each in sent] == [True, False]

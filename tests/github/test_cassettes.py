@@ -172,7 +172,7 @@ async def test_a_jwt_that_is_not_accepted_says_what_to_look_at(github):
 
 
 @pytest.mark.vcr("not_the_app.yaml")
-async def test_a_refusal_tells_the_time_too():
+async def test_a_refusal_contains_the_time_too():
     assert await itself.server_date(API) == "Sat, 21 Nov 2026 12:00:00 GMT"
 
 

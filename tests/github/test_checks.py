@@ -82,7 +82,7 @@ async def test_a_repository_that_is_not_there_has_neither(open_checks):
     ] * 3
 
 
-async def test_what_is_created_is_found_again_and_says_what_it_was_told(sandbox, open_checks):
+async def test_what_is_created_is_found_again_with_its_content(sandbox, open_checks):
     checks, sha = await open_checks(details_url="https://ghapp.example"), there(sandbox).head_sha
     assert await checks.find(sha) is None
     check_run = await checks.create(sha, WELL)
@@ -97,7 +97,7 @@ async def test_what_is_created_is_found_again_and_says_what_it_was_told(sandbox,
     assert posted["actions"] == [SWEEP._asdict()]
 
 
-async def test_an_update_says_all_of_it_anew_as_long_as_github_takes_it(sandbox, open_checks):
+async def test_an_update_sends_the_whole_check_run_as_long_as_github_accepts_it(sandbox, open_checks):
     checks = await open_checks()
     check_run = await checks.create(there(sandbox).head_sha, WELL)
     assert await checks.update(check_run, ILL) is True

@@ -1,4 +1,4 @@
-"""Whatever comes, and whoever signed it: a delivery, or one clear error."""
+"""Any content, signed by anyone: a delivery, or one clear error."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_no_signature_but_the_right_one_is_good(body, signature, secrets):
 
 
 @pytest.mark.parametrize("depth", [1, 100, 10_000])
-def test_a_payload_nested_without_end_is_malformed_or_read_and_ends_nobody(depth):
+def test_a_payload_nested_without_end_is_malformed_or_read_and_crashes_nothing(depth):
     body = b'{"a":' * depth + b"1" + b"}" * depth
     with suppress(MalformedDeliveryError):
         parse("workflow_job", b'{"workflow_job":' + body + b"}", "application/json")

@@ -72,7 +72,7 @@ async def test_a_job_s_facts_are_asked_for_once():
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "waiting", "requested", "pending"])
-async def test_a_job_that_is_not_over_has_no_conclusion_whatever_is_told(status):
+async def test_a_job_that_is_not_over_has_no_conclusion_whatever_is_reported(status):
     found = await facts(document(status=status, conclusion="failure", completed_at=None, html_url=None))
     assert (found.over, found.conclusion, found.completed_at, found.html_url) == (False, "", None, "")
 

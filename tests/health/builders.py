@@ -26,7 +26,7 @@ def registration(**changes) -> Registration:
 
 
 def lost(runner_id: int = 1, **changes) -> Evidence:
-    """A persistent runner that worked for a day; two 404s say it is gone, and nothing was done about it."""
+    """A persistent runner that worked for a day; two 404s confirm its loss, and nothing was done about it."""
     worst = Evidence(
         id=runner_id,
         name=f"linux-{runner_id}",

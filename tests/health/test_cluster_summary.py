@@ -1,4 +1,4 @@
-"""What is told of the cluster side, look after look."""
+"""What successive summaries report of the cluster side."""
 
 import pytest
 from hypothesis import given
@@ -96,7 +96,7 @@ def test_what_does_not_fit_together_is_found(runners, seen, found):
     assert look(runners, {NAMESPACE: seen}) == found
 
 
-def test_ages_are_told_by_the_clock_that_wrote_them():
+def test_ages_are_computed_by_the_clock_that_wrote_them():
     """Five minutes behind ours, it makes a pod of this moment look five minutes old."""
     just_made = pod(created_at=NOW - 301, runner=container(running_since=NOW - 301))
     assert look([], {NAMESPACE: view(just_made)._replace(ahead=-300.0)}) == []
@@ -108,7 +108,7 @@ def test_an_old_view_says_nothing(age, found):
     assert len(look([], {NAMESPACE: view(pod(), at=NOW - age)})) == found
 
 
-def test_what_github_has_not_told_lately_says_nothing():
+def test_what_github_has_not_reported_lately_counts_for_nothing():
     assert look([], {NAMESPACE: view(pod())}, swept_at=NOW - 300) != []
     assert look([], {NAMESPACE: view(pod())}, swept_at=NOW - 300 - MICROSECOND) == []
     assert look([], {NAMESPACE: view(pod())}, swept_at=None) == []
@@ -131,7 +131,7 @@ def test_a_runner_of_another_namespace_is_not_missed_in_this_one():
     assert look([online(1), stray], seen) == [], "the pool's pods are not looked for there"
 
 
-def test_where_not_one_object_may_be_listed_no_pod_is_said_to_lack_its_own():
+def test_where_not_one_object_may_be_listed_no_pod_is_reported_without_its_own():
     assert look([online()], {NAMESPACE: view(pod_of_object())}) == []
     other = runner_object(name="linux-2", uid="object-2", phase="Finished")
     found = look([online()], {NAMESPACE: view(pod_of_object(), other)})
@@ -142,7 +142,7 @@ def test_where_not_one_object_may_be_listed_no_pod_is_said_to_lack_its_own():
     ("seen_at", "found"),
     [(NOW - 119.9, []), (NOW - 120, [StaleNamespace("runners", NOW - 120)]), (None, [StaleNamespace("runners", None)])],
 )
-def test_what_nobody_sees_is_named_with_when_it_was_seen(seen_at, found):
+def test_an_unseen_namespace_is_named_with_the_time_it_was_seen(seen_at, found):
     assert stale_namespaces({"runners": seen_at}, NOW) == found
 
 
@@ -179,11 +179,11 @@ def looks(*times, found=(STUCK,)):
         "a clock that went back",
     ],
 )
-def test_a_phantom_is_told_when_looks_have_found_it_for_a_while(times, told):
+def test_a_phantom_is_reported_when_it_was_found_for_a_while(times, told):
     assert len(looks(*times).phantoms) == told
 
 
-def test_what_a_single_look_does_not_find_begins_anew():
+def test_what_a_single_look_does_not_find_starts_again():
     side = summary_after(looks(NOW, NOW + 60), [], [], NOW + 90)
     side = summary_after(side, [STUCK], [], NOW + 130)
     assert side.phantoms == ()
@@ -243,7 +243,7 @@ def test_what_is_kept_has_a_bound():
 
 
 def told_side():
-    """A phantom that has been told, found from NOW on."""
+    """A reported phantom, found from NOW on."""
     side = None
     for at in (NOW, NOW + 60, NOW + 120):
         side = summary_after(continued(side, at), [STUCK], [], at)
@@ -256,7 +256,7 @@ def told_side():
     [(True, 1, NOW, True), (True, 9, NOW, True), (True, 11, None, False), (False, 1, None, False)],
     ids=["blind for a minute", "blind for nine", "blind for too long", "it was looked for, and not there"],
 )
-def test_a_phantoms_since_survives_a_time_in_which_nobody_could_look(is_blind, minutes, since, is_told):
+def test_a_phantoms_since_survives_a_time_without_a_view(is_blind, minutes, since, is_told):
     side = told_side()
     for minute in range(1, minutes + 1):
         side = summary_after(continued(side, at := NOW + 120 + 60 * minute), [], [], at, is_blind=is_blind)
@@ -266,6 +266,6 @@ def test_a_phantoms_since_survives_a_time_in_which_nobody_could_look(is_blind, m
     assert (side.phantoms == (STUCK,)) is is_told
 
 
-def test_what_was_never_told_begins_anew_after_a_time_in_which_nobody_could_look():
+def test_an_unreported_phantom_starts_again_after_a_time_without_a_view():
     side = summary_after(summary_after(None, [STUCK], [], NOW), [], [], NOW + 60, is_blind=True)
     assert summary_after(side, [STUCK], [], NOW + 120).since[key(STUCK)] == NOW + 120

@@ -1,4 +1,4 @@
-"""Jobs queued and running, and those that nobody online can take."""
+"""Jobs queued and running, and those that no online runner can take."""
 
 import pytest
 from hypothesis import given
@@ -70,7 +70,7 @@ def test_jobs_and_runners_are_counted_by_pool():
     ],
     ids=["no runners", "none with this label", "all offline", "one online", "busy will be free", "case"],
 )
-def test_a_queued_job_that_nobody_online_can_take_is_unserved(workers, labels, reason):
+def test_a_queued_job_that_no_online_runner_can_take_is_unserved(workers, labels, reason):
     _, unserved = demand([job(labels=labels)], workers, [], NOW)
     assert [each.reason for each in unserved] == ([reason] if reason else [])
 
@@ -214,6 +214,6 @@ def test_objects_are_counted_for_the_pool_whose_they_are(rules, objects, counted
     assert assigned_by_pool("acme", {"runners": objects}, rules) == counted
 
 
-def test_a_pool_that_the_cluster_alone_knows_of_is_told_too():
+def test_a_pool_that_only_the_cluster_knows_is_shown_too():
     rows, _ = demand([], [worker("mac")], [], NOW, {"linux": 34})
     assert rows == [PoolDemand("linux", 0, 0, 0, 0, 34), PoolDemand("mac", 0, 0, 0, 0, None)]

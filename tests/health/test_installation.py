@@ -128,7 +128,7 @@ def test_no_two_ever_share_a_name_and_none_is_without(news, named):
 
 
 @given(NEWS, st.sampled_from(LOGINS).map(str.lower))
-def test_whoever_bore_the_configured_name_first_goes_by_it_for_ever(news, name):
+def test_the_installation_that_had_the_configured_name_first_keeps_it(news, name):
     known, first = {}, None
     for each, login in news:
         known[each] = known_as(Installation(each, login, each * 10), [*known.values()], says(name))
@@ -149,7 +149,7 @@ def test_whoever_bore_the_configured_name_first_goes_by_it_for_ever(news, name):
     ],
     ids=["not followed", "names both", "a name that was another's"],
 )
-def test_what_to_change_in_the_configuration_is_told(record, named, words):
+def test_what_to_change_in_the_configuration_is_logged(record, named, words):
     found = stale_name(record, named)
     assert all(word in f"{found.said} {found.fix}" for word in words)
 
@@ -159,7 +159,7 @@ def test_what_to_change_in_the_configuration_is_told(record, named, words):
     [(ACME, {"acme"}), (ACME, set()), (after("acme-two"), set()), (after("acme-two"), {"acme-two"})],
     ids=["never renamed", "not configured", "renamed and not configured", "followed"],
 )
-def test_where_nothing_is_to_be_changed_nothing_is_told(record, named):
+def test_where_nothing_must_change_nothing_is_logged(record, named):
     assert stale_name(named_by(record, says(*named)), named) is None
 
 

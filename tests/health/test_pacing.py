@@ -75,7 +75,7 @@ def test_sweeps_at_that_pace_keep_under_the_share(cost, left, share):
 
 
 @pytest.mark.parametrize(("held_for", "seconds"), [(0.0, 60.0), (59.0, 60.0), (61.0, 61.0), (900.0, 900.0)])
-def test_a_sweep_does_not_begin_while_github_told_us_to_stay_away(held_for, seconds):
+def test_a_sweep_does_not_begin_before_github_s_retry_after(held_for, seconds):
     assert next_sweep_in(60.0, 0, Allowance(held_for=held_for), BudgetLimits()) == seconds
 
 

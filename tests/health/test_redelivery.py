@@ -70,7 +70,7 @@ ATTEMPTS = st.lists(
 
 
 @given(ATTEMPTS, st.sets(st.sampled_from("abcd")))
-def test_nobody_is_asked_for_twice_nor_what_is_held_nor_what_came(attempts, kept):
+def test_no_delivery_is_requested_twice_nor_one_that_is_held_or_arrived(attempts, kept):
     guids = {each.id: each.guid for each in attempts}
     asked = [guids[each] for each in to_redeliver(attempts, kept, NOW).ask]
     came = {each.guid for each in attempts if each.succeeded}

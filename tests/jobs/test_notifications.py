@@ -23,8 +23,9 @@ def receiver():
         yield receiver
 
 
-def titles(receiver):
-    return [each.payload["title"] for each in receiver.received]
+def titles(receiver, count=1):
+    """Of so many messages, once they have arrived: a receiver answers before it takes note."""
+    return [each.payload["title"] for each in receiver.wait(count)]
 
 
 async def test_a_mass_loss_is_one_message_when_it_begins_and_one_when_it_is_healed(story, receiver):
@@ -36,7 +37,7 @@ async def test_a_mass_loss_is_one_message_when_it_begins_and_one_when_it_is_heal
         for _ in range(12):
             await app.live_through_an_interval()
             await notify(app.context, notifier)
-        first, last = receiver.received
+        first, last = receiver.wait(2)
         assert first.payload["title"] == f"ghapp: acme: the fuse of pool {POOL} tripped"
         assert first.payload["type"] == "warning"
         assert last.payload["title"].startswith(f"ghapp: acme: the fuse of pool {POOL} closed after ")
@@ -58,8 +59,7 @@ async def test_no_complete_list_for_five_minutes_is_one_message_and_its_end_anot
         for _ in range(3):
             await app.live_through_an_interval()
             await notify(app.context, notifier)
-        assert len(receiver.received) == 2
-        assert titles(receiver)[1].startswith("ghapp: acme: runners are visible again after ")
+        assert titles(receiver, 2)[1].startswith("ghapp: acme: runners are visible again after ")
 
 
 async def test_a_job_that_no_runner_can_take_is_one_message_and_its_end_another(story, receiver):
@@ -81,8 +81,7 @@ async def test_a_job_that_no_runner_can_take_is_one_message_and_its_end_another(
         for _ in range(2):
             await app.live_through_an_interval()
             await notify(app.context, notifier)
-        assert len(receiver.received) == 2
-        assert titles(receiver)[1].startswith("ghapp: acme: runners can take all waiting jobs again after ")
+        assert titles(receiver, 2)[1].startswith("ghapp: acme: runners can take all waiting jobs again after ")
 
 
 async def test_topics_that_are_not_configured_are_not_notified(story, receiver):
@@ -112,7 +111,7 @@ class TestSending:
                 notifier = Notifier([address(bad), address(receiver)])
                 await self.waits(app, address(bad), address(receiver))
                 await notify(app.context, notifier)
-                assert (len(bad.received), titles(receiver)) == (1, ["title"])
+                assert (len(bad.wait(1)), titles(receiver)) == (1, ["title"])
                 (left,) = await self.pending(app)
                 assert (left.tries, left.again_at) == (1, app.clock() + BACKOFF_SECONDS[0])
                 await notify(app.context, notifier)
@@ -120,7 +119,7 @@ class TestSending:
                 bad.status = 200
                 await app.pass_(BACKOFF_SECONDS[0])
                 await notify(app.context, notifier)
-                assert len(bad.received) == 2
+                assert len(bad.wait(2)) == 2
                 assert await self.pending(app) == []
                 assert len(receiver.received) == 1
 

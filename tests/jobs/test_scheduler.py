@@ -13,7 +13,6 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job as QueuedJob
 from ghapp.health.queue.queue_check import QueueCheck
-from ghapp.local.local_redis import embedded_redis
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
@@ -25,7 +24,8 @@ from ghapp.store.installations import Installations
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from jobs import scheduler
-from jobs.scheduler import PUT_OFF_SECONDS, REDELIVERY_BATCH_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
+from jobs.scheduler import REDELIVERY_BATCH_SECONDS, RETRY_SWEEP_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
+from tests.support.local_redis import embedded_redis
 
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
 POLICY = '[deliveries]\nredeliver_seconds = 45\n[report]\nrepository = "acme/.github"\n'
@@ -184,7 +184,7 @@ async def test_the_queue_is_explained_every_quarter_of_a_minute_while_a_check_is
     assert asked == [["queue-7"], [], ["queue-7"]]
 
 
-async def test_nothing_is_asked_for_that_nobody_needs(clock, queue_redis):
+async def test_nothing_is_requested_that_is_not_needed(clock, queue_redis):
     await clock.tick()
     assert [key for key in ("inbox", "report-7", "sweep-7", "reap-7") if was_asked(queue_redis, key)] == []
 
@@ -208,7 +208,7 @@ async def test_a_sweep_is_given_out_when_it_is_due_and_not_before(clock, redis, 
     time.pass_(TICK_SECONDS)
     await clock.tick()
     assert was_asked(queue_redis, "sweep-7")
-    assert await Schedule(redis).next(ACME.id) == time.time() + PUT_OFF_SECONDS
+    assert await Schedule(redis).next(ACME.id) == time.time() + RETRY_SWEEP_SECONDS
 
 
 async def test_two_clocks_give_out_a_due_sweep_once(clock, settings, redis, queue_redis):
@@ -246,7 +246,7 @@ async def test_a_redis_that_is_away_is_waited_for_and_no_chore_is_forgotten(tmp_
     with ExitStack() as running:
         url = running.enter_context(embedded_redis(folder, durable=False))
         clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": url}))
-        await clock.begin()
+        await clock.check_redis()
         running.close()
         assert await clock.tick() == WAIT_SECONDS
         running.enter_context(embedded_redis(folder, durable=False))
@@ -263,5 +263,5 @@ async def test_a_redis_that_is_away_is_waited_for_and_no_chore_is_forgotten(tmp_
 async def test_at_the_start_a_redis_that_is_not_there_is_a_mistake(tmp_path):
     clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": f"unix://{tmp_path}/none.sock"}))
     with pytest.raises(StoreUnavailableError):
-        await clock.begin()
+        await clock.check_redis()
     await clock.close()

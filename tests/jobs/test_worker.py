@@ -1,4 +1,4 @@
-"""A real worker: what fails is told once, without a secret, and blocks nothing."""
+"""A real worker: failures are logged once, without secrets, and block nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_
             with Role("worker", app.environ, tmp_path) as worker:
                 jobs.enqueue(queue_redis, JobName.NOTIFY, "lost", key="notify-lost", retry=False)
                 assert await until(lambda: times_failed(queue_redis, "notify") == TRIES), worker.log
-                await app.context.events.accepted("lost")  # as if somebody had mended it
+                await app.context.events.accepted("lost")  # as if an update had fixed it
                 assert await until(
                     lambda: jobs.enqueue(queue_redis, JobName.NOTIFY, "lost", key="notify-lost", retry=False)
                 )
@@ -70,7 +70,7 @@ async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_
     assert SECRET not in worker.log
 
 
-async def test_what_was_to_be_expected_is_told_without_a_traceback_and_tried_again_later(story, tmp_path):
+async def test_an_expected_error_is_logged_without_a_traceback_and_retried_later(story, tmp_path):
     async with story() as app:
         queue_redis = app.context.queue_redis
         app.sandbox.control.fault(match="/app/installations", status=502)

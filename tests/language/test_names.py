@@ -1,4 +1,4 @@
-"""One name, one class: whoever searches for a public class finds a single definition."""
+"""One name, one class: a search for a public class finds a single definition."""
 
 from __future__ import annotations
 

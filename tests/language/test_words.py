@@ -1,9 +1,11 @@
-"""Help texts, log events and documents are written in plain technical English."""
+"""Help texts, log events, documents, docstrings and comments are written in plain technical English."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 
 import click
@@ -21,6 +23,9 @@ REFUSED = re.compile(
 
 QUOTED = re.compile(r"```.*?```|`[^`]*`|\"[^\"]*\"", re.DOTALL)
 """Code, field names and the words of other programs."""
+
+ATTRIBUTE = re.compile(r"^ +\w+: ", re.MULTILINE)
+"""The name of a field in the list of a class docstring's fields."""
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT) for pattern in ("*.md", "docs/**/*.md", "manifests/**/*.md") for path in ROOT.glob(pattern)
@@ -54,6 +59,23 @@ def log_events() -> Iterator[tuple[str, str]]:
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", str(node.args[0].value)
 
 
+def prose() -> Iterator[tuple[str, str]]:
+    """Where each docstring and each comment of the product is, and its text."""
+    for package in ("ghapp", "jobs"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            where, text = path.relative_to(ROOT), path.read_text()
+            for node in ast.walk(ast.parse(text)):
+                if (
+                    isinstance(node, ast.Expr)
+                    and isinstance(node.value, ast.Constant)
+                    and isinstance(node.value.value, str)
+                ):
+                    yield f"{where}:{node.lineno}", ATTRIBUTE.sub("", node.value.value)
+            for token in tokenize.generate_tokens(io.StringIO(text).readline):
+                if token.type == tokenize.COMMENT:
+                    yield f"{where}:{token.start[0]}", token.string
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_a_document_is_plain(document):
     assert refused((ROOT / document).read_text()) == []
@@ -71,3 +93,10 @@ def test_log_events_are_plain():
     events = list(log_events())
     assert len(events) > 40
     assert [(where, event) for where, event in events if refused(event)] == []
+
+
+def test_docstrings_and_comments_are_plain():
+    texts = list(prose())
+    assert len(texts) > 2_000
+    found = [(where, word) for where, text in texts for word in refused(text)]
+    assert found == []

@@ -37,7 +37,7 @@ def drawn(frame, width):
     return out.getvalue()
 
 
-async def test_a_redis_that_does_not_answer_is_said_and_waited_for():
+async def test_a_redis_that_does_not_answer_is_reported_and_retried():
     site = Tended("redis://127.0.0.1:1/0")
     shown = frames(site)
     for turn in (1, 2):

@@ -9,7 +9,8 @@ import pytest
 from redis import Redis
 
 from ghapp.errors import ConfigurationError
-from ghapp.local.local_redis import embedded_redis, redis_server, redis_servers, supervised_redis
+from ghapp.local.local_redis import redis_server, redis_servers, supervised_redis
+from tests.support.local_redis import embedded_redis
 
 
 def test_a_durable_one_has_its_data_after_a_restart_and_is_for_its_owner_alone(tmp_path):

@@ -42,7 +42,7 @@ async def test_an_interruption_that_a_library_has_swallowed_ends_it_at_the_next_
     assert role.tended == 1
 
 
-async def test_whoever_is_not_interrupted_goes_on(tmp_path):
+async def test_a_command_that_is_not_interrupted_continues(tmp_path):
     role = Started()
     site = site_of(role, tmp_path)
     await asyncio.gather(*(asyncio.to_thread(site.supervise), asyncio.sleep(0)))

@@ -113,7 +113,7 @@ def _status(pid, name):
     return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
 
 
-def test_whoever_does_not_exit_is_killed_with_what_it_has_started(start, monkeypatch):
+def test_a_process_that_does_not_exit_is_killed_with_its_children(start, monkeypatch):
     monkeypatch.setattr(watchdog, "STOP_SECONDS", 0.2)
     stubborn = start(IGNORES)
     stop([stubborn.pid])

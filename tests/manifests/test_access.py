@@ -58,5 +58,5 @@ def test_every_binding_binds_a_role_to_an_account_that_is_there(overlay):
 
 
 @pytest.mark.parametrize("right", ["status", "finalizers", "secrets", "exec", "escalate", "impersonate", "bind"])
-def test_nobody_may(right):
+def test_no_user_may(right):
     assert not any(right in part for access in NEAR_RUNNERS for part in access[:5])

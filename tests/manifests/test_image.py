@@ -58,5 +58,5 @@ def test_what_it_copies_is_there_and_reaches_the_builder():
 
 
 @pytest.mark.parametrize("name", [".git", ".venv", "tests", "private-key.pem", ".env", "manifests"])
-def test_what_is_nobodys_business_does_not_reach_the_builder(name):
+def test_irrelevant_files_do_not_reach_the_builder(name):
     assert not any(fnmatch.fnmatch(name, pattern[1:]) for pattern in IGNORED if pattern.startswith("!"))

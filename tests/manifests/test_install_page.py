@@ -152,7 +152,7 @@ def test_the_table_of_rights_is_what_the_code_asks_for():
     assert told == {(each.role, each.verb, each.rbac_resource) for each in NEAR_RUNNERS}
 
 
-def test_the_ports_that_are_said_to_be_open_are():
+def test_the_documented_ports_are_open():
     said = PAGE[PAGE.index("# Network") :].split("\n\n")[1]
     ports = {
         port["port"]

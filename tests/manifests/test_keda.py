@@ -5,10 +5,11 @@ import re
 import pytest
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ghapp.local.local_redis import embedded_redis, redis_servers
+from ghapp.local.local_redis import redis_servers
 from ghapp.queue.jobs import QUEUES, JobName, enqueue
 from ghapp.store.connect import connect_sync
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
+from tests.support.local_redis import embedded_redis
 
 COUNT = """
 local kind = redis.call('type', KEYS[1]).ok
@@ -60,5 +61,5 @@ def test_it_can_do_nothing_else(theirs, script, key):
         keda.eval(script, 1, key)
 
 
-def test_both_places_that_tell_of_it_say_the_same():
+def test_both_places_that_report_it_agree():
     assert rules("manifests/README.md") == rules(MANIFESTS / "components" / "keda" / "scaling.yaml")

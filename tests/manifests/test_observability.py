@@ -167,7 +167,7 @@ def test_every_runbook_belongs_to_an_alert():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=alert)
-def test_an_alert_says_whom_it_wakes_and_names_only_labels_that_it_has(rule):
+def test_an_alert_names_its_receiver_and_only_labels_that_it_has(rule):
     assert rule["labels"] == {"severity": rule["labels"]["severity"]}
     assert rule["labels"]["severity"] in ("page", "ticket")
     said = rule["annotations"]["summary"] + rule["annotations"]["description"]
@@ -182,7 +182,7 @@ def test_links_between_runbooks_lead_somewhere():
     assert linked <= RUNBOOKS.keys()
 
 
-def test_the_dashboards_panels_are_told_apart_and_do_not_overlap():
+def test_the_dashboards_panels_are_distinct_and_do_not_overlap():
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(ids) == len(set(ids))
     cells = [

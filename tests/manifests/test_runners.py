@@ -82,14 +82,14 @@ def test_it_fails_for_410_in_our_own_words_alone(answering, code, kind, passed):
 
 
 @needs_curl
-def test_it_passes_where_nobody_listens():
+def test_it_passes_where_no_server_listens():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         assert passes(f"http://127.0.0.1:{taken.getsockname()[1]}/alive")
 
 
 @needs_curl
-def test_it_passes_where_somebody_listens_and_says_nothing():
+def test_it_passes_where_a_silent_server_listens():
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -95,7 +95,7 @@ def test_every_line_of_the_addresses_can_be_uncommented(path, tmp_path):
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_role_is_given_the_same_addresses_and_whoever_changes_them_restarts_it(overlay):
+def test_every_role_has_the_same_addresses_and_a_change_restarts_it(overlay):
     given = [
         next(row["configMapRef"]["name"] for row in container["envFrom"] if "configMapRef" in row)
         for role in ("web", "worker", "clock", "watch")
@@ -106,7 +106,7 @@ def test_every_role_is_given_the_same_addresses_and_whoever_changes_them_restart
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_an_overlay_has_what_a_person_is_told_to_write_into(overlay):
+def test_an_overlay_has_the_files_that_the_manual_names(overlay):
     roles = MANIFESTS / "overlays" / overlay / "roles"
     (policy,) = [each for each in kinds(overlay, "ConfigMap") if each["metadata"]["name"].startswith("ghapp-config-")]
     assert policy["data"] == {"ghapp.toml": (roles / "ghapp.toml").read_text()}

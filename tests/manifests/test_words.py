@@ -1,4 +1,4 @@
-"""Commands that people are told to type are commands."""
+"""Commands in documents are commands."""
 
 import re
 import shlex

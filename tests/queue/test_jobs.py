@@ -83,7 +83,7 @@ def test_a_remediation_that_fails_frees_its_key_within_seconds(queue_redis):
     assert waited <= 10
 
 
-def test_work_that_somebody_will_ask_for_again_is_tried_at_once_or_not_at_all(queue_redis):
+def test_work_that_is_requested_again_is_tried_at_once_or_not_at_all(queue_redis):
     enqueue(queue_redis, JobName.SWEEP, 7, retry=False)
     (job,) = queue(queue_redis, "sweep").jobs
     assert job.retry_intervals == [0, 0]
@@ -103,7 +103,7 @@ def test_work_without_a_key_waits_any_number_of_times(queue_redis):
     assert len(queue(queue_redis, "sweep").job_ids) == 3
 
 
-def test_one_drain_waits_at_a_time_whoever_asks(queue_redis):
+def test_one_drain_waits_at_a_time_however_many_are_requested(queue_redis):
     assert [enqueue(queue_redis, JobName.INBOX) for _ in range(3)] == [True, False, False]
     assert queue(queue_redis, "inbox").job_ids == ["inbox"]
 

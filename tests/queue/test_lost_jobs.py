@@ -8,14 +8,14 @@ from rq.job import Job
 from ghapp.queue import jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
-from jobs.scheduler import NEGLECTED_SECONDS, Scheduler
+from jobs.scheduler import HEARTBEAT_SECONDS, Scheduler
 from tests.jobs.test_scheduler import clock, queue_redis, settings, the_work, time  # noqa: F401 - fixtures
 
 KEY, QUEUE = "sweep-7", "rq:queue:sweep"
 
 
 def taken(queue_redis):  # noqa: F811
-    """Work that is in no queue any more, and that nobody has noted to be at."""
+    """A job that is in no queue any more, and that no worker has registered."""
     assert jobs.enqueue_sweep(queue_redis, 7)
     assert queue_redis.lrem(QUEUE, 0, KEY) == 1
 
@@ -26,11 +26,11 @@ def waiting(queue_redis):  # noqa: F811
 
 
 async def look(clock, time):  # noqa: F811
-    time.pass_(NEGLECTED_SECONDS)
+    time.pass_(HEARTBEAT_SECONDS)
     await clock.tick()
 
 
-async def test_what_nobody_has_is_put_back_when_it_is_missed_for_the_second_time(clock, queue_redis, time):  # noqa: F811
+async def test_a_lost_job_is_requeued_when_it_is_missed_for_the_second_time(clock, queue_redis, time):  # noqa: F811
     taken(queue_redis)
     await clock.tick()
     assert waiting(queue_redis) == 0, "somebody may just take it"

@@ -75,7 +75,7 @@ def test_nor_one_that_was_asked_for_since(queue_redis):
     assert queue_redis.lrange(QUEUE, 0, -1) == [KEY.encode()]
 
 
-def test_whoever_requeues_a_job_of_a_killed_worker_the_queue_holds_it_once(queue_redis):
+def test_a_requeued_job_of_a_killed_worker_is_in_the_queue_once(queue_redis):
     assert jobs.enqueue_sweep(queue_redis, 7)
     pop(queue_redis)
     (lost,) = jobs.find_lost(queue_redis)
@@ -89,7 +89,7 @@ def test_whoever_requeues_a_job_of_a_killed_worker_the_queue_holds_it_once(queue
     assert queue_redis.lrange(QUEUE, 0, -1) == [KEY.encode()]
 
 
-def test_a_worker_that_was_frozen_with_a_popped_job_leaves_it_to_whoever_has_it_now(queue_redis):
+def test_a_worker_that_was_frozen_with_a_popped_job_leaves_it_to_the_process_that_has_it_now(queue_redis):
     assert jobs.enqueue_sweep(queue_redis, 7)
     pop(queue_redis)
     (lost,) = jobs.find_lost(queue_redis)

@@ -25,7 +25,7 @@ async def test_the_object_goes_and_its_pod_is_left_to_arc():
     assert cluster.done == ["delete object linux-1"]
 
 
-async def test_what_was_found_tells_one_from_another():
+async def test_findings_are_distinguished_by_what_was_found():
     finding = await look(
         FakeCluster(runner_object(job_id="8f"), pod_of_object()), lost(job_id=7, job_ended_at=LONG_AGO)
     )
@@ -183,6 +183,6 @@ async def test_a_list_without_an_answer_is_not_absence():
         await look(cluster)
 
 
-async def test_a_pod_that_is_not_the_objects_own_is_told_apart():
+async def test_a_pod_that_is_not_the_objects_own_is_distinguished():
     finding = await look(FakeCluster(runner_object(), pod()))
     assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, Blocker.POD_OF_ANOTHER)

@@ -100,7 +100,7 @@ async def test_a_pod_and_its_account(server, cluster):
     assert server.control.object("serviceaccounts", NAMESPACE, NAME) is None
 
 
-async def test_a_pod_made_anew_after_the_look_is_left_alone(server, cluster):
+async def test_a_pod_created_again_after_the_read_is_kept(server, cluster):
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
     finding = await pods.find(cluster, NAMESPACE, lost(), now())
     server.control.vanish(NAMESPACE, NAME)

@@ -51,7 +51,7 @@ async def test_what_is_gone_is_success():
     assert cluster.done == []
 
 
-async def test_the_account_that_every_namespace_has_is_nobodys_own():
+async def test_the_account_that_every_namespace_has_belongs_to_no_pod():
     cluster = FakeCluster(pod(name="default"), accounts=("default",))
     await look_and_act(cluster, lost(name="default"))
     assert cluster.done == ["delete pod default"]

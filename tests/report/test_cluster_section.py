@@ -70,7 +70,7 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
     ],
 )
 @pytest.mark.parametrize("reason", [PhantomReason.POD_LOST, PhantomReason.HANGS_AFTER_JOB])
-def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_told(reason, evidence, mode, said):
+def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_shown(reason, evidence, mode, said):
     told = text(runners=[a_lost_runner(**evidence)], mode=mode, phantoms=[phantom(reason=reason)])
     (row,) = [line for line in told.splitlines() if ADVICE[reason] in line]
     assert row.split(" | ")[4] == said
@@ -143,11 +143,11 @@ STRANGERS = "never a runner's, so kept: another program seems to use `owner_labe
         "held up",
     ],
 )
-def test_leaks_are_told_in_a_sentence_each(leaks, said):
+def test_leaks_are_described_in_a_sentence_each(leaks, said):
     assert text(leaks=leaks).splitlines()[2:] == [LEAKS_HEADING, "", f"- {said}"]
 
 
-def test_of_leaks_only_what_is_not_zero_is_told():
+def test_of_leaks_only_numbers_above_zero_are_shown():
     assert len(text(leaks=ReaperStatus(3, 2, 1, NOW)).splitlines()) == 4 + 4
     assert "Leaks" not in text(leaks=ReaperStatus())
 
@@ -178,7 +178,7 @@ def test_deaths_are_counted_by_cause_the_most_frequent_first():
     ]
 
 
-def test_that_not_all_deaths_are_counted_is_said():
+def test_incompletely_counted_deaths_are_reported_as_such():
     almost = [passing(str(number)) for number in range(MOST_DEATHS - 1)]
     assert "The last 1,000 of them." not in text(deaths=almost)
     assert "The last 1,000 of them." in text(deaths=[*almost, passing()])
@@ -189,7 +189,7 @@ def test_that_not_all_deaths_are_counted_is_said():
     [(NOW - 700, f"last read at {timestamp(NOW - 700)}"), (None, "never read")],
     ids=["old", "never"],
 )
-def test_what_nobody_sees_is_said_with_a_time_and_no_age(seen_at, said):
+def test_an_unseen_namespace_is_shown_with_a_time_and_no_age(seen_at, said):
     line = f"- Namespace `runners` of the cluster was {said}: check that `ghapp watch` runs, and run `ghapp doctor`."
     reports = [report_on(fleet(unseen=[StaleNamespace("runners", seen_at)]), NOW + age) for age in (0, 59)]
     assert line in reports[0].text.splitlines()

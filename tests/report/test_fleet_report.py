@@ -166,7 +166,7 @@ SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
         ([], {"survey": survey(swept_at=None, failing_since=NOW, failure="RateLimited")}, ACTION_REQUIRED),
     ],
 )
-def test_the_conclusion_tells_what_heals_by_itself_from_what_waits_for_a_person(runners, changes, conclusion):
+def test_the_conclusion_distinguishes_what_heals_by_itself_from_what_waits_for_a_person(runners, changes, conclusion):
     assert report_on(fleet(**{"runners": runners, **changes}), NOW).conclusion is conclusion
 
 
@@ -239,7 +239,7 @@ def test_a_zombie_s_row_says_what_it_is():
     assert f"| HangsAfterJob: {NOTES[Reason.HANGS_AFTER_JOB]} |" in row
 
 
-def test_what_healed_is_told_apart_from_what_is_open():
+def test_healed_runners_are_shown_apart_from_open_ones():
     text = report_on(fleet(lost(1), replaced(2), replaced(3, replaced_at=NOW - 5), online(4)), NOW).text
     opened, _, healed = text.partition("\n\n### Healed: 2 runners were lost within 24 hours and replaced\n\n")
     assert ("`linux-1`" in opened, "`linux-2`" in opened) == (True, False)
@@ -247,7 +247,7 @@ def test_what_healed_is_told_apart_from_what_is_open():
     assert healed.splitlines()[2].endswith(f"| RegistrationInvalidated | {timestamp(NOW)} | {timestamp(NOW - 5)} |")
 
 
-def test_losses_that_were_written_off_are_told_with_why():
+def test_losses_that_were_written_off_are_shown_with_the_reason():
     text = report_on(fleet(online(1), written_off(2), written_off(3)), NOW).text
     assert f"- 2 lost runners of `linux-4vcpu` were written off within 24 hours, the last {timestamp(NOW - 10)}" in text
     assert "`NotNeeded`" in text
@@ -290,7 +290,7 @@ def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, said):
 
 
 @pytest.mark.parametrize("because", Blocker)
-def test_whatever_is_in_the_way_in_the_cluster_is_said_in_its_cell(because):
+def test_whatever_fails_in_the_cluster_is_shown_in_its_cell(because):
     (line,) = [each for each in report_on(fleet(stuck(because)), NOW).text.splitlines() if "`linux-4vcpu" in each]
     assert line.endswith(f"| waits since {SINCE} (`{because}`): {SENTENCES[because]} |")
     assert line.count(" | ") == 6
@@ -358,11 +358,11 @@ MASS_LOSS, ONLINE = FuseReason.MASS_LOSS, FuseReason.BATCH_ONLINE
     ],
     ids=["just tripped", "a batch is online", "of an older version", "of an older version, later", "resumed"],
 )
-def test_why_a_fuse_tripped_is_told_beside_why_it_changed_last(fuse, said):
+def test_why_a_fuse_tripped_is_shown_beside_its_last_change(fuse, said):
     assert fuse_history(fuse, str) == said
 
 
-def test_a_paused_org_is_told_with_who_and_why():
+def test_a_paused_org_is_shown_with_the_person_and_the_reason():
     text = report_on(fleet(org_pause=PAUSE), NOW).text
     assert text.startswith(f"- The whole organization is paused by `mona` {SINCE}: `network maintenance`\n\n")
 
@@ -420,7 +420,7 @@ def test_the_summary_begins_with_what_prevents_sweeps_and_when_the_next_attempt_
 
 
 @pytest.mark.parametrize(("age", "is_told"), [(300, False), (300 + MICROSECOND, True)])
-def test_a_sweep_that_nobody_runs_is_told_once_states_are_old(age, is_told):
+def test_a_sweep_that_never_runs_is_reported_once_states_are_old(age, is_told):
     overdue = NextAttempt("SweepOverdue", NOW - 90, NOW - 90)
     summary = report_on(fleet(attempt=overdue, survey=survey(swept_at=NOW - age)), NOW).summary
     assert (f"**The sweep that was due {timestamp(NOW - 90)} did not run**" in summary) is is_told
@@ -435,13 +435,13 @@ def test_the_time_of_the_look_and_of_the_next_attempt_are_no_news():
 
 
 @given(st.floats(0, 59))
-def test_time_alone_changes_nothing_that_is_said(passed):
+def test_time_alone_changes_no_text(passed):
     runners = (online(1), lost(2), suspect(3), present(4), replaced(5), starting(6))
     said = fleet(*runners, fuses={"linux-4vcpu": STOPPED}, org_pause=PAUSE)
     assert report_on(said, NOW + passed).digest == report_on(said, NOW).digest
 
 
-def test_what_only_time_makes_changes_what_is_said_at_its_time():
+def test_what_only_time_changes_is_reported_at_its_time():
     runner = online(online=False, offline_since=NOW)
     said = fleet(runner, survey=survey(swept_at=NOW + 300))
     before, after = (report_on(said, NOW + 300 + more) for more in (0, MICROSECOND))

@@ -38,7 +38,7 @@ def said(of, stage=GateCheckStage.WAITS):
     ],
     ids=["waits", "failed", "unseen", "passed", "waits for a list", "seen before it alone", "and nothing since"],
 )
-def test_colour_and_title_tell_where_it_is(of, stage, conclusion, title):
+def test_colour_and_title_show_the_state(of, stage, conclusion, title):
     report = said(of, stage)
     assert (report.conclusion, report.title) == (conclusion, title)
     assert report.conclusion is not Conclusion.NEUTRAL, "which GitHub takes for a success"
@@ -59,7 +59,7 @@ def test_other_names_and_numbers_in_the_same_steps_are_no_news():
     assert summary_digest(said(few), few) != summary_digest(said(none), none), "a step more is"
 
 
-def test_passing_that_must_yet_hold_is_said_so():
+def test_passing_that_must_yet_hold_is_reported_so():
     checks = (*PASSES.checks, Check("settled", passed=False, said="for 10 of 60 s"))
     of = Gate("linux", "pink", Role.INACTIVE, checks, (), NOW)
     assert said(of).title == "pink passes, and must keep passing"
@@ -107,7 +107,7 @@ def test_strangers_words_are_shown_and_never_obeyed():
     assert len([line for line in report.text.splitlines() if line.startswith("|")]) == 4
 
 
-def test_the_longest_that_can_be_said_fits():
+def test_the_longest_possible_text_fits():
     long = "\u202e" * 10_000
     checks = tuple(Check(f"c{number}", False, long) for number in range(10))
     of = Gate("linux", "pink" * 25, Role.INACTIVE, checks, tuple(NextStep(long, long) for _ in range(9)))
@@ -133,12 +133,12 @@ def test_what_changes_by_time_alone_is_no_news():
     assert len({digest(aged(1)), *map(digest, others), digest(aged(1), GateCheckStage.FAILED)}) == 4
 
 
-def test_how_long_ago_a_good_list_was_is_not_said():
+def test_the_age_of_the_last_good_list_is_not_shown():
     checks = (Check("github", True, "it listed the runners 3 s ago"),)
     assert "3 s ago" not in said(Gate("linux", "pink", Role.INACTIVE, checks, ())).text
 
 
-def test_how_long_github_has_been_away_is_said():
+def test_the_duration_of_github_s_outage_is_shown():
     checks = (Check("github", False, "GitHubUnavailable: it listed the runners 400 s ago"),)
     assert "GitHubUnavailable: it listed the runners 400 s ago" in said(Gate("l", "p", Role.UNKNOWN, checks, ())).text
 

@@ -33,7 +33,7 @@ class Clock:
 
 
 class Api(httpx.Client):
-    """An API server, and somebody who calls it."""
+    """An API server with a client."""
 
     def __init__(self, server: ClusterServer, user: str = ADMIN, clock: Clock | None = None) -> None:
         super().__init__(base_url=server.url, headers={"authorization": f"Bearer {server.token(user)}"}, timeout=10)
@@ -51,7 +51,7 @@ class Api(httpx.Client):
             yield api
 
     def as_(self, user: str) -> Api:
-        """The same server, called by somebody else."""
+        """The same server with another client."""
         return Api(self.server, user, self.clock)
 
     def remove(self, path: str, **options: Any) -> httpx.Response:

@@ -41,7 +41,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                # Answered before it is told of, so that the sender's log is not far behind the test.
+                # Answered before it is recorded, so that the sender's log is not far behind the test.
                 self.send_response(receiver.status)
                 self.send_header("content-length", "0")
                 self.end_headers()

@@ -9,7 +9,7 @@ from tests.sandbox.test_incidents import replace
 RUNNERS = "/orgs/acme/actions/runners"
 
 
-def test_a_loss_that_nobody_has_noticed_is_named_until_somebody_does(sandbox, acme):
+def test_an_unnoticed_loss_is_listed_until_the_client_acts(sandbox, acme):
     first, second, third = sandbox.control.lose("acme", count=3)
     assert sandbox.control.account()["unnoticed"] == [f"acme/{runner}" for runner in (first, second, third)]
     acme.delete(f"{RUNNERS}/{first}")
@@ -19,7 +19,7 @@ def test_a_loss_that_nobody_has_noticed_is_named_until_somebody_does(sandbox, ac
     assert sandbox.control.account()["unnoticed"] == []
 
 
-def test_seconds_from_a_loss_to_its_replace_event_are_told(sandbox):
+def test_seconds_from_a_loss_to_its_replace_event_are_shown(sandbox):
     (lost,) = sandbox.control.lose("acme", count=1)
     assert sandbox.control.account()["losses"][0]["seconds_to_replace"] is None
     sandbox.control.step(seconds=17)
@@ -45,7 +45,7 @@ def test_a_registration_that_came_back_makes_its_replacement_wrong(sandbox):
     assert [wrong["runner_id"] for wrong in sandbox.control.account()["wrongful_replacements"]] == [lost]
 
 
-def test_a_removal_is_wrong_whatever_the_answers_said(sandbox, acme):
+def test_a_removal_is_wrongful_whatever_the_answers_showed(sandbox, acme):
     victim = next(iter(sandbox.fleet.roster.registered))
     sandbox.control.empty_list("acme")
     sandbox.control.misreport("acme", status="offline")

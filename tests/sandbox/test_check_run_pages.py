@@ -42,7 +42,7 @@ def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, post
     assert known.name in there.text
 
 
-def test_its_button_tells_the_app_and_shows_the_page_again(sandbox, receiver, posted):
+def test_its_button_notifies_the_app_and_shows_the_page_again(sandbox, receiver, posted):
     with httpx.Client(base_url=sandbox.url, follow_redirects=True) as browser:
         shown = press(browser, browser.get(posted["html_url"]), "Resume")
         assert str(shown.url) == posted["html_url"]
@@ -73,6 +73,6 @@ def test_pressing_the_button_of_nothing_is_a_404_page(sandbox):
     assert httpx.post(f"{sandbox.url}/acme/.github/runs/1", data={"identifier": "resume"}).status_code == 404
 
 
-def test_a_new_check_run_is_told_to_its_app(sandbox, receiver, posted):
+def test_a_new_check_run_is_delivered_to_its_app(sandbox, receiver, posted):
     (got,) = receiver.wait(1)
     assert (got.event, got.payload["action"], got.payload["check_run"]["id"]) == ("check_run", "created", posted["id"])

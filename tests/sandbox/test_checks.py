@@ -53,7 +53,7 @@ def test_what_github_refuses_is_422(acme, posted, change):
     assert acme.patch(f"{CHECK_RUNS}/{posted['id']}", json=change).status_code == 422
 
 
-def test_a_pressed_button_is_told_to_its_app(sandbox, receiver, posted):
+def test_a_pressed_button_is_delivered_to_its_app(sandbox, receiver, posted):
     sandbox.control.click("acme", check_run_id=posted["id"], identifier="sweep")
     got = next(got for got in receiver.wait(2) if got.payload["action"] != "created")
     assert (got.event, got.payload["action"]) == ("check_run", "requested_action")
@@ -61,7 +61,7 @@ def test_a_pressed_button_is_told_to_its_app(sandbox, receiver, posted):
     assert got.payload["check_run"]["id"] == posted["id"]
 
 
-def test_a_check_run_asked_for_again_is_told_to_its_app(sandbox, receiver, posted):
+def test_a_rerequested_check_run_is_delivered_to_its_app(sandbox, receiver, posted):
     sandbox.control.click("acme", check_run_id=posted["id"])
     assert {got.payload["action"] for got in receiver.wait(2)} == {"created", "rerequested"}
 

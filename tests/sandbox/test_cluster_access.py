@@ -50,7 +50,7 @@ def api():
 
 @pytest.fixture
 def reader(api):
-    """Somebody who may read pods in `runners`."""
+    """A client that may read pods in `runners`."""
     api.control.user("reader", [RbacRule(READ, ("",), ("pods",), ("runners",))])
     with api.as_("reader") as reader:
         yield reader
@@ -148,17 +148,16 @@ class TestDenials:
         made = api.control.pod("runners", "a")
         assert reader.post(PODS, json=pod()).status_code == 403
         assert reader.merge(f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}}).status_code == 403
-        assert reader.put(f"{PODS}/a", json=made).status_code == 403
         assert api.control.objects("pods") == [made]
 
-    def test_nobody_may_do_anything_without_a_token(self, api):
+    def test_nothing_is_allowed_without_a_token(self, api):
         said = 'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope'
         assert status(httpx.get(api.server.url + ALL_PODS)) == (403, "Forbidden", said)
         assert httpx.get(api.server.url + "/api/v1").status_code == 403
         assert httpx.post(api.server.url + REVIEWS, json={}).status_code == 403
 
     @pytest.mark.parametrize("said", ["Bearer nobody", "Bearer", "Basic YTpi", "nothing"])
-    def test_a_token_of_nobody_is_unauthorized(self, api, said):
+    def test_an_unknown_token_is_unauthorized(self, api, said):
         answer = httpx.get(api.server.url + ALL_PODS, headers={"authorization": said})
         assert status(answer) == (401, "Unauthorized", "Unauthorized")
 
@@ -267,7 +266,7 @@ class TestReviews:
         ],
         ids=str,
     )
-    def test_the_answer_is_what_a_request_would_be_told(self, reader, attributes, allowed):
+    def test_the_answer_is_what_a_request_would_get(self, reader, attributes, allowed):
         assert may(reader, **attributes)["allowed"] is allowed
 
     def test_paths_can_be_asked_about(self, api):

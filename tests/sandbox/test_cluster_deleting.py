@@ -60,7 +60,7 @@ class TestPreconditions:
 
 
 class TestAnswers:
-    def test_a_custom_resource_or_a_lease_that_is_gone_is_told_by_a_status(self, api):
+    def test_a_deleted_custom_resource_or_lease_is_answered_with_a_status(self, api):
         made = api.control.ephemeral_runner("runners", "a", finalizers=())
         details = {"name": "a", "group": "actions.github.com", "kind": "ephemeralrunners"}
         assert api.delete(f"{RUNNERS}/a").json() == {
@@ -71,7 +71,7 @@ class TestAnswers:
             "details": details | {"uid": made["metadata"]["uid"]},
         }
 
-    def test_a_pod_or_a_service_account_that_is_gone_is_told_by_itself(self, api):
+    def test_a_deleted_pod_or_service_account_is_answered_with_the_object(self, api):
         api.control.pod("runners", "a", node="", service_account="mine")
         assert api.delete(f"{PODS}/a").json()["kind"] == "Pod"
         assert api.delete(f"{ACCOUNTS}/mine").json()["kind"] == "ServiceAccount"
@@ -205,7 +205,7 @@ class TestGrace:
         api.merge(f"{PODS}/a", {"metadata": {"finalizers": None}})
         assert api.control.names("pods") == []
 
-    def test_the_kubelet_tells_of_the_end_before_the_pod_goes(self, api):
+    def test_the_kubelet_reports_the_end_before_the_pod_is_deleted(self, api):
         api.control.pod("runners", "a")
         api.delete(f"{PODS}/a")
         with api.watching(PODS, api.version()) as watch:

@@ -49,7 +49,7 @@ def test_a_page_of_html_may_stand_before_it(api):
     ],
     ids=str,
 )
-def test_a_trouble_befalls_what_it_means(api, meant, struck):
+def test_a_fault_affects_what_it_matches(api, meant, struck):
     requests = {
         "list": ("GET", PODS),
         "get": ("GET", f"{PODS}/a"),
@@ -123,7 +123,7 @@ def test_all_is_well_ends_everything(api):
         assert watch.brief() == [("ADDED", "a"), ("ADDED", "b")]
 
 
-def test_what_failed_is_recorded_with_what_was_said_and_a_reset_with_nothing(api):
+def test_a_failed_call_is_recorded_with_its_code_and_a_reset_one_without(api):
     with api.control.fails(500):
         api.get(PODS)
     with api.control.resets(), pytest.raises(httpx.TransportError):

@@ -93,7 +93,7 @@ async def test_it_patches_gets_creates_replaces_and_deletes(server, client):
     assert (stale.value.status.code, stale.value.status.reason) == (409, "Conflict")
 
 
-async def test_it_is_told_what_it_may_not(server, tmp_path):
+async def test_a_user_is_refused_what_its_rules_do_not_allow(server, tmp_path):
     server.control.user("reader", [RbacRule(("list",), ("",), ("pods",), ("runners",))])
     path = server.kubeconfig(tmp_path / "reader", "reader", namespace="runners")
     client = AsyncClient(config=KubeConfig.from_file(path).get())

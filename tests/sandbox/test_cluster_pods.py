@@ -27,7 +27,7 @@ def conditions(pod):
 
 
 class TestShapes:
-    def test_a_pod_that_is_not_scheduled_has_no_containers_to_tell_of(self, api):
+    def test_a_pod_that_is_not_scheduled_reports_no_containers(self, api):
         pod = api.control.pod("runners", "a", node="")
         assert (pod["status"]["phase"], "containerStatuses" in pod["status"]) == ("Pending", False)
         assert "nodeName" not in pod["spec"]
@@ -102,7 +102,7 @@ class TestEnds:
         assert conditions(pod)["Ready"][0] == "False"
         assert pod == api.get(f"{PODS}/a").json()
 
-    def test_an_end_says_what_it_is_told_to_say(self, api):
+    def test_an_end_has_the_given_fields(self, api):
         api.control.pod("runners", "a")
         pod = api.control.container_ends("runners", "a", exit_code=137, signal=9, reason="OOMKilled", message="so")
         told = terminated(pod)
@@ -136,7 +136,7 @@ class TestEnds:
         assert conditions(pod)["DisruptionTarget"] == ("True", "TerminationByKubelet")
         assert terminated(pod)["exitCode"] == 137
 
-    def test_an_eviction_may_leave_the_containers_unsaid(self, api):
+    def test_an_eviction_may_leave_the_containers_unreported(self, api):
         api.control.pod("runners", "a")
         pod = api.control.evict("runners", "a", exit_code=None)
         assert "running" in container_status(pod)["state"]

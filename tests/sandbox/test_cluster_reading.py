@@ -135,7 +135,7 @@ def test_fields_select(api, selector, found):
         (PODS, "metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
     ],
 )
-def test_fields_that_nobody_can_select_by_are_a_bad_request(api, path, selector, said):
+def test_fields_without_a_selector_are_a_bad_request(api, path, selector, said):
     assert status(api.get(path, params={"fieldSelector": selector})) == (400, "BadRequest", said)
 
 
@@ -166,7 +166,7 @@ def test_pages_over_all_namespaces_do_not_lose_one_between_them(api):
     assert [page for page, _ in pages(api, ALL_PODS)] == [["a", "x"], ["y", "w"], ["x"]]
 
 
-def test_with_a_selector_no_rest_is_told_and_the_last_page_may_be_empty(api):
+def test_with_a_selector_no_remainder_is_reported_and_the_last_page_may_be_empty(api):
     for name in "abc":
         api.control.pod("runners", name, labels={"pool": "linux"} if name != "c" else {})
     assert pages(api, PODS, labelSelector="pool=linux") == [(["a", "b"], None), ([], None)]
@@ -271,6 +271,7 @@ def test_options_that_contradict_each_other_are_refused(api, query, code, reason
     ("method", "path"),
     [
         ("PUT", PODS),
+        ("PUT", f"{PODS}/a"),
         ("PATCH", PODS),
         ("POST", f"{PODS}/a"),
         ("POST", ALL_PODS),

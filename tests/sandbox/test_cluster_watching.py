@@ -16,7 +16,7 @@ def api():
         yield api
 
 
-def test_a_watch_tells_what_happened_after_its_version(api):
+def test_a_watch_shows_what_happened_after_its_version(api):
     api.control.pod("runners", "before")
     with api.watching(PODS, api.version()) as watch:
         assert watch.answer.headers["transfer-encoding"] == "chunked"
@@ -125,7 +125,7 @@ def test_a_watch_ends_after_its_time_with_a_bookmark(api):
     assert events[1]["object"]["metadata"] == {"resourceVersion": events[0]["object"]["metadata"]["resourceVersion"]}
 
 
-def test_a_streaming_list_says_when_it_has_said_everything(api):
+def test_a_streaming_list_marks_the_end_of_the_present_objects(api):
     api.control.pod("runners", "a")
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     with api.watching(PODS, **query) as watch:
@@ -216,7 +216,7 @@ def test_half_an_event_is_no_event(api):
         json.loads(raw)
 
 
-def test_an_open_watch_can_be_told_that_its_version_expired(api):
+def test_an_open_watch_can_be_sent_that_its_version_expired(api):
     with api.watching(PODS, api.version()) as watch:
         api.control.cut_watches("expired")
         events = [json.loads(line) for line in watch.answer.iter_lines()]
@@ -256,7 +256,7 @@ def test_no_watch_can_be_cut_after_nothing(api):
         api.control.cut_watches_after(0)
 
 
-def test_a_watch_of_a_crd_that_is_uninstalled_tells_of_its_objects_and_ends(api):
+def test_a_watch_of_a_crd_that_is_uninstalled_reports_its_objects_and_ends(api):
     api.control.ephemeral_runner("runners", "a")
     with api.watching(RUNNERS, api.version(RUNNERS)) as watch:
         api.control.uninstall("ephemeralrunners")

@@ -47,7 +47,7 @@ def test_a_jwt_signed_with_another_key_is_401(sandbox):
         assert app.get("/app").status_code == 401
 
 
-def test_without_a_credential_or_a_user_agent_nobody_is_let_in(sandbox, acme):
+def test_without_a_credential_or_a_user_agent_every_call_is_refused(sandbox, acme):
     assert httpx.get(sandbox.url + RUNNERS).status_code == 401
     assert acme.get(RUNNERS, headers={"user-agent": ""}).status_code == 403
     assert acme.get("/app").status_code == 401, "a token is no JWT"

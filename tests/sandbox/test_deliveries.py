@@ -24,7 +24,7 @@ def test_a_delivery_is_signed_over_its_raw_body(sandbox, receiver):
     assert got.headers["user-agent"].startswith("GitHub-Hookshot/")
 
 
-def test_a_job_is_told_of_when_it_is_queued_taken_and_finished(sandbox, receiver):
+def test_a_job_is_delivered_when_it_is_queued_started_and_completed(sandbox, receiver):
     (job_id,) = sandbox.control.queue("acme", labels=LABELS)
     sandbox.control.step(seconds=120)
     told = {got.payload["action"]: got.payload for got in receiver.wait(3)}
@@ -122,7 +122,7 @@ def test_a_logged_delivery_shows_what_was_sent_and_answered(sandbox, receiver, a
         ("select", {"repositories": ["api"]}, "installation_repositories", "removed"),
     ],
 )
-def test_what_admins_do_is_told(sandbox, receiver, lever, arguments, event, action):
+def test_what_admins_do_is_delivered(sandbox, receiver, lever, arguments, event, action):
     installation = sandbox.installation_id()
     getattr(sandbox.control, lever)("acme", **arguments)
     (got,) = receiver.wait(1)

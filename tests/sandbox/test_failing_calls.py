@@ -1,4 +1,4 @@
-"""Calls that fail: how, for whom, and that it ends."""
+"""Calls that fail: how, for which callers, and that it ends."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_an_address_that_is_not_on_the_allow_list_is_403_and_says_so(sandbox, ac
     assert acme.get(RUNNERS).status_code == 200
 
 
-def test_failures_add_up_and_the_first_told_comes_first(sandbox, acme):
+def test_failures_add_up_and_the_first_reported_comes_first(sandbox, acme):
     sandbox.control.answer_html("acme", match="/runners$")
     sandbox.control.server_errors("acme")
     assert acme.get(RUNNERS).text.startswith("<!DOCTYPE html>")

@@ -34,7 +34,7 @@ def test_a_fault_ends_with_its_time_and_its_number(sandbox, acme):
     assert acme.get(RUNNERS).status_code == 200
 
 
-def test_a_fault_befalls_one_org_and_one_method_also_below_api_v3_and_by_id(sandbox, acme):
+def test_a_fault_affects_one_org_and_one_method_also_below_api_v3_and_by_id(sandbox, acme):
     sandbox.control.fault(match="^/org", org="globex", status=500)
     assert acme.get(RUNNERS).status_code == 200
     sandbox.control.fault(match="^/org", org="acme", method="GET", status=500)

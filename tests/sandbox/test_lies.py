@@ -1,4 +1,4 @@
-"""Answers that are not true: what each says, to whom, and that it ends."""
+"""False answers: their contents, their callers, and that they end."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ def test_a_suspension_may_end_by_itself(sandbox, app, acme, receiver):
     assert {got.payload["action"] for got in receiver.wait(2)} == {"suspend", "unsuspend"}
 
 
-def test_a_removed_app_may_be_installed_anew_under_another_id(sandbox, app):
+def test_a_removed_app_may_be_installed_again_with_another_id(sandbox, app):
     former = sandbox.installation_id()
     sandbox.control.uninstall("acme", seconds=SECONDS)
     assert app.post(f"/app/installations/{former}/access_tokens").status_code == 404
@@ -402,12 +402,12 @@ def test_no_faults_ends_every_lie_at_once(sandbox, acme):
     assert listed(acme) == (everyone(sandbox), [25])
 
 
-def test_a_lie_to_all_is_told_to_all_and_over_http_too(sandbox, acme, globex):
+def test_a_fault_for_all_orgs_affects_all_and_works_over_http_too(sandbox, acme, globex):
     httpx.post(f"{sandbox.url}/_sandbox/empty-list", json={"seconds": SECONDS}).raise_for_status()
     assert (listed(acme)[1], listed(globex, org="globex")[1]) == ([0], [0])
     httpx.delete(f"{sandbox.url}/_sandbox/faults").raise_for_status()
     httpx.post(f"{sandbox.url}/_sandbox/orgs/globex/empty-list").raise_for_status()
     assert (listed(acme)[1], listed(globex, org="globex")[1]) == ([25], [0])
-    described = httpx.get(f"{sandbox.url}/_sandbox/levers").json()
+    described = httpx.get(f"{sandbox.url}/_sandbox/controls").json()
     assert "org" in described["empty-list"]["takes"]
     assert all(lever["does"] for lever in described.values())

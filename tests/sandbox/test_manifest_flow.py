@@ -54,7 +54,7 @@ def code_for(browser, manifest, path="/settings/apps/new?state=s3cret") -> str:
 
 
 @pytest.mark.parametrize("path", ["/settings/apps/new", "/organizations/acme/settings/apps/new"])
-def test_a_manifest_becomes_an_app_that_is_installed_and_told_so(bare, path):
+def test_a_manifest_becomes_an_app_that_is_installed_and_notified(bare, path):
     with Receiver() as hook, httpx.Client(base_url=bare.url) as browser:
         manifest = MANIFEST | {"hook_attributes": {"url": hook.url}}
         code = code_for(browser, manifest, f"{path}?state=s3cret")

@@ -90,7 +90,7 @@ def test_an_id_that_is_no_number_is_404(acme):
     assert acme.get(f"{RUNNERS}/linux-4vcpu").status_code == 404
 
 
-def test_a_jit_registration_is_listed_offline_until_somebody_starts_it(acme):
+def test_a_jit_registration_is_listed_offline_until_its_process_starts(acme):
     body = {"name": "fresh", "runner_group_id": 1, "labels": ["gpu"]}
     made = acme.post(f"{RUNNERS}/generate-jitconfig", json=body)
     assert made.status_code == 201

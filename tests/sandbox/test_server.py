@@ -71,7 +71,7 @@ async def test_a_hundred_pages_at_100_ms_ten_at_a_time_take_less_than_one_after_
     assert elapsed < 100 * 0.1, "that long they would take at least"
 
 
-def test_as_a_process_it_says_where_it_is_and_ends_when_told(tmp_path):
+def test_as_a_process_it_prints_its_address_and_ends_on_a_signal(tmp_path):
     config = tmp_path / "sandbox.json"
     config.write_text(json.dumps({"quiet": True, "orgs": [{"login": "umbrella"}]}))
     command = [sys.executable, "-m", "ghapp.sandbox", "--port", "0", "--config", str(config)]

@@ -58,7 +58,7 @@ def test_a_deployed_shard_comes_online_or_mostly_not(shards, badly, up):
     assert [each.id for each in of(shards, "pink")] == before, "they keep their registrations"
 
 
-def test_a_bad_deploy_is_mended_by_a_good_one(shards):
+def test_a_bad_deploy_is_fixed_by_a_good_one(shards):
     shards.control.deploy("acme", shard="pink", badly=True)
     shards.control.step(seconds=60)
     shards.control.deploy("acme", shard="pink")
@@ -100,7 +100,7 @@ def test_a_switch_while_no_jobs_come_lets_none_come(shards):
     assert jobs_for(shards, began) == set()
 
 
-def test_who_is_active_is_told_as_plain_text(shards):
+def test_the_active_shard_is_answered_as_plain_text(shards):
     url = f"{shards.url}/_sandbox/orgs/acme"
     assert httpx.get(f"{url}/active-shard").text == "purple\n"
     assert httpx.post(f"{url}/switch", json={"shard": "pink"}).status_code == 200
@@ -110,12 +110,12 @@ def test_who_is_active_is_told_as_plain_text(shards):
 
 
 @pytest.mark.parametrize("lever", ["deploy", "switch"])
-def test_a_shard_that_is_none_is_told_with_those_there_are(shards, lever):
+def test_an_unknown_shard_is_answered_with_the_known_ones(shards, lever):
     answer = httpx.post(f"{shards.url}/_sandbox/orgs/acme/{lever}", json={"shard": "green"})
     assert (answer.status_code, answer.json()["error"]) == (404, "no shard 'green'; there are purple, pink")
 
 
-def test_without_shards_nobody_is_active(sandbox):
+def test_without_shards_none_is_active(sandbox):
     assert sandbox.control.active_shard("acme") == ""
     with pytest.raises(NoSuchThingError, match="there are none"):
         sandbox.control.deploy("acme", shard="pink")

@@ -125,7 +125,7 @@ def test_every_kind_of_redis_address_is_taken(read, url):
     assert read(GHAPP_REDIS_URL=url).redis_url == url
 
 
-def test_a_password_in_a_redis_address_that_is_wrong_is_not_told(read):
+def test_a_password_in_a_wrong_redis_address_is_not_shown(read):
     assert "hunter2" not in refusal(read, GHAPP_REDIS_URL="redis://ghapp:hunter2@r:port/0")
 
 
@@ -270,7 +270,7 @@ def test_a_wrong_pool_is_refused_by_its_name_and_key(read, toml, said):
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "whsec_", "whsec_hunter2!", "whsec_aHVudGVyMg=="])
-def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_told(read, secret):
+def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_shown(read, secret):
     message = refusal(read, POOL, CONTROLLER_SECRET=secret)
     assert message.startswith("[[pools]] linux secret_env: the variable CONTROLLER_SECRET must contain")
     assert secret.removeprefix("whsec_") == "" or secret not in message
@@ -382,7 +382,7 @@ def test_a_webhook_secret_of_commas_alone_is_none(read, secret):
 
 
 @pytest.mark.parametrize("key", ["/run/key.pem", "MIIE", "-----BEGIN CERTIFICATE-----\nMIIE"])
-def test_a_key_that_is_no_pem_is_refused_and_not_told(read, key):
+def test_a_key_that_is_no_pem_is_refused_and_not_shown(read, key):
     message = refusal(read, **{**CREDENTIALS, "GHAPP_PRIVATE_KEY": key})
     assert message.startswith("GHAPP_PRIVATE_KEY: not a PEM private key; give the .pem file")
     assert "MIIE" not in message

@@ -42,7 +42,7 @@ def test_every_key_of_the_gate_is_taken(read):
     assert "eu-west-1" not in repr(settings)
 
 
-def test_without_any_of_them_a_pool_has_no_shards_and_asks_nobody(read):
+def test_without_any_of_them_a_pool_has_no_shards_and_queries_no_source(read):
     (pool,) = read("").pools
     assert (pool.active_source, pool.shard_groups, pool.min_online, pool.settle_seconds) == ("", {}, 1, None)
 

@@ -1,4 +1,4 @@
-"""What somebody sees who can read the whole of Redis."""
+"""Everything that a reader of the whole of Redis sees."""
 
 from redis.asyncio import Redis
 

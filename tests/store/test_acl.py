@@ -13,7 +13,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.pods.pod import Pod
 from ghapp.health.runner.observations import first_observation
-from ghapp.local.local_redis import embedded_redis, redis_servers
+from ghapp.local.local_redis import redis_servers
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.store.budget import Budget
@@ -26,6 +26,7 @@ from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from tests.support.local_redis import embedded_redis
 from tests.support.snapshots import record_snapshot
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -49,7 +49,7 @@ class TestWhatGitHubSays:
             await hear(budget, headers(used))
         assert await budget.left(ORG, NOW) == Allowance(limit=5000, used=99, resets_in=100.0)
 
-    async def test_a_new_hour_begins_anew_and_the_last_one_is_not_heard_any_more(self, budget):
+    async def test_a_new_hour_starts_again_and_headers_of_the_last_one_are_ignored(self, budget):
         for said in (headers(4000), headers(1, RESET + 3600, 15_000), headers(4001)):
             await hear(budget, said)
         assert await budget.left(ORG, RESET) == Allowance(limit=15_000, used=1, resets_in=3600.0)
@@ -114,7 +114,7 @@ class TestTheHour:
         came = await asyncio.gather(*(each.enter(ORG, 0.5, 1) for each in others), return_exceptions=True)
         assert sum(isinstance(each, str) for each in came) == 20
 
-    async def test_when_the_hour_begins_anew_everyone_may_go(self, budget, clock):
+    async def test_when_a_new_hour_begins_every_caller_may_continue(self, budget, clock):
         await hear(budget, headers(5000))
         clock.now = float(RESET)
         assert await budget.enter(ORG, 0.5, 1)
@@ -122,7 +122,7 @@ class TestTheHour:
 
 class TestStayingAway:
     @pytest.mark.parametrize(("passed", "goes"), [(29.9, False), (30.0, True)])
-    async def test_who_is_told_to_stay_away_tells_everyone_and_for_how_long(self, redis, clock, budget, passed, goes):
+    async def test_a_retry_after_applies_to_every_caller_with_its_time(self, redis, clock, budget, passed, goes):
         await budget.hold(ORG, 30)
         clock.now += passed
         other = Budget(redis, clock)

@@ -52,7 +52,7 @@ async def test_while_redis_is_away_each_command_fails():
     await client.aclose()
 
 
-async def test_whoever_gives_up_waiting_takes_nothing_from_the_others(redis, reader):
+async def test_a_waiter_that_is_cancelled_takes_nothing_from_the_others(redis, reader):
     await redis.set("a", "1")
     impatient, patient = asyncio.create_task(reader.get("a")), asyncio.create_task(reader.get("a"))
     await asyncio.sleep(0)

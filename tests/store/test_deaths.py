@@ -47,7 +47,7 @@ async def sizes(redis):
     )
 
 
-async def test_a_death_comes_back_as_it_was_told(deaths):
+async def test_a_death_is_read_as_it_was_recorded(deaths):
     told = death(runner_id=3, pool="linux", job=JOB, runner_log=("one", "two"), host_log=("oom-kill: ä",))
     assert await deaths.record(ORG, told) is True
     assert await deaths.of(ORG, "linux-1") == told
@@ -95,17 +95,17 @@ async def test_a_pod_vanishes_once_whenever_that_is_noticed(deaths, times):
     assert recorded == [True, False, False]
 
 
-async def test_pods_without_a_uid_are_told_apart_by_namespace_and_name(deaths):
+async def test_pods_without_a_uid_are_distinguished_by_namespace_and_name(deaths):
     told = [death(pod_uid="", namespace=namespace, pod=pod) for namespace in ("a", "b") for pod in ("c", "d")]
     assert [await deaths.record(ORG, each) for each in [*told, *told]] == [True] * 4 + [False] * 4
 
 
-async def test_of_many_who_tell_the_same_at_once_one_records_it(redis):
+async def test_of_many_concurrent_equal_reports_one_is_recorded(redis):
     told = await asyncio.gather(*(Deaths(redis, lambda: NOW).record(ORG, death()) for _ in range(20)))
     assert sorted(told) == [False] * 19 + [True]
 
 
-async def test_the_latest_of_a_name_is_told_whatever_the_order_it_came_in(deaths):
+async def test_the_latest_of_a_name_is_shown_whatever_the_order_it_came_in(deaths):
     first, last = death(pod_uid="b", at=NOW - 10), death(pod_uid="a", at=NOW - 5)
     for each in (last, first):
         await deaths.record(ORG, each)
@@ -129,13 +129,13 @@ async def test_a_month_is_kept_and_what_is_older_goes_with_all_its_traces(redis,
     assert (await deaths.of(ORG, "linux-1") is not None) is (kept == 2)
 
 
-async def test_what_is_older_than_a_month_when_it_is_told_is_not_recorded_again_and_again(redis, deaths):
+async def test_a_death_older_than_a_month_is_not_recorded_again_and_again(redis, deaths):
     await deaths.record(ORG, death(2, at=NOW))
     assert [await deaths.record(ORG, death(1, at=NOW - KEPT_SECONDS - 1)) for _ in range(2)] == [False, False]
     assert await sizes(redis) == (1, 1, 1)
 
 
-async def test_after_its_month_a_death_is_not_told_though_nobody_has_died_since(deaths, times):
+async def test_after_a_month_a_death_is_not_shown_even_without_a_later_death(deaths, times):
     await deaths.record(ORG, death())
     times[0] = NOW + KEPT_SECONDS
     assert await deaths.of(ORG, "linux-1") is not None
@@ -153,7 +153,7 @@ async def test_a_clock_of_ours_that_jumps_ahead_wipes_nothing(redis, deaths, tim
     assert await sizes(redis) == (2, 2, 2)
 
 
-async def test_a_kubelet_s_clock_that_runs_ahead_wipes_nothing_and_outlives_nobody(redis, deaths):
+async def test_a_kubelet_s_clock_that_runs_ahead_deletes_nothing_and_keeps_nothing_too_long(redis, deaths):
     await deaths.record(ORG, death(1))
     await deaths.record(ORG, death(2, at=NOW + 365 * 86_400))
     assert await sizes(redis) == (2, 2, 2)
@@ -200,7 +200,7 @@ async def test_one_that_turns_out_not_to_have_been_clean_stays(deaths, monkeypat
     assert {each.runner_name for each in await deaths.recent(ORG, 0, 9)} == {"linux-1", "linux-4"}
 
 
-async def test_what_no_event_tells_of_yet_is_remembered_until_one_does(redis, deaths, times):
+async def test_what_no_event_contains_yet_is_remembered_until_one_does(redis, deaths, times):
     for number in (1, 2, 3):
         await deaths.record(ORG, death(number, at=NOW - number))
     await deaths.mark_published(ORG, death(2, at=NOW - 2))
@@ -212,7 +212,7 @@ async def test_what_no_event_tells_of_yet_is_remembered_until_one_does(redis, de
 
 
 async def test_cause_reason_and_advice_are_of_one_mind(deaths):
-    """Whoever lacks the log knows less, and tells last."""
+    """The writer without the log knows less, and writes last."""
     await deaths.record(ORG, death())
     wise = death(runner_log=("bye",), cause=Cause.CRASH, reason="SessionConflict", advice="one registration each")
     await deaths.enrich(ORG, wise)
@@ -221,7 +221,7 @@ async def test_cause_reason_and_advice_are_of_one_mind(deaths):
     assert (known.cause, known.reason, known.advice) == (wise.cause, wise.reason, wise.advice)
 
 
-async def test_each_death_is_had_by_what_tells_it_from_every_other(deaths):
+async def test_each_death_is_found_by_its_identity(deaths):
     ends = [death(exit_code=1), death(exit_code=2), death(exit_code=None)]
     for each in ends:
         await deaths.record(ORG, each)
@@ -235,7 +235,7 @@ async def test_ten_thousand_are_kept(redis, deaths):
     assert await sizes(redis) == (10_000, 10_000, 10_000)
 
 
-async def test_when_nobody_dies_any_more_the_keys_go_by_themselves(redis, deaths):
+async def test_without_new_deaths_the_keys_expire(redis, deaths):
     await deaths.record(ORG, death())
     for key in (keys.deaths(ORG), keys.death_times(ORG), keys.death_names(ORG)):
         assert 0 < await redis.ttl(key) <= KEPT_SECONDS
@@ -268,7 +268,7 @@ async def test_two_who_add_something_at_once_lose_nothing(redis, deaths):
         assert (known.cause, known.advice) == (Cause.DELETED_REGISTRATION, "b"), "judged by whoever had its log"
 
 
-async def test_a_job_s_conclusion_is_not_forgotten_by_whoever_has_not_heard_of_it(deaths):
+async def test_a_job_s_conclusion_is_not_overwritten_by_a_record_without_one(deaths):
     await deaths.record(ORG, death())
     done = JOB._replace(conclusion="failure")
     for job in (JOB, done, JOB, None):
@@ -279,7 +279,7 @@ async def test_a_job_s_conclusion_is_not_forgotten_by_whoever_has_not_heard_of_i
     assert (await deaths.of(ORG, "linux-1")).job == other
 
 
-async def test_a_vanished_pod_keeps_its_time_and_place_when_more_is_told_of_it(redis, deaths):
+async def test_a_vanished_pod_keeps_its_time_and_place_when_more_is_known(redis, deaths):
     vanished = death(exit_code=None, node="node-1")
     await deaths.record(ORG, vanished)
     await deaths.enrich(ORG, vanished._replace(at=NOW - 30, node="", job=JOB))

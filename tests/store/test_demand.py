@@ -16,7 +16,7 @@ def job(status):
 
 
 @pytest.mark.parametrize("statuses", [["queued"], ["queued", "running"], ["running"], ["running", "over"], ["over"]])
-async def test_a_job_is_known_by_its_id_as_it_was_told_last(redis, statuses):
+async def test_a_job_is_found_by_its_id_as_last_reported(redis, statuses):
     demand = Demand(redis)
     for status in statuses:
         await demand.record(7, [job(status)])
@@ -42,7 +42,7 @@ async def test_every_job_that_a_runner_took_is_remembered_for_an_hour_and_no_lon
     took = [Job(each, "running", (), "acme/api", 0.0, 5, "a", 1000.0 + each) for each in range(3)]
     await demand.record(7, took)
     await demand.record(7, [each._replace(status="over", started_at=None) for each in took])
-    await demand.record(7, took)  # told again
+    await demand.record(7, took)  # delivered again
     assert await demand.taken(7, 1001.0) == [TakenJob(1, 5, 1001.0), TakenJob(2, 5, 1002.0)]
     await demand.record(7, [Job(9, "running", (), "acme/api", 0.0, 5, "a", 1001.0 + 3600)])
     assert [each.job_id for each in await demand.taken(7, 0.0)] == [2, 9]

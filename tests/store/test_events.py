@@ -1,4 +1,4 @@
-"""Events are appended once, whoever retries, and wait in the outbox until they are accepted."""
+"""Events are appended once, however often they are retried, and wait in the outbox until they are accepted."""
 
 import asyncio
 import json

@@ -175,7 +175,7 @@ async def test_each_type_of_key_is_named_by_doctor(redis, key, kind, field):
     assert [each.key for each in await Quarantine(redis).unresolved()] == [key]
 
 
-async def test_a_count_that_is_unreadable_begins_anew_and_is_counted(redis):
+async def test_an_unreadable_count_starts_again_and_is_counted(redis):
     await redis.hset(keys.COUNTERS, "ghapp_redeliveries_total", GARBAGE)
     await MetricCounters(redis).add("ghapp_redeliveries_total", 3)
     counted = await MetricCounters(redis).all()

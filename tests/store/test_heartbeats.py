@@ -9,7 +9,7 @@ NOW = 1_790_000_000.0
 
 
 @pytest.mark.parametrize(("silent", "alive"), [(0.0, ["a"]), (SILENT_SECONDS, ["a"]), (SILENT_SECONDS + 0.1, [])])
-async def test_whoever_was_silent_for_too_long_is_dead(redis, silent, alive):
+async def test_a_process_that_was_silent_for_too_long_is_dead(redis, silent, alive):
     await Heartbeats(redis).beat("clock", "a", NOW)
     assert await Heartbeats(redis).alive("clock", NOW + silent) == alive
     assert await Heartbeats(redis).alive("worker", NOW) == []

@@ -78,7 +78,7 @@ async def test_a_drain_is_asked_for_twice_a_second_at_most_however_much_comes(re
     assert len(asked) == 2
 
 
-async def test_a_drain_that_cannot_be_asked_for_leaves_nobody_waiting(redis):
+async def test_a_drain_that_cannot_be_enqueued_blocks_no_delivery(redis):
     asking, failing = asyncio.Event(), asyncio.Event()
 
     async def ask():
@@ -212,7 +212,7 @@ async def test_what_was_given_up_is_kept_until_it_is_replayed_and_done(redis):
     assert await inbox.known({"a", "b"}, NOW) == {"a"}
 
 
-async def test_where_a_look_ended_is_told_once(redis):
+async def test_the_end_of_a_look_is_read_once(redis):
     inbox = Inbox(redis)
     assert await inbox.take_cursor() == TOP
     await inbox.save_cursor(RedeliveryCursor("v1_172 3", NOW))

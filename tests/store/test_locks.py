@@ -26,7 +26,7 @@ async def test_of_many_at_once_one_gets_it(redis):
     assert sum(await asyncio.gather(*(attempt() for _ in range(20)))) == 1
 
 
-async def test_whoever_did_not_get_it_does_not_release_it(redis):
+async def test_a_process_that_did_not_get_it_does_not_release_it(redis):
     async with Locks(redis).acquire("remediate", 1):
         async with Locks(redis).acquire("remediate", 1):
             pass
@@ -62,7 +62,7 @@ async def hold_for_ever(locks):
         await asyncio.Event().wait()
 
 
-async def test_whoever_waits_gets_it_when_the_dead_holder_s_lease_is_over(redis):
+async def test_a_waiting_process_gets_it_when_the_dead_holder_s_lease_is_over(redis):
     await redis.set(keys.lock("remediate", "1"), "dead", px=200)
     async with Locks(redis).acquire("remediate", 1, patience_seconds=5) as mine:
         assert mine is True
@@ -73,7 +73,7 @@ async def test_patience_ends(redis):
         assert mine is False
 
 
-async def test_whoever_lost_it_is_stopped_and_does_not_release_his_successor_s(redis):
+async def test_a_holder_that_lost_it_is_stopped_and_does_not_release_its_successor_s(redis):
     holder = asyncio.create_task(hold_for_ever(Locks(redis, lease_seconds=0.2)))
     await asyncio.sleep(0.05)
     await redis.set(keys.lock("remediate", "1"), "successor")
@@ -82,7 +82,7 @@ async def test_whoever_lost_it_is_stopped_and_does_not_release_his_successor_s(r
     assert await redis.get(keys.lock("remediate", "1")) == b"successor"
 
 
-async def test_whoever_cannot_renew_it_is_stopped_before_it_can_be_another_s(redis):
+async def test_a_holder_that_cannot_renew_it_is_stopped_before_another_process_can_get_it(redis):
     locks = Locks(redis, lease_seconds=0.5)
 
     async def away(**_):

@@ -39,7 +39,7 @@ async def test_a_claim_comes_back_as_it_was_made(claims):
     assert await claims.all(ORG + 1, NOW) == []
 
 
-async def test_claimed_anew_the_last_word_holds(redis, claims, times):
+async def test_claimed_again_the_last_claim_holds(redis, claims, times):
     await claims.claim(ORG, "a", "linux-1", 42, NOW + 60)
     times[0] = NOW + 1
     await claims.claim(ORG, "a", "linux-2", None, NOW + 10)
@@ -62,7 +62,7 @@ async def test_one_that_has_run_out_is_deleted_an_hour_later(redis, claims, time
     assert await sizes(redis) == (kept, kept)
 
 
-async def test_a_reader_and_a_claimer_whose_clocks_jumped_wipe_nobody_else_s_claim(claims, times):
+async def test_a_reader_and_a_claimer_whose_clocks_jumped_delete_no_other_claim(claims, times):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     assert await claims.all(ORG, NOW + 365 * 86_400) == []
     times[0] = NOW + 3_000
@@ -70,7 +70,7 @@ async def test_a_reader_and_a_claimer_whose_clocks_jumped_wipe_nobody_else_s_cla
     assert {each.pod for each in await claims.all(ORG, NOW)} == {"a", "b"}
 
 
-async def test_one_that_has_run_out_is_kept_until_somebody_asks_with_the_time_in_hand(redis, claims):
+async def test_an_expired_claim_is_kept_until_a_read_with_the_present_time(redis, claims):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     (kept,) = await claims.stored(ORG)
     assert (kept.is_live(NOW + 59.999), kept.is_live(NOW + 60)) == (True, False)
@@ -84,7 +84,7 @@ async def test_given_back_it_is_gone_and_a_second_time_changes_nothing(redis, cl
     assert await sizes(redis) == (1, 1)
 
 
-async def test_nobody_claims_for_longer_than_a_day(claims):
+async def test_a_claim_lasts_a_day_at_most(claims):
     await claims.claim(ORG, "a", "a", None, NOW + LONGEST_SECONDS)
     await claims.claim(ORG, "b", "b", None, NOW + LONGEST_SECONDS + 1)
     assert {each.expires_at for each in await claims.all(ORG, NOW)} == {NOW + LONGEST_SECONDS}
@@ -124,7 +124,7 @@ async def test_ten_thousand_that_ran_out_at_once_make_room(redis, claims, times)
     assert await sizes(redis) == (1, 1)
 
 
-async def test_when_nobody_claims_any_more_the_keys_go_by_themselves(redis, claims):
+async def test_without_new_claims_the_keys_expire(redis, claims):
     await claims.claim(ORG, "a", "a", None, NOW + LONGEST_SECONDS)
     for key in (keys.pod_claims(ORG), keys.pod_claim_expiries(ORG)):
         assert LONGEST_SECONDS <= await redis.ttl(key) <= LONGEST_SECONDS + 60

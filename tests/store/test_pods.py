@@ -128,7 +128,7 @@ async def test_a_bookmark_says_that_the_view_is_still_true(redis):
     assert (await pods.all(NS)).seen_at == NOW + 30, "a clock that had jumped ahead is not believed for ever"
 
 
-async def test_a_view_that_nobody_refreshes_goes_by_itself(redis):
+async def test_a_view_that_is_not_refreshed_expires(redis):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod()], [], NOW)
     assert KEPT_SECONDS - 5 < await redis.ttl(keys.pods(NS)) <= KEPT_SECONDS

@@ -1,4 +1,4 @@
-"""What tells of a death, and what was said once."""
+"""What identifies a death, and what was published once."""
 
 from ghapp.store import keys
 from ghapp.store.post_mortems import PostedMortem, PostMortems
@@ -14,7 +14,7 @@ async def test_what_was_posted_is_remembered_for_a_month(redis):
     assert await redis.ttl(keys.post_mortem("death")) == 30 * 86_400
 
 
-async def test_what_was_said_is_not_said_again_for_a_day(redis):
+async def test_a_failure_is_not_logged_again_for_a_day(redis):
     store = PostMortems(redis)
     said = [await store.is_unpublished(7, "a"), await store.is_unpublished(7, "a"), await store.is_unpublished(7, "b")]
     assert said == [True, False, True]

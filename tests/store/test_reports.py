@@ -36,7 +36,7 @@ async def test_what_was_posted_ends_what_kept_us_from_it(redis):
     assert await reports.check_run_state(ORG) == CheckRunState(POSTED)
 
 
-async def test_saying_it_again_forgets_what_was_said_and_not_where(redis):
+async def test_a_requested_repost_forgets_the_text_and_not_the_place(redis):
     reports = Reports(redis)
     await reports.request_repost(ORG)
     assert await reports.check_run_state(ORG) == CheckRunState()
@@ -45,7 +45,7 @@ async def test_saying_it_again_forgets_what_was_said_and_not_where(redis):
     assert (await reports.check_run_state(ORG)).posted == POSTED._replace(digest="")
 
 
-async def test_of_many_told_at_once_the_newest_head_stays(redis):
+async def test_of_many_concurrent_heads_the_newest_stays(redis):
     for _ in range(10):
         await redis.delete(keys.report(ORG))
         told = [HEAD._replace(sha=str(number), at=NOW + number) for number in range(10)]

@@ -42,7 +42,7 @@ async def test_two_writers_at_once_lose_no_fold(redis, redis_url):
     assert calls > 200, "the writers never met, so this proved nothing"
 
 
-async def test_what_was_read_before_somebody_else_wrote_is_read_and_folded_again(redis):
+async def test_what_was_read_before_a_concurrent_write_is_read_and_folded_again(redis):
     runners = Runners(redis)
     known = await runners.revise(ORG, {1: first(RUNNER)})
     await runners.revise(ORG, {1: lambda app: app._replace(online=True)})
@@ -58,7 +58,7 @@ async def test_what_was_read_before_somebody_else_wrote_is_read_and_folded_again
     assert seen == [RUNNER, RUNNER._replace(online=True)]
 
 
-async def test_a_record_that_somebody_else_forgot_meanwhile_is_folded_anew(redis):
+async def test_a_record_that_another_process_deleted_meanwhile_is_folded_again(redis):
     runners = Runners(redis)
     known = await runners.revise(ORG, {1: first(RUNNER)})
     await runners.revise(ORG, {1: first(None)})

@@ -1,4 +1,4 @@
-"""What was told of shards, whoever tells it at the same time."""
+"""Reports about shards, also concurrent ones."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ def deploy(shard, role=Role.ACTIVE, at=NOW, ref=""):
     return Deploy(shard, role, at, NOW, ref, "token ci")
 
 
-async def test_a_deploy_comes_back_as_it_was_told_by_pool_and_org(redis):
+async def test_a_deploy_is_read_as_it_was_reported_by_pool_and_org(redis):
     shards = Shards(redis)
     told = await shards.record(ORG, "linux", lambda _: deploy("pink", ref="v42"))
     assert told == deploy("pink", ref="v42")
@@ -25,7 +25,7 @@ async def test_a_deploy_comes_back_as_it_was_told_by_pool_and_org(redis):
     assert await shards.deploys(ORG + 1, "linux") == ()
 
 
-async def test_a_shard_has_one_record_that_the_next_is_made_of_and_the_last_told_comes_last(redis):
+async def test_a_shard_has_one_record_that_the_next_extends_and_the_latest_comes_last(redis):
     shards = Shards(redis)
     await shards.record(ORG, "linux", lambda _: deploy("pink", Role.INACTIVE, ref="v42"))
     await shards.record(ORG, "linux", lambda _: deploy("purple"))
@@ -33,7 +33,7 @@ async def test_a_shard_has_one_record_that_the_next_is_made_of_and_the_last_told
     assert await shards.deploys(ORG, "linux") == (deploy("purple"), deploy("pink", ref="v42"))
 
 
-async def test_of_all_who_tell_at_once_none_is_lost(redis):
+async def test_concurrent_reports_are_all_kept(redis):
     names = [f"s{number}" for number in range(MOST_DEPLOYS)]
     await asyncio.gather(*(Shards(redis).record(ORG, "linux", lambda _, name=name: deploy(name)) for name in names))
     assert sorted(each.shard for each in await Shards(redis).deploys(ORG, "linux")) == names

@@ -54,7 +54,7 @@ PROVING = Fuse(Position.PROVING, since=NOW, batch=3, allowed=3, reason=FuseReaso
 STOPPED = Fuse(Position.STOPPED, since=NOW, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
 
 
-async def test_a_fuse_turns_for_whoever_saw_it_as_it_is(redis):
+async def test_a_fuse_change_is_saved_only_if_the_fuse_is_as_it_was_read(redis):
     fuses = Fuses(redis)
     assert await fuses.save(ORG, "linux", None, PROVING) is True
     assert await fuses.save(ORG, "linux", PROVING, STOPPED) is True

@@ -19,10 +19,10 @@ from redis.exceptions import ConnectionError as NoConnectionError
 
 from ghapp.addresses import redis_url
 from ghapp.errors import StoreUnavailableError
-from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
 from tests.store.test_acl import rules
+from tests.support.local_redis import embedded_redis
 
 
 def certificate(folder, name):
@@ -117,7 +117,7 @@ async def test_the_stores_and_rq_work_behind_tls_as_a_user_with_few_rights(guard
     queue_redis.close()
 
 
-async def test_a_server_that_nobody_vouches_for_is_told_nothing(guarded):
+async def test_a_server_without_a_trusted_certificate_gets_no_request(guarded):
     port, _, stranger = guarded
     async with connect(url_of(port, stranger)) as redis:
         with pytest.raises(StoreUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -74,7 +74,7 @@ async def test_a_token_moved_to_another_installation_cannot_be_read_there(redis)
     assert (await credentials.token(8, Mint("two"), NOW)).secret == "two1"
 
 
-async def test_whoever_shares_a_token_knows_when_it_was_minted(redis):
+async def test_sharers_of_a_token_know_when_it_was_issued(redis):
     await SharedTokens(redis, "key").token(ORG, Mint(), NOW)
     assert await SharedTokens(redis, "key").token(ORG, Mint(), NOW + 60) == SharedToken("ghs_secret1", NOW)
 
@@ -91,7 +91,7 @@ async def test_a_token_that_ends_too_soon_is_used_once_and_not_shared(redis):
     assert [each.secret for each in got] == ["ghs_secret1", "ghs_secret2"]
 
 
-async def test_a_forgotten_token_is_minted_anew(redis):
+async def test_a_forgotten_token_is_issued_again(redis):
     credentials, mint = SharedTokens(redis, "key"), Mint()
     await credentials.token(ORG, mint, NOW)
     await credentials.forget(ORG)

@@ -188,7 +188,7 @@ async def test_an_unreadable_runner_costs_itself_alone(redis):
     assert (aside.kind, aside.key, aside.field, aside.row) == ("runner", keys.runners(ORG), "2", b"garbage")
 
 
-async def test_it_is_unknown_to_whoever_revises_it_and_is_written_anew(redis):
+async def test_an_unreadable_record_is_unknown_to_a_revision_and_is_written_again(redis):
     runners, others = await three_of_which_two_is_unreadable(redis)
     seen = []
 
@@ -203,7 +203,7 @@ async def test_it_is_unknown_to_whoever_revises_it_and_is_written_anew(redis):
     assert len(await Quarantine(redis).all()) == 1, "its bytes are kept for a while"
 
 
-async def test_two_who_write_it_anew_lose_no_fold(redis, redis_url):
+async def test_two_concurrent_rewrites_lose_no_fold(redis, redis_url):
     runners, _ = await three_of_which_two_is_unreadable(redis)
     other = connect(redis_url)
 
@@ -278,7 +278,7 @@ async def test_an_unreadable_event_leaves_the_outbox(redis):
     assert await events.unsent() == []
 
 
-async def test_an_unreadable_death_is_written_anew_by_what_is_found_out_since(redis):
+async def test_an_unreadable_death_is_written_again_by_later_findings(redis):
     death = samples.filled(samples.Death)._replace(at=NOW)
     deaths = Deaths(redis, lambda: NOW)
     await deaths.record(ORG, death)

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 
 import httpx
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
@@ -21,6 +20,7 @@ from tests.manifests.rendered import objects
 from tests.stories.processes import NORMAL_TIMINGS, environment, installed_a_minute_ago
 from tests.stories.sites import HOME, NAMESPACE, Site
 from tests.stories.test_up import free_port
+from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
 
 ARC, PODS, JOBS = "arc", "pods", "jobs"

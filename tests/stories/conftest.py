@@ -81,7 +81,7 @@ class Story:
         return account
 
     async def work_off(self) -> None:
-        """Remediate whoever was granted, and send what waits for its url."""
+        """Remediates all granted runners, and sends the events for their URL."""
         for each in (await self.context.runners.all(self.installation)).values():
             if each.granted_at is not None:
                 await remediate_runner(self.context, self.installation, each.id)
@@ -128,9 +128,9 @@ class Story:
 
 
 class Waiting:
-    """In place of `asyncio` where a call waits for room in the budget, or for its token: its time is the story's.
+    """Replaces `asyncio` where a call waits for the budget, or for its token: its time is the story's.
 
-    Ours would pass in vain: the minute whose points are spent ends by the story's clock.
+    With real time the wait would never end: the minute whose points are spent ends by the story's clock.
     """
 
     def __init__(self, app: Story) -> None:

@@ -20,7 +20,7 @@ def ask_logs_of(app, url):
 
 
 async def a_job_runs(app):
-    """A job of acme/api runs on some runner, and GitHub has told of it."""
+    """A job of acme/api runs on a runner, and a delivery reported it."""
     app.listen()
     (job_id,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
     await app.receive(2)

@@ -21,19 +21,19 @@ WAITS = {
             "FINISH_SECONDS": 2.0,
         },
     },
-    "clock": {"jobs.scheduler": {"NEGLECTED_SECONDS": 1.0}},
+    "clock": {"jobs.scheduler": {"HEARTBEAT_SECONDS": 1.0}},
     "watch": {
         "ghapp.cluster.transport": {"HEAD_SECONDS": 2.0, "CALL_SECONDS": CALL_SECONDS},
         "jobs.pods.watch": {"LOCK_SECONDS": LOCK_SECONDS, "RETRY_SECONDS": 0.5},
     },
 }
-"""By role and module, in the order in which they are changed: whoever imports a name later gets what is here."""
+"""By role and module, in the order of the changes: a module that imports a name later gets the value set here."""
 
 DEFAULTS = {
     "worker": ("ghapp.store.locks", "Locks", LOCK_SECONDS),
     "watch": ("ghapp.cluster.transport", "ClusterTransport", CALL_SECONDS),
 }
-"""What a class takes for such a wait when it is not told."""
+"""The default of a class for such a wait."""
 
 
 def shorten(role: str) -> None:

@@ -1,6 +1,6 @@
 """`killed_queue_report.py INSTALLATION SECONDS` posts "Runner queue", and is killed when the check run is created.
 
-SECONDS is how far the story's clock is ahead. The lock is short: nobody gives it back.
+SECONDS is how far the story's clock is ahead. The lock is short: it is never released.
 """
 
 from __future__ import annotations

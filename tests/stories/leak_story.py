@@ -52,7 +52,7 @@ class Leaking:
 
     @property
     def runners(self):
-        """Those of GitHub's that have a pod here, by name, and those whose registration is gone while they hang."""
+        """GitHub's runners with a pod here, by name, and those without a registration whose containers still run."""
         roster = self.app.sandbox.world.orgs["acme"].fleet.roster
         known = {**roster.zombies, **roster.registered}.values()
         return {each.name: each for each in known if each.name not in self.bystanders}
@@ -66,11 +66,12 @@ class Leaking:
             self.api.cluster.settle()
 
     def make_pod(self, name, namespace=NAMESPACE, **changes):
-        """A stamped one, with a ServiceAccount of its own, ten minutes old unless it is said otherwise."""
+        """A stamped pod with its own ServiceAccount, ten minutes old by default."""
         self.api.control.pod(namespace, name, **{"labels": LABEL, "service_account": name, **changes})
 
     async def hang(self, *names):
-        """Their one job is over and their registration is gone, while their containers run on: leaks.
+        """Makes runners hang: their one job is over and their registration is deleted, while their containers run on:
+        leaks.
 
         Without names, all. GitHub has listed each of them before, so that their names are known.
         """
@@ -85,7 +86,7 @@ class Leaking:
 
     @staticmethod
     def _job_over(evidence, at):
-        """A delivery tells that it had a job, a moment ago."""
+        """A delivery reports that it had a job, a moment ago."""
         return observations.job_ended(evidence, 900_000 + evidence.id, at, at - 1)
 
     def come_back(self, *names):
@@ -144,7 +145,7 @@ class Leaking:
         self.app.listen()
 
     async def receive_all(self):
-        """Whatever GitHub has to tell by now has arrived, and has taken effect."""
+        """Waits until all of GitHub's deliveries have arrived and taken effect."""
         app = self.app
         for _ in range(1000):
             sent = app.account()["deliveries"]

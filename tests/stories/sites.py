@@ -196,11 +196,11 @@ class Site:
         return [(each.verb, each.resource, each.name, each.code) for each in calls if each.verb in verbs]
 
     def refused(self):
-        """What RBAC did not let somebody do: there is none, or the manifests lack something."""
+        """Requests that RBAC denied: there are none, or the manifests lack something."""
         return [each for each in self.control.calls() if each.code == 403]
 
     def ends(self, *names, **how):
-        """Containers of runners end; killed by the kernel for memory, unless it is said otherwise."""
+        """Ends containers of runners; by default killed by the kernel for memory."""
         for name in names:
             self.control.container_ends(NAMESPACE, name, **{"exit_code": 137, "reason": "OOMKilled", **how})
 

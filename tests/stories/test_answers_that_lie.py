@@ -1,4 +1,4 @@
-"""Whatever GitHub answers: no runner that works is removed or replaced, the reason is told, and it passes by itself."""
+"""Whatever GitHub answers: no working runner is removed or replaced, the reason is reported, and it heals by itself."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_a_removed_installation_is_not_swept_any_more_and_loses_no_runner(
         assert await app.replacements() == []
 
 
-async def test_an_organization_that_installs_it_again_is_swept_anew_and_loses_no_runner(story):
+async def test_an_organization_that_installs_it_again_is_swept_again_and_loses_no_runner(story):
     async with story(runners=RUNNERS) as app:
         await app.live_through_an_interval()
         await app.live_through_an_interval()

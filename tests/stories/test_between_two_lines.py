@@ -1,4 +1,4 @@
-"""Somebody else acts, or a process dies, between two lines: what was decided holds only for what was decided on."""
+"""Another process acts, or a process crashes, between two lines: a decision holds only for the state it was made on."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(sto
         assert (evidence.granted_at, evidence.event_id) == (None, None)
 
         monkeypatch.undo()
-        app.sandbox.control.take_offline("acme", ids=[lost])  # for hours; nobody asked for such to be replaced
+        app.sandbox.control.take_offline("acme", ids=[lost])  # for hours; the pool replaces no offline runners
         for _ in range(8):
             await app.live_through_an_interval()
         assert await state_of(app, lost) is State.OFFLINE
@@ -125,7 +125,7 @@ async def dies(*_args):
     raise ProcessLookupError
 
 
-async def test_each_turn_of_a_fuse_is_told_once_however_often_it_is_planned(story):
+async def test_each_fuse_change_is_published_once_however_often_it_is_planned(story):
     async with story(runners=40) as app:
         await settled(app)
         app.sandbox.control.barren_controller(barren=True)
@@ -142,9 +142,7 @@ async def test_each_turn_of_a_fuse_is_told_once_however_often_it_is_planned(stor
         assert told == [2, 1, 1], "tripped, and proving anew when a person said so"
 
 
-async def test_a_job_that_is_told_of_between_the_removal_and_its_record_does_not_lose_the_replacement(
-    story, monkeypatch
-):
+async def test_a_job_reported_between_the_removal_and_its_record_does_not_lose_the_replacement(story, monkeypatch):
     async with story() as app:
         await settled(app)
         lost = await confirmed_but_not_planned(app, monkeypatch, count=2)

@@ -1,4 +1,4 @@
-"""The hour's calls are short: who waits, who goes on, what is said of it, and that it passes by itself."""
+"""The hour's calls are short: which calls wait, which continue, what is reported, and that it heals by itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def settled(app):
 
 
 async def calls_are_spent(app, used, *, resets_in=HOUR):
-    """GitHub last said that so many of 5,000 are used; what it said before is forgotten."""
+    """GitHub last answered that so many of 5,000 are used; earlier answers are forgotten."""
     await app.context.redis.delete(keys.budget(app.installation))
     said = {"limit": "5000", "used": str(used), "reset": str(int(app.clock() + resets_in))}
     await app.context.budget.leave(app.installation, "", {f"x-ratelimit-{name}": each for name, each in said.items()})
@@ -109,7 +109,7 @@ async def test_the_interval_stretches_as_the_hour_is_spent_and_is_the_configured
 
 
 @pytest.mark.parametrize("status", [403, 429])
-async def test_who_is_told_to_stay_away_tells_every_job(story, status):
+async def test_a_retry_after_applies_to_every_job(story, status):
     async with story() as app:
         await settled(app)
         (lost,) = app.sandbox.control.lose("acme", count=1)
@@ -131,7 +131,7 @@ async def test_who_is_told_to_stay_away_tells_every_job(story, status):
         assert await state_of(app, lost) is State.INVALIDATED
 
 
-async def test_what_is_asked_as_the_app_itself_waits_too_when_it_is_told_to(story):
+async def test_calls_as_the_app_itself_wait_too_after_a_retry_after(story):
     async with story() as app:
         await while_away(app, 3)
         app.clock.now = app.sandbox.world.now() + 60

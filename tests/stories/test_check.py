@@ -1,4 +1,4 @@
-"""Somebody asks for a look at one runner."""
+"""A controller requests a check of one runner."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_look_costs_one_call_and_none_when_reports_have_spent_their_shar
         assert (await app.context.budget.left(app.installation, app.clock())).used == 2250, "nothing was sent"
 
 
-async def test_a_look_at_a_runner_that_nobody_knew_makes_it_known(story):
+async def test_a_check_of_an_unknown_runner_makes_it_known(story):
     async with story() as app:
         (newcomer,) = app.sandbox.control.register("acme", pool="linux-4vcpu", count=1)
         app.clock.pass_(20)
@@ -49,7 +49,7 @@ async def test_a_look_at_a_runner_that_nobody_knew_makes_it_known(story):
         assert newcomer in await app.context.runners.all(app.installation)
 
 
-async def test_a_look_at_nobody_leaves_nothing_behind(story):
+async def test_a_check_of_a_runner_that_does_not_exist_leaves_no_record(story):
     async with story() as app:
         await known_fleet(app)
         await check_runner(app.context, app.installation, 424242)

@@ -105,7 +105,7 @@ async def test_while_nothing_changes_github_is_asked_for_nothing(story):
         assert calls(app) == before
 
 
-async def test_a_lost_runner_is_told_from_suspicion_to_replacement(story):
+async def test_a_lost_runner_is_explained_from_suspicion_to_replacement(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         app.clock.pass_(300)
@@ -145,7 +145,7 @@ async def test_a_runner_that_comes_back_makes_it_green_again(story):
         assert (await reported(app))["conclusion"] == "success"
 
 
-async def test_what_time_alone_makes_is_told_too(story):
+async def test_what_time_alone_changes_is_reported_too(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         app.clock.pass_(300)
@@ -223,7 +223,7 @@ async def test_a_crash_between_creation_and_record_leaves_one(story, monkeypatch
         assert len(check_runs(app)) == 1
 
 
-async def test_a_check_run_that_is_gone_is_created_anew(story):
+async def test_a_deleted_check_run_is_created_again(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await report(app)
@@ -258,7 +258,7 @@ async def test_the_button_sweep_now_asks_for_a_sweep(story):
 STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
 
 
-async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_anew_under_his_name(story):
+async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_again_with_the_login(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await app.context.fuses.save(app.installation, POOL, None, STOPPED)
@@ -388,7 +388,7 @@ async def test_a_press_that_comes_late_ends_nothing_that_was_stopped_after_it_wa
         assert (await app.context.fuses.all(app.installation))["gpu"].position is Position.STOPPED
 
 
-async def test_a_fuse_resumed_by_command_is_told_once_by_the_next_decision(story):
+async def test_a_fuse_resumed_by_command_is_published_once_by_the_next_decision(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await app.context.fuses.save(app.installation, POOL, None, STOPPED)

@@ -12,7 +12,6 @@ from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECONDS
 from ghapp.health.runner.deletion_progress import LEAST_PAUSE_SECONDS
-from ghapp.local.local_redis import embedded_redis
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.sandbox.cluster import FINALIZER, users_of
@@ -24,6 +23,7 @@ from tests.stories.cluster_story import ARC, JOBS, PODS, site
 from tests.stories.processes import FAST_TIMINGS, wait_for
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
 from tests.stories.test_up import free_port
+from tests.support.local_redis import embedded_redis
 from tests.support.running import running
 
 ONE_FLEET = pytest.mark.xdist_group("cluster-side")
@@ -70,12 +70,12 @@ def a_job_runs(app, repository):
 
 
 def told_of(app, name):
-    """How its end was told to the controller."""
+    """How its end was reported to the controller."""
     return [each["data"] for each in app.events("runner.died") if each["subject"] == name]
 
 
 @pytest.mark.xdist_group("cluster-leader")
-def test_a_leader_that_is_killed_in_the_midst_of_fifty_deaths_loses_none_and_none_is_told_twice(tmp_path):
+def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none_twice(tmp_path):
     with site(tmp_path, "worker", "worker", "clock", "watch", "watch", patience=FAST_TIMINGS, jobs=50) as app:
         names = app.stand(JOBS)
         app.knows(50)
@@ -88,7 +88,7 @@ def test_a_leader_that_is_killed_in_the_midst_of_fifty_deaths_loses_none_and_non
         assert 20 <= app.recorded() < 38, "it was killed in the midst"
         asks_for_a_log.end()
         for name in names[38:]:
-            app.control.vanish(NAMESPACE, name)  # while nobody looks, and two of them had ended
+            app.control.vanish(NAMESPACE, name)  # while no watch runs, and two of them had ended
         app.until(lambda: app.leads(second), LOCK_SECONDS + 5)
         app.until(lambda: app.recorded() == 50)
         app.until(lambda: len(app.events("runner.died")) >= 50)
@@ -191,7 +191,7 @@ def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks
 
 
 @ONE_FLEET
-def test_a_clean_exit_is_told_and_bothers_no_developer(fleet):
+def test_a_clean_exit_is_reported_and_posts_no_check_run(fleet):
     app = fleet
     job = a_job_runs(app, "web")
     app.github.control.finish("acme", job_id=job.id)
@@ -317,7 +317,7 @@ STORIES = (
 """Between them they use every right."""
 
 UNUSED: set[tuple[str, str, str]] = set()
-"""Rights that no story uses, by role, verb and resource: none. Whoever adds one says here why."""
+"""Rights that no story uses, by role, verb and resource: none. An entry needs its reason here."""
 
 
 @ONE_FLEET

@@ -1,4 +1,4 @@
-"""A delivery that breaks the drain: put aside, counted, told to people, and let in again when they say so."""
+"""A delivery that breaks the drain: set aside, counted, reported to people, and replayed on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support import commands
 
 
 async def given_up(app, monkeypatch, *guids):
-    """They are well, and what they ask for breaks; as after a mistake of ours that an update will mend."""
+    """They are valid, and their effect fails, as after a mistake of ours that an update will fix."""
     take_effect = inbox._take_effect
 
     async def breaks(context, entries, now):

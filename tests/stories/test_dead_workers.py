@@ -23,7 +23,7 @@ TAKEN_OVER_SECONDS = 20
 
 
 async def suspected(app):
-    """One runner is lost, and its GET has said so once.
+    """One runner is lost, and its GET answered 404 once.
 
     All that in the minutes before, so that workers, whose clock is the real one, have a token whose 404s count.
     """

@@ -78,7 +78,7 @@ async def test_a_repeated_delivery_has_no_second_effect(story):
         assert await app.context.inbox.lag() == 0
 
 
-async def test_a_job_whose_end_is_told_before_its_beginning_is_over(story):
+async def test_a_job_whose_end_is_reported_before_its_start_is_over(story):
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         runner = next(iter((await app.context.runners.all(app.installation)).values()))
@@ -114,7 +114,7 @@ async def due(app):
     return await app.context.schedule.take_due(app.clock() + 10_000, 0)
 
 
-async def test_a_suspended_org_is_not_swept_from_the_moment_it_is_told(story):
+async def test_a_suspended_org_is_not_swept_from_the_delivery_on(story):
     async with story() as app:
         app.listen()
         app.sandbox.control.suspend("acme")
@@ -155,7 +155,7 @@ async def test_an_org_is_swept_while_it_lets_us_see_its_runners(story):
 
 
 @pytest.mark.parametrize("action", ["created", "suspend", "deleted"])
-async def test_whatever_was_told_of_an_installation_github_is_asked_for_all_of_them(story, action):
+async def test_whatever_was_delivered_about_an_installation_github_is_queried_for_all_of_them(story, action):
     async with story() as app:
         body = {"action": action, "installation": {"id": 1, "account": {"login": "globex", "id": 2}, "permissions": {}}}
         facts = encode(parse("installation", msgspec.json.encode(body), "application/json"))
@@ -186,7 +186,7 @@ async def test_a_delivery_without_what_its_event_always_has_is_taken_and_has_no_
         assert await app.context.inbox.lag() == 0
 
 
-async def test_a_poisoned_delivery_holds_up_nobody_and_is_given_up_after_three_tries(story):
+async def test_a_poisoned_delivery_blocks_no_other_and_is_dropped_after_three_tries(story):
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         runner = next(iter((await app.context.runners.all(app.installation)).values()))

@@ -106,7 +106,7 @@ async def test_replacements_that_never_come_online_stop_it_after_the_first_batch
         assert len(await app.replacements()) == 3, "until a person resumes it"
 
 
-async def test_a_person_resumes_it_and_it_proves_anew_from_the_first_batch(story):
+async def test_an_admin_resumes_it_and_it_proves_again_from_the_first_batch(story):
     async with story(runners=50) as app:
         await stopped(app)
         app.sandbox.control.barren_controller(barren=False)

@@ -36,10 +36,10 @@ class Shop(Story):
     async def tell(self, shard, role, ref=""):
         told = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
         await Shards(self.context.redis).record(self.installation, POOL, lambda _: told)
-        await self.pass_(2)  # GitHub tells times in whole seconds
+        await self.pass_(2)  # GitHub's times are in whole seconds
 
     async def work_on(self, shard, count=1, *, finish=False):
-        """Jobs are queued that only this shard may take; deliveries tell of it."""
+        """Queues jobs that only this shard may take; deliveries report them."""
         jobs = self.sandbox.control.queue("acme", labels=[POOL, f"shard:{shard}"], count=count)
         await self.pass_(1)
         await self.receive(2 * count)
@@ -177,7 +177,7 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
     assert "the configuration has no answer: active_command failed, exit code 1" in check(silent, "role").said
 
 
-async def test_the_command_is_asked_anew_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
+async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
     (tmp_path / "active").write_text("purple\n")
     async with shards(rows=f'active_command = ["cat", "{tmp_path}/active"]') as app:
         look = app.look()

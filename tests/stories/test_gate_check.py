@@ -1,4 +1,4 @@
-"""The check run "Runner gate" on a deployed commit, as whoever deployed it sees it."""
+"""The check run "Runner gate" on a deployed commit, as the deployer sees it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ghapp.store.metric_counters import MetricCounters
 from jobs.checks.gate_report import report_gates_of
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import open_context
-from jobs.scheduler import is_waited_for
+from jobs.scheduler import waits_for_gate
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture
 
 HERE = 'deploy_repository = "acme/infra"\n'
@@ -74,7 +74,7 @@ async def receive_requests(app, count=1):
 
 async def waits(app):
     installation = await app.context.installations.one(app.installation)
-    return await is_waited_for(app.settings, app.context, installation, app.clock())
+    return await waits_for_gate(app.settings, app.context, installation, app.clock())
 
 
 async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  # noqa: F811
@@ -142,19 +142,19 @@ async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noq
         assert calls(app) == before
 
 
-async def test_whoever_deploys_from_a_tag_gets_none(shards):  # noqa: F811
+async def test_a_deploy_from_a_tag_gets_none(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         await app.tell("pink", "inactive", "v42")
         assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
 
 
-async def test_whoever_deploys_from_nowhere_gets_none(shards):  # noqa: F811
+async def test_a_deploy_from_no_repository_gets_none(shards):  # noqa: F811
     async with shards() as app:
         await deploy(app)
         assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
 
 
-async def test_the_same_commit_deployed_twice_has_two_and_told_twice_has_one(shards):  # noqa: F811
+async def test_the_same_commit_deployed_twice_has_two_and_reported_twice_has_one(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         sha = await deploy(app)
         await app.live()
@@ -234,7 +234,7 @@ async def test_a_crash_between_any_two_lines_leaves_one_that_ends(shards, monkey
         assert len(ours) == 1 or (again and not ours)
 
 
-async def test_a_deploy_that_another_one_overtakes_is_said_to_be_followed_no_longer(shards, monkeypatch):  # noqa: F811
+async def test_a_superseded_deploy_is_completed_as_superseded(shards, monkeypatch):  # noqa: F811
     async with shards(pink=0, rows=HERE) as app:
         await deploy(app)
         await look(app)
@@ -302,7 +302,7 @@ async def test_what_github_will_answer_again_is_not_asked_at_each_look(shards, s
         assert calls(app) - before == tried
 
 
-async def test_a_date_by_a_clock_that_had_jumped_keeps_nobody_waiting(shards):  # noqa: F811
+async def test_a_date_by_a_clock_that_had_jumped_delays_no_post(shards):  # noqa: F811
     async with shards(pink=0, rows=HERE) as app:
         await deploy(app)
         app.sandbox.control.fault(match="check-runs", method="POST", status=422)
@@ -313,7 +313,7 @@ async def test_a_date_by_a_clock_that_had_jumped_keeps_nobody_waiting(shards):  
         assert await look(app) is CheckRunOutcome.REFUSED
 
 
-async def test_a_check_run_that_is_gone_is_created_anew(shards):  # noqa: F811
+async def test_a_deleted_check_run_is_created_again(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         await deploy(app)
         await look(app)
@@ -338,7 +338,7 @@ async def test_one_that_is_gone_and_refused_is_missed_though_all_is_as_it_was(sh
         assert await look(app) is CheckRunOutcome.CREATED
 
 
-async def test_a_commit_that_is_not_there_is_said_once_and_tried_again_each_five_minutes(shards):  # noqa: F811
+async def test_a_missing_commit_is_logged_once_and_retried_each_five_minutes(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         await deploy(app)
         await app.pass_(60)
@@ -457,7 +457,7 @@ async def test_the_same_commit_asked_for_again_in_another_repository_begins_noth
 
 
 @pytest.mark.parametrize("private", [True, False], ids=["private", "public"])
-async def test_names_of_repositories_are_told_to_invited_people_alone(shards, private, monkeypatch):  # noqa: F811
+async def test_names_of_repositories_are_shown_to_invited_people_alone(shards, private, monkeypatch):  # noqa: F811
     async with shards(rows=HERE) as app:
 
         async def is_private(_checks):

@@ -53,7 +53,7 @@ async def test_a_delivery_that_contradicts_the_answer_has_github_asked_again(sto
         assert await InstallationStates(app.context.redis).last(app.installation) is None
 
 
-async def test_an_app_that_was_suspended_a_moment_ago_confirms_nobody_though_the_last_answer_is_remembered(story):
+async def test_an_app_that_was_suspended_a_moment_ago_confirms_no_loss_despite_a_cached_answer(story):
     async with story(runners=40) as app:
         await losing(app, 2)
         assert await confirm(app, 28) == 1
@@ -62,7 +62,7 @@ async def test_an_app_that_was_suspended_a_moment_ago_confirms_nobody_though_the
         assert await InstallationStates(app.context.redis).last(app.installation) is None, "the refusal contradicts it"
 
 
-async def test_a_permission_that_was_lost_a_moment_ago_in_the_guise_of_404_confirms_nobody(story):
+async def test_a_permission_that_was_lost_a_moment_ago_and_answered_404_confirms_no_loss(story):
     async with story(runners=40) as app:
         await losing(app, 2)
         assert await confirm(app, 28) == 1

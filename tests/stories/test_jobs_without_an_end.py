@@ -1,4 +1,4 @@
-"""A job whose end nobody told: it vouches for its runner for as long as it may run, and is not remembered for ever."""
+"""A job without a delivery of its end: it vouches for its runner for as long as it may run, and expires after that."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ HANGING_MINUTES = (1, 2)
 """When those whose job ends stay connected: late enough that there are jobs, and early enough to see their end."""
 
 KEPT = {"never registered": "Unnamed", "hung, offline": "Registered"}
-"""Ways in which a pod is forgotten that cannot be told from ones in which it is alive, and the guard that keeps it."""
+"""Ways in which a pod is forgotten that look the same as a live pod, and the guard that keeps it."""
 
 CLAIM_SECONDS = 480.0
 
 MOST_SECONDS = 360
-"""From when a pod became a leak until it is gone."""
+"""From the moment when a pod became a leak until it is deleted."""
 
 
 async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_minutes_and_none_else(
@@ -59,16 +59,16 @@ async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_
 
 
 class Fleet:
-    """What controllers do in the cluster, and which pods they forget. A pod is called as its runner.
+    """What controllers do in the cluster, and which pods they forget. A pod has its runner's name.
 
     Idle runners' pods are claimed by their controller. Once a job runs, half of them are still claimed, and of the
-    others deliveries alone say that they are at work. One in five is never claimed at all: GitHub shows it online.
+    others only deliveries show that they are at work. One in five is never claimed at all: GitHub shows it online.
 
     Attributes:
         forgotten: names, by the way in which they were forgotten.
-        leaks_from: since when each is a leak: since it was forgotten, and nothing shields it from then on. Only one
-            whose job is over while its process hangs online is shielded by that for `TERMINAL_SECONDS` more: until
-            then it cannot be told from one that takes another job.
+        leaks_from: since when each is a leak: since it was forgotten, and nothing protects it from then on. Only one
+            whose job is over while its process hangs online is protected by that for `TERMINAL_SECONDS` more: until
+            then it looks like one that takes another job.
         reaped_at: by the tick of that moment.
     """
 
@@ -152,7 +152,7 @@ class Fleet:
             await self.release(name)
 
     def look(self):
-        """Whoever was deleted since the last look must have been a leak by then."""
+        """Every pod that was deleted since the last look must have been a leak by then."""
         now = self.at.app.clock()
         for name in set(self.at.deletions()) - self.reaped_at.keys():
             assert now >= self.leaks_from.get(name, now + 1), f"{name} was at work, or waited for it"

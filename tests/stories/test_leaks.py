@@ -1,4 +1,4 @@
-"""Pods that are nobody's go within minutes, and no other one ever does."""
+"""Pods without an owner are deleted within minutes, and no other pod ever is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def leaky(story, tmp_path, monkeypatch):
 
 
 async def four_leaks(at, alive=0):
-    """A pod of each of GitHub's runners, hung and claimed by nobody; one more that is claimed, as in any fleet.
+    """A pod of each of GitHub's runners, hanging and unclaimed; one more that is claimed, as in any fleet.
 
     So many of the runners are `alive`: no leaks.
     """
@@ -59,7 +59,7 @@ async def test_two_workers_at_once_do_nothing_twice(leaky):
 
 
 @pytest.mark.parametrize("after", range(1, GRACE_MINUTES + 1))
-async def test_when_redis_is_emptied_between_ticks_the_grace_passes_anew(leaky, after):
+async def test_when_redis_is_emptied_between_ticks_the_grace_starts_again(leaky, after):
     async with leaky() as at:
         leaks = await four_leaks(at)
         await at.tick()
@@ -138,11 +138,11 @@ async def test_a_runner_that_took_a_job_after_the_last_sweep_is_kept(leaky):
         kept = min(leaks)
         at.come_back(kept)
         at.app.sandbox.control.busy("acme", ids=[at.runners[kept].id])
-        await at.reap()  # and no delivery told of it
+        await at.reap()  # and no delivery reported it
         assert set(at.deletions()) == leaks - {kept}
 
 
-async def test_a_job_whose_end_was_never_told_is_asked_about(leaky):
+async def test_a_job_without_a_delivery_of_its_end_is_queried(leaky):
     async with leaky() as at:
         at.app.listen()
         await at.tick()
@@ -153,7 +153,7 @@ async def test_a_job_whose_end_was_never_told_is_asked_about(leaky):
         at.make_pod("busy")
         await at.claim("busy", seconds=36_000)
         await at.minutes(1)
-        at.app.sandbox.control.finish("acme", job_id=job_id)  # and nobody hears of it
+        at.app.sandbox.control.finish("acme", job_id=job_id)  # and no delivery reports it
         await at.minutes(3 + GRACE_MINUTES)
         assert at.deletions() == []
         await at.minutes(2)
@@ -191,7 +191,7 @@ async def test_when_the_api_server_fails_nothing_is_reaped_and_no_clock_is_lost(
         assert set(at.deletions()) == set(await at.told()) == leaks
 
 
-async def test_a_deletion_whose_answer_was_lost_is_finished_a_minute_later_and_told_once(leaky):
+async def test_a_deletion_whose_answer_was_lost_is_finished_a_minute_later_and_published_once(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)
         await at.tick()
@@ -337,7 +337,7 @@ async def test_a_pod_that_changes_just_before_the_deletion_is_left_for_the_next_
         assert sorted(await at.told()) == sorted(leaks)
 
 
-async def test_what_exceeds_a_tick_is_deferred_and_said(leaky):
+async def test_what_exceeds_a_tick_is_deferred_and_reported(leaky):
     async with leaky(runners=60) as at:
         leaks = await four_leaks(at)
         await at.tick()
@@ -386,7 +386,9 @@ async def test_a_pod_that_bears_no_label_and_one_of_arcs_are_left_alone(leaky):
 @pytest.mark.parametrize(
     "containers", [("postgres",), ("web", "proxy", "log")], ids=["one container", "three containers"]
 )
-async def test_where_the_label_means_something_else_what_was_never_a_runners_pod_is_kept_and_told(leaky, containers):
+async def test_where_the_label_means_something_else_what_was_never_a_runners_pod_is_kept_and_reported(
+    leaky, containers
+):
     async with leaky() as at:
         at.make_pod("busy")
         await at.claim("busy", seconds=36_000)

@@ -176,7 +176,7 @@ async def test_without_the_permission_to_remove_nothing_is_tried(story):
 
 
 async def at_work(app):
-    """A persistent runner takes a job, and a delivery told of it; the delivery of its end will be lost."""
+    """A persistent runner takes a job, and a delivery reported it; the delivery of its end will be lost."""
     (job_id,) = app.sandbox.control.queue("acme", labels=[POOL])
     app.sandbox.control.step(seconds=5)
     installation_client = await app.context.github.installation_client(

@@ -92,7 +92,7 @@ async def test_of_ten_thousand_and_one_the_first_batch_goes_out_in_time_within_g
         assert nothing_wronged(app)
 
 
-async def test_a_list_that_is_empty_without_a_loss_takes_nobody(story):
+async def test_a_list_that_is_empty_without_a_loss_removes_no_runner(story):
     async with story(runners=40) as app:
         await settled(app)
         app.sandbox.control.empty_list("acme")
@@ -106,7 +106,7 @@ async def test_a_list_that_is_empty_without_a_loss_takes_nobody(story):
         assert (await app.states())[State.HEALTHY] == 40
 
 
-async def test_while_the_token_is_new_nobody_is_asked_for_in_vain(story):
+async def test_while_the_token_is_new_no_runner_is_queried_for_nothing(story):
     async with story(runners=60) as app:
         await settled(app)
         app.sandbox.control.doubt_new_tokens("acme")
@@ -191,7 +191,7 @@ async def test_what_came_back_before_its_url_took_the_request_is_not_replaced(st
         assert nothing_wronged(app)
 
 
-# A scale-down by somebody else, without a word.
+# A scale-down by an operator, without notice.
 
 
 async def test_a_scale_down_of_idle_runners_leaves_no_pool_waiting_for_a_person(story):

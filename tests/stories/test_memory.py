@@ -21,7 +21,7 @@ async def a_day_passes(app, day):
 
 
 async def the_fleet_turns_over(app, number):
-    """Every runner takes its one job, ends, and another comes; GitHub tells of it."""
+    """Every runner runs its one job, ends, and another comes; deliveries report it."""
     registered = list(app.sandbox.world.orgs["acme"].fleet.roster.registered.values())
     app.sandbox.control.lose("acme", ids=[each.id for each in registered])
     app.sandbox.control.register("acme", pool=POOL, count=RUNNERS)

@@ -51,7 +51,7 @@ def test_a_job_that_lives_is_not_taken_for_dead():
 
 
 @pytest.mark.usefixtures("patience")
-def test_whoever_takes_over_finds_the_claim_of_the_dead_run_out_or_outlasts_it():
+def test_a_successor_finds_the_lock_of_the_dead_expired_or_waits_for_it():
     assert locks.LEASE_SECONDS < worker.HEARTBEAT_SECONDS
     assert locks.LEASE_SECONDS < locks.OUTLIVING_SECONDS
 
@@ -83,7 +83,7 @@ def test_stories_wait_for_less_and_never_for_more():
 
 
 @pytest.mark.parametrize("role", fast_timings.DEFAULTS)
-def test_a_class_takes_one_wait_when_it_is_not_told_and_that_is_what_is_shortened(role):
+def test_a_class_takes_one_wait_when_it_is_not_given_and_that_is_what_is_shortened(role):
     module, name, seconds = fast_timings.DEFAULTS[role]
     taken = getattr(import_module(module), name).__init__.__defaults__
     assert taken in ((locks.LEASE_SECONDS,), (transport.CALL_SECONDS,))

@@ -1,4 +1,4 @@
-"""A runner dies under its job: what is kept, told, and read on the job's own commit."""
+"""A runner dies under its job: what is recorded, reported, and shown on the job's own commit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert len(await app.told("runner.died")) == 1
 
 
-async def test_a_job_whose_end_was_told_already_is_known_by_its_repository(story):
+async def test_a_job_whose_end_was_reported_already_is_found_by_its_repository(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -53,7 +53,7 @@ async def test_a_job_whose_end_was_told_already_is_known_by_its_repository(story
         assert len(check_runs(app)) == 1
 
 
-async def test_a_clean_exit_is_told_and_asks_github_for_nothing(story):
+async def test_a_clean_exit_is_reported_and_queries_github_for_nothing(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job, cause=Cause.CLEAN_EXIT, exit_code=0, signal=None, reason="Completed")
@@ -83,7 +83,7 @@ async def test_a_job_that_is_never_over_is_left_after_the_last_look(story):
         assert len(await app.told("runner.died")) == 1
 
 
-async def test_what_its_host_said_is_kept_and_shown_to_the_developer(story):
+async def test_what_its_host_logged_is_kept_and_shown_to_the_developer(story):
     with Loki() as loki:
         async with story() as app:
             ask_logs_of(app, loki.url)

@@ -41,7 +41,7 @@ def asked(monkeypatch):
 
 
 async def unclaimed_fleet(at):
-    """A pod of each runner, claimed by nobody: GitHub shows them online, which alone keeps their pods."""
+    """An unclaimed pod of each runner: GitHub shows them online, which alone keeps their pods."""
     for name in at.runners:
         at.make_pod(name)
     await at.tick()
@@ -123,7 +123,7 @@ async def test_a_runner_that_takes_another_name_when_its_container_is_started_ag
         await unclaimed_fleet(at)
         (name,) = at.runners
         at.api.control.container_ends(NAMESPACE, name, exit_code=0, restart=True)
-        await at.hang(name)  # the old registration is gone, its job is over; the new one is called otherwise
+        await at.hang(name)  # the old registration is deleted, its job is over; the new one has another name
         at.app.clock.pass_(5)
         at.api.control.container_starts(NAMESPACE, name)
         ticks = await at.minutes(40)
@@ -184,7 +184,7 @@ async def test_an_empty_list_that_is_believed_at_last_takes_no_pod_though_every_
 
 class TestAMassLeak:
     async def leak(self, at, count):
-        """So many hang after their jobs, of a fleet that nobody claims; their names."""
+        """So many hang after their jobs, of an unclaimed fleet; returns their names."""
         await unclaimed_fleet(at)
         leaks = sorted(at.runners)[:count]
         await at.hang(*leaks)

@@ -49,7 +49,7 @@ async def test_what_failed_while_the_app_was_away_comes_after_all(story):
         assert await app.context.inbox.complete_until() == app.clock()
 
 
-async def test_what_was_kept_is_not_asked_for_though_github_was_told_that_it_failed(story):
+async def test_a_stored_delivery_is_not_requested_though_github_recorded_a_failure(story):
     async with story() as app:
         await while_away(app, 2)
         first, _ = app.hook.received[-2:]

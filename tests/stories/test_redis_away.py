@@ -13,11 +13,11 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
 from tests.stories.processes import PATIENCE_SECONDS, Role, environment, wait_for
+from tests.support.local_redis import embedded_redis
 
 SECRET = "hush"
 
@@ -136,7 +136,7 @@ def test_asked_to_end_every_role_does_within_ten_seconds_and_says_that_it_is_wel
 def test_a_web_role_that_is_killed_in_the_midst_of_a_burst_has_kept_all_that_it_accepted(tmp_path):
     with context(tmp_path) as (client, _, url, roles):
         assert wait_for(lambda: answers(client)), roles[0].log
-        roles[1].kill_all()  # nobody drains, so that what is kept can be counted
+        roles[1].kill_all()  # without drains, so that stored deliveries can be counted
         accepted = []
 
         def burst(worker):

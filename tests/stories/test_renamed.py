@@ -42,7 +42,7 @@ async def lose_one(app, login):
 
 
 @pytest.mark.parametrize("logins", [["acme-two"], ["acme-two", "acme-three"]], ids=["once", "twice"])
-async def test_a_loss_is_told_to_the_configured_url_once(story, logins):
+async def test_a_loss_is_sent_to_the_configured_url_once(story, logins):
     async with story() as app:
         await renamed(app, *logins)
         lost = await lose_one(app, logins[-1])

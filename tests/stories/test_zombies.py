@@ -30,9 +30,9 @@ async def job_ends(app, job, *, lost=False):
 async def test_4307_a_runner_whose_registration_is_not_found_and_that_loops_for_ever_is_replaced(
     story, tmp_path, replacer
 ):
-    """ARC's users saw pods that log "Registration … was not found" for ever, Running, and never take a job again.
+    """ARC's users saw pods that log "Registration … was not found" forever, Running, and never take a job again.
 
-    The job of such an ephemeral runner is over and its registration is gone, so that it looks like one that is done.
+    The job of such an ephemeral runner is over and its registration is deleted, so that it looks like a finished one.
     """
     async with zombie_story(story, tmp_path, replacer) as app:
         app.app.listen()
@@ -75,9 +75,10 @@ async def test_4155_one_whose_container_ended_after_its_job_is_left_to_its_contr
 
 
 async def test_4396_a_runner_that_lost_its_registration_while_busy_is_replaced_when_its_job_is_over(story, tmp_path):
-    """ARC's users saw no recovery after the outage of 2026-03-05: pods Running, and busy in ARC's books for ever.
+    """ARC's users saw no recovery after the outage of 2026-03-05: pods Running, and busy in ARC's records forever.
 
-    No delivery ever told of the job. ARC's object names its workflow run, and GitHub is asked for the jobs of that.
+    No delivery ever reported the job. ARC's object names its workflow run, and GitHub is queried for the jobs of that
+    run.
     """
     async with zombie_story(story, tmp_path) as app:
         runner, job = app.takes_a_job()

@@ -37,12 +37,12 @@ namespace = "{namespace}"
 
 
 class ZombieStory:
-    """What runs, on both sides.
+    """The state on both sides.
 
     Attributes:
-        watches: whether the watch sees anything.
-        confirmed_before: how many seconds ago the watch has confirmed its view; what events told since is in it, too.
-        takes_404_for_failure: whether ARC is one up to 0.14.2, which keeps its registration finalizer on a 404.
+        watches: True if the watch sees anything.
+        confirmed_before: how many seconds ago the watch has confirmed its view; later events are in it, too.
+        takes_404_for_failure: True for an ARC up to 0.14.2, which keeps its registration finalizer on a 404.
     """
 
     def __init__(self, app, api, replacer):

@@ -1,4 +1,4 @@
-"""A private key for tests: a real one, made anew, so that none lies in the repository."""
+"""A private key for tests: a real one, generated at import, so that none is stored in the repository."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def answer(kind, result, status="success"):
 
 @dataclass
 class Loki:
-    """Answers every question alike, whatever it is, until told otherwise; keeps what was asked."""
+    """Gives every query the same answer until another is set; records the queries."""
 
     status: int = 200
     body: bytes = b""

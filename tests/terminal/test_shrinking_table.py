@@ -57,7 +57,7 @@ def test_where_there_is_room_everything_is_shown():
         (30, ["runner", "state", "reason", "seen"]),
     ],
 )
-def test_what_is_told_anyhow_goes_first_and_no_name_is_ever_broken(width, left):
+def test_required_text_goes_first_and_no_name_is_ever_broken(width, left):
     head, line, _ = drawn(width, document())
     assert head.split() == left
     assert f" {NAME} " in line
@@ -69,7 +69,7 @@ def test_what_differs_stays():
     assert head.split()[:2] == ["org", "pool"]
 
 
-def test_one_that_is_gone_is_not_said_to_be_seen():
+def test_a_missing_pod_is_not_reported_as_seen():
     _, line, _ = drawn(200, document(since="2026-11-22T09:10:11Z"))
     assert line.endswith("absent since 09:10:11")
 
@@ -88,7 +88,7 @@ def test_what_healed_is_marked_and_counted():
         ({"paused": True, "fuse": "proving"}, "pause, fuse proving"),
     ],
 )
-def test_what_holds_a_replacement_back_is_told_in_its_runner_s_line(given, held):
+def test_what_holds_a_replacement_back_is_shown_in_its_runner_s_line(given, held):
     head, line, _ = drawn(200, document(**given))
     assert head.split()[-3:] == ["held", "by", "seen"]
     assert f" {held} " in line

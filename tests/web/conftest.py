@@ -26,7 +26,7 @@ INSTALLATION = 7
 
 
 class Away:
-    """A Redis that is there until it is told not to be."""
+    """A Redis whose availability a test switches."""
 
     def __init__(self, redis):
         self.redis, self.away = redis, False

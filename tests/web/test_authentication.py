@@ -32,7 +32,7 @@ async def made(redis, scopes=("read",), orgs=("acme",), expires_at=None):
     ],
     ids=["none", "basic", "empty", "unknown", "long", "strange"],
 )
-async def test_whoever_bears_no_token_is_told_what_to_bear(http, header, status, challenge):
+async def test_a_request_without_a_token_is_answered_with_what_to_send(http, header, status, challenge):
     headers = {"authorization": b"" if header is None else header.encode("latin-1")}
     answer = await http.get(PATH, headers=headers)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (status, challenge)

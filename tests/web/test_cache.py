@@ -12,7 +12,7 @@ from ghapp.web.cache import Cache
 
 
 class Store:
-    """Answers what it is told to, as slowly as it is told to, and counts."""
+    """Answers as configured, with the configured delay, and counts."""
 
     def __init__(self, value="a"):
         self.value, self.asked, self.takes, self.away = value, 0, 0.0, False
@@ -59,7 +59,7 @@ async def test_what_is_not_there_is_remembered_as_long_and_no_longer(cache, stor
     assert cache.has("k") is False
 
 
-async def test_while_redis_is_away_the_last_that_was_known_is_told_and_it_is_asked_once_a_second(cache, store):
+async def test_while_redis_is_away_the_last_answer_is_returned_and_it_is_queried_once_a_second(cache, store):
     await cache.read("k", store.load)
     cache.forget("k")
     store.away = True
@@ -67,7 +67,7 @@ async def test_while_redis_is_away_the_last_that_was_known_is_told_and_it_is_ask
     assert store.asked == 2
 
 
-async def test_while_redis_is_away_and_nothing_is_known_that_is_said(cache, store):
+async def test_while_redis_is_away_and_nothing_is_known_that_is_the_answer(cache, store):
     store.away = True
     with pytest.raises(StoreUnavailableError):
         await cache.read("k", store.load)

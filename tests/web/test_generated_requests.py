@@ -52,7 +52,7 @@ api = schemathesis.openapi.from_dict(description()).exclude(path=STREAM)
 
 @api.hook
 def map_body(context, body):
-    """JSON Schema counts 7.0 as an integer; nobody writes a runner's id like that, and we do not read it."""
+    """JSON Schema counts 7.0 as an integer; no client writes a runner's id so, and it is not accepted."""
     if isinstance(body, dict):
         return {name: map_body(context, value) for name, value in body.items()}
     if isinstance(body, list):
@@ -88,7 +88,7 @@ def _lives(url):
 
 @pytest.fixture
 async def token(redis_url):
-    """Made anew for each operation: another test of this process may have emptied its Redis."""
+    """Created for each operation: another test of this process may have emptied its Redis."""
     redis = connect(redis_url)
     await Installations(redis).put(Installation(7, "acme", 1))
     secret, _ = await Tokens(redis).create("stranger", ("acme",), SCOPES, 0.0)

@@ -77,7 +77,7 @@ async def test_a_slow_redis_is_not_called_away(http, redis, monkeypatch):
     assert "unavailable" not in answer.json()["detail"]
 
 
-async def test_many_known_runners_are_told_while_redis_is_away(http, away):
+async def test_many_known_runners_are_answered_while_redis_is_away(http, away):
     known = (await http.post(HEALTH, json={"ids": [1, 2]})).json()
     await asyncio.sleep(1.1)  # what is fresh for a second is no longer
     away.away = True

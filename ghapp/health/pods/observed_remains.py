@@ -35,7 +35,7 @@ class ObservedRemains(NamedTuple):
 
 
 class WatchedNamespace(NamespaceSnapshot, Protocol):
-    """A snapshot that also tells whether ARC's objects could be listed."""
+    """A snapshot that also records whether ARC's objects could be listed."""
 
     @property
     def lists_objects(self) -> bool:

@@ -1,6 +1,6 @@
 """What the cluster still shows of a runner whose registration is missing. Pure; times are epoch seconds, our clock.
 
-A missing registration does not tell whether the runner's process is running; a watched cluster does. A process that
+A missing registration does not prove that the runner's process has ended; a watched cluster shows it. A process that
 runs on after its job is a zombie, an object that cannot be deleted occupies the place of another runner, and a runner
 without object and pod was removed by its controller or with its machine.
 """

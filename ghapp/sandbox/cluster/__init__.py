@@ -1,28 +1,28 @@
-"""A simulated Kubernetes API server, for tests and for trying; it knows nothing of ghapp.
+"""A simulated Kubernetes API server, for tests and for trying; it imports nothing of ghapp.
 
-It stands in for a kube-apiserver (1.34) with ARC's CRDs, strict where that is: versions, preconditions, selectors,
-pages, watches, finalizers, graceful deletion, the status subresource, RBAC, and the words of each refusal.
+It simulates a kube-apiserver (1.34) with ARC's CRDs, strictly in: versions, preconditions, selectors, pages, watches,
+finalizers, graceful deletion, the status subresource, RBAC, and the messages of refusals.
 
-Worth knowing of the real one, and so here: a pod's `deletionTimestamp` is when its grace ends, and so may lie ahead; a
-pod that goes at once is seen marked first; what is written as it is makes no version; an object whose last finalizer
-goes is shown by its DELETED event as it was before that; items in a list of a built-in kind have no `kind`; flow
-control answers 429 in plain text; a path that leads nowhere, as of a CRD that is not installed, is answered a `Status`
-by recent ones and plain text by older ones (`control.answers_plain_not_found`).
+Properties of the real server that are simulated: a pod's `deletionTimestamp` is when its grace period ends, so it may
+be in the future; a pod that is deleted at once is seen marked first; a write without a change makes no version; when an
+object's last finalizer is removed, its DELETED event shows the object before that; items in a list of a built-in kind
+have no `kind`; flow control answers 429 in plain text; an unknown path, as of a CRD that is not installed, is answered
+with a `Status` by recent servers and plain text by older ones (`control.answers_plain_not_found`).
 
-Where it knowingly differs:
+Known differences:
 
-- Plain HTTP, and bearer tokens only. JSON only: no YAML, no protobuf, no tables. No `/watch/` paths.
+- No PUT (405). Plain HTTP, and bearer tokens only. JSON only: no YAML, no protobuf, no tables. No `/watch/` paths.
 - No strategic merge patch and no server-side apply (415), also for pods; no `managedFields`.
 - CRDs have no schema here: nothing is pruned, defaulted or checked beyond the metadata.
 - Of a pod's spec only the presence of containers is checked; nothing is defaulted. No scheduler, no controllers: pods
-  and runners are what levers make of them. No eviction, binding, exec, attach or port-forward; logs do not follow.
-- The garbage collector and, when it is told to, the kubelet act in the same moment as the write that gave them work.
-- Namespaces can be made and deleted like other objects; deleting one takes nothing with it.
-- A list from a version that has not come yet is refused at once, and not after three seconds.
-- A watch lasts half an hour when it doesn't say how long, and 20,000 changes of each kind are kept; time-outs and
-  bookmarks of watches go by the wall's clock, everything else by the clock that is given.
-- Names in `pods/log` of lost nodes, audit ids and such are of the right form and otherwise made up.
-- ClusterRoles are not aggregated, and groups have no rules but those that everybody has.
+  and runners change only by controls. No eviction, binding, exec, attach or port-forward; logs do not follow.
+- The garbage collector and, when configured, the kubelet act at the moment of the write that caused their work.
+- Namespaces can be created and deleted like other objects; deleting one deletes nothing else.
+- A list from a future version is refused at once, and not after three seconds.
+- A watch lasts half an hour by default, and 20,000 changes of each kind are kept; time-outs and bookmarks of watches
+  follow the wall clock, everything else the given clock.
+- Names in `pods/log` of lost nodes, audit ids and the like have the right form and random content.
+- ClusterRoles are not aggregated, and groups have no rules except those of every user.
 """
 
 from ghapp.sandbox.cluster.calls import ClusterCall

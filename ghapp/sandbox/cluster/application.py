@@ -1,4 +1,4 @@
-"""The API server over HTTP: who asks, what is wrong just now, whether they may, and then the answer."""
+"""The API server over HTTP: authenticates, applies faults, authorizes, and answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BEARER = "bearer "
 def application(
     cluster: SimulatedCluster, lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]]
 ) -> Starlette:
-    """Everything, on a cluster."""
+    """Returns the application of a cluster."""
     return Starlette(routes=[Route("/{path:path}", ApiServer(cluster))], lifespan=lifespan)
 
 
@@ -46,7 +46,7 @@ class ApiServer:
         self._cluster = cluster
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answers one request."""
         request = Request(scope, receive)
         query = dict(request.query_params)
         asked = requests.read(request.method, request.url.path, query)
@@ -63,8 +63,8 @@ class ApiServer:
         try:
             if self._cluster.troubles.delay_seconds:
                 await asyncio.sleep(self._cluster.troubles.delay_seconds)
-            effect = self._cluster.troubles.befalling(user.name, asked)
-            # Noted before the answer goes out, so that whoever has one finds its call among them.
+            effect = self._cluster.troubles.effect_on(user.name, asked)
+            # Recorded before the answer is sent, so that a client with an answer finds its call among the records.
             if asked:
                 sender.note = partial(self._cluster.calls.note, user.name, asked)
             await (effect(onward, scope, receive, sender) if effect else onward(scope, receive, sender))
@@ -91,10 +91,10 @@ class ApiServer:
         await response(scope, receive, send)
 
     def _user(self, request: Request) -> User:
-        said = request.headers.get("authorization", "")
-        if not said:
+        content = request.headers.get("authorization", "")
+        if not content:
             return self._cluster.anonymous
-        token = said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
+        token = content[len(_BEARER) :].strip() if content.lower().startswith(_BEARER) else ""
         user = self._cluster.user_of(token) if token else None
         if user is None:
             raise unauthorized()
@@ -103,8 +103,8 @@ class ApiServer:
     async def _of_resource(self, request: Request, user: User, asked: ParsedRequest, query: dict[str, str]) -> Response:
         rbac.check(user, asked)
         media_type = request.headers.get("content-type", "").partition(";")[0].strip()
-        said = resources.Said(query, await request.body(), media_type)
-        done = resources.answer(self._cluster, user, asked, said)
+        content = resources.RequestContent(query, await request.body(), media_type)
+        done = resources.answer(self._cluster, user, asked, content)
         return Response(done.body, done.code, _headers(), done.media_type)
 
     def _of_no_resource(self, request: Request, user: User) -> Response:
@@ -146,7 +146,7 @@ class ApiServer:
 
 
 class _Sender:
-    """Sends, with the cluster's time, and tells with which code it began to."""
+    """Sends, with the cluster's time, and records the status code."""
 
     def __init__(self, send: Send, clock: Callable[[], float]) -> None:
         self.started = False

@@ -1,4 +1,4 @@
-"""What was asked of the API server, to be compared with what rules allow."""
+"""Records the requests to the API server, for comparison with what rules allow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class ClusterCall(NamedTuple):
     """One request for a resource.
 
     Attributes:
-        verb: as rules have it: get, list, watch, create, update, patch, delete, deletecollection.
+        verb: in the words of rules: get, list, watch, create, update, patch, delete, deletecollection.
         group: empty for the core.
         namespace: empty for all, and at the cluster scope.
-        code: what it was answered; 0 when it was not.
+        code: of the answer; 0 without one.
     """
 
     user: str
@@ -31,14 +31,14 @@ class ClusterCall(NamedTuple):
 
 
 class ClusterCalls:
-    """All of them, in the order in which they were answered."""
+    """All of them, in the order of their answers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: list[ClusterCall] = []
 
     def note(self, user: str, asked: ParsedRequest, code: int) -> None:
-        """One more."""
+        """Records one request."""
         call = ClusterCall(
             user, asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name, code
         )
@@ -46,11 +46,11 @@ class ClusterCalls:
             self._calls.append(call)
 
     def all(self) -> list[ClusterCall]:
-        """A copy."""
+        """Returns a copy of all records."""
         with self._lock:
             return list(self._calls)
 
     def clear(self) -> None:
-        """Forgets them."""
+        """Deletes the records."""
         with self._lock:
             self._calls.clear()

@@ -1,4 +1,4 @@
-"""The cluster as a whole: what is stored, who may ask, what is wrong, who watches. One lock guards it all."""
+"""The cluster as a whole: objects, users, faults and watches. One lock guards all of them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ADMIN = "admin"
 
 
 class SimulatedCluster:
-    """Everything.
+    """The state of the cluster.
 
     Attributes:
-        lock: to be held by whoever reads or writes the store.
+        lock: held by every reader and writer of the store.
         installed: the kinds that are served.
-        collects_garbage: dependents go with their owners.
-        expires_by_http: a watch from a forgotten version is answered 410, and not 200 with an ERROR event.
-        plain_not_found: a path that leads nowhere is answered in plain text, as by older API servers.
+        collects_garbage: dependents are deleted with their owners.
+        expires_by_http: a watch from a dropped version is answered 410, and not 200 with an ERROR event.
+        plain_not_found: an unknown path is answered in plain text, as by older API servers.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -56,18 +56,18 @@ class SimulatedCluster:
             self.namespace(name)
 
     def user(self, name: str, rules: Sequence[RbacRule]) -> User:
-        """Adds a user, or gives one other rules; its token stays."""
+        """Adds a user, or changes a user's rules; the token stays."""
         with self.lock:
             user = self.users.setdefault(name, User(name, token=secrets.token_urlsafe(24)))
             user.rules = tuple(rules)
             return user
 
     def user_of(self, token: str) -> User | None:
-        """Whose token that is."""
+        """Returns the user of that token."""
         return next((user for user in self.users.values() if user.token == token), None)
 
     def namespace(self, name: str) -> None:
-        """Makes sure that there is one, with the service account that each has."""
+        """Creates the namespace if it does not exist, with the service account that each has."""
         with self.lock:
             if self.store.get(NAMESPACES, Key("", name)) is not None:
                 return
@@ -85,7 +85,7 @@ class SimulatedCluster:
             self.store.put(SERVICE_ACCOUNTS, account)
 
     def settle(self) -> None:
-        """What follows by itself from what was written, and from the time that has passed."""
+        """Applies the effects of writes and of the time that has passed."""
         with self.lock:
             now = self.clock()
             self.kubelet.finish_due(now)
@@ -96,6 +96,6 @@ class SimulatedCluster:
                 self.kubelet.finish_due(now)
 
     def settle_due(self) -> None:
-        """The same, where time alone can bring something about."""
+        """The same, where time alone can have an effect."""
         if self.kubelet.deletion_seconds is not None:
             self.settle()

@@ -1,11 +1,11 @@
-"""All levers of the cluster in one."""
+"""All controls of the cluster in one class."""
 
 from __future__ import annotations
 
-from ghapp.sandbox.cluster.controls.access import AccessLevers
-from ghapp.sandbox.cluster.controls.faults import TroubleLevers
-from ghapp.sandbox.cluster.controls.pods import PodLevers
+from ghapp.sandbox.cluster.controls.access import AccessControls
+from ghapp.sandbox.cluster.controls.faults import FaultControls
+from ghapp.sandbox.cluster.controls.pods import PodControls
 
 
-class ClusterControl(PodLevers, AccessLevers, TroubleLevers):
-    """Levers, callable from any thread; what they change is seen by the next request, and by watches at once."""
+class ClusterControl(PodControls, AccessControls, FaultControls):
+    """Controls, callable from any thread; the next request sees their changes, and watches see them at once."""

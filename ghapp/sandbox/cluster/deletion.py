@@ -1,7 +1,7 @@
 """What a DELETE does: at once, after the finalizers, or after the node.
 
 Preconditions are checked first. An object with finalizers, and a pod that a node runs, is marked by
-`deletionTimestamp` and stays; for a pod that is the time at which its grace ends, so it may lie ahead.
+`deletionTimestamp` and stays; a pod's is the time at which its grace period ends, so it may be in the future.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ghapp.sandbox.cluster.kinds import PODS
-from ghapp.sandbox.cluster.objects import Obj, Stored, copied, digged, epoch_of, timestamp
+from ghapp.sandbox.cluster.objects import Obj, Stored, copied, epoch_of, timestamp, value_at
 from ghapp.sandbox.cluster.status import StatusCause, bad_request, conflict, invalid_as
 from ghapp.sandbox.cluster.store import Store
 
 DEFAULT_GRACE_SECONDS = 30
 OVER = ("Failed", "Succeeded")
 POLICIES = {"Background": None, "Foreground": "foregroundDeletion", "Orphan": "orphan"}
-"""The finalizer that each adds."""
+"""The finalizer that each policy adds."""
 
 
 class DeleteOptions(NamedTuple):
-    """What a DELETE says; None is what it leaves open."""
+    """The options of a DELETE; None is what it does not specify."""
 
     uid: str | None = None
     version: str | None = None
@@ -32,57 +32,57 @@ class DeleteOptions(NamedTuple):
 
 
 class DeletionOutcome(NamedTuple):
-    """What became of it: `gone`, or marked and still there."""
+    """The result: `gone`, or marked and still there."""
 
     stored: Stored
-    gone: bool
+    is_deleted: bool
 
 
 def read_options(body: bytes, query: dict[str, str]) -> DeleteOptions:
-    """Reads them from the body, or where there is none from the query; Refusal when they cannot be."""
-    said: Any = {}
+    """Reads them from the body or, without one, from the query; StatusError for invalid options."""
+    options: Any = {}
     if body.strip():
         try:
-            said = msgspec.json.decode(body)
+            options = msgspec.json.decode(body)
         except msgspec.DecodeError as error:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
-        if not isinstance(said, dict) or said.get("kind", "DeleteOptions") != "DeleteOptions":
+        if not isinstance(options, dict) or options.get("kind", "DeleteOptions") != "DeleteOptions":
             raise bad_request("invalid object, expected DeleteOptions")
     else:
         if "gracePeriodSeconds" in query:
-            said["gracePeriodSeconds"] = _whole(query["gracePeriodSeconds"])
+            options["gracePeriodSeconds"] = _whole(query["gracePeriodSeconds"])
         if "propagationPolicy" in query:
-            said["propagationPolicy"] = query["propagationPolicy"]
+            options["propagationPolicy"] = query["propagationPolicy"]
         if "dryRun" in query:
-            said["dryRun"] = [query["dryRun"]]
-    policy = said.get("propagationPolicy")
+            options["dryRun"] = [query["dryRun"]]
+    policy = options.get("propagationPolicy")
     if policy is not None and policy not in POLICIES:
         why = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
         causes = [StatusCause("FieldValueNotSupported", why, "propagationPolicy")]
         raise invalid_as("DeleteOptions", "meta.k8s.io", "", causes)
-    grace = said.get("gracePeriodSeconds")
+    grace = options.get("gracePeriodSeconds")
     if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
         raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.gracePeriodSeconds of type int64")
-    wanted = said.get("preconditions") or {}
+    wanted = options.get("preconditions") or {}
     return DeleteOptions(
         wanted.get("uid"),
         wanted.get("resourceVersion"),
-        # The real one takes a negative number for one second.
+        # The real server replaces a negative number by one second.
         1 if grace is not None and grace < 0 else grace,
         policy,
-        bool(said.get("dryRun")),
+        bool(options.get("dryRun")),
     )
 
 
 def delete(store: Store, stored: Stored, wanted: DeleteOptions, now: float) -> DeletionOutcome:
-    """Deletes an object, or marks it; Refusal (409) when a precondition does not hold."""
+    """Deletes an object, or marks it; StatusError (409) when a precondition does not hold."""
     _check_preconditions(stored, wanted)
     value = copied(stored.value)
     meta = value["metadata"]
     going = meta.get("deletionTimestamp")
     if stored.kind.graceful and going and meta.get("deletionGracePeriodSeconds"):
         if wanted.grace_seconds is None or wanted.grace_seconds >= meta["deletionGracePeriodSeconds"]:
-            return DeletionOutcome(stored, gone=False)
+            return DeletionOutcome(stored, is_deleted=False)
         asked_at = epoch_of(going) - meta["deletionGracePeriodSeconds"]
         _mark(value, asked_at, wanted.grace_seconds)
     elif stored.kind.graceful and not going:
@@ -92,17 +92,17 @@ def delete(store: Store, stored: Stored, wanted: DeleteOptions, now: float) -> D
     if meta.get("finalizers") and not meta.get("deletionTimestamp"):
         _mark(value, now, 0)
     if wanted.dry_run:
-        return DeletionOutcome(Stored(stored.kind, value, stored.version), gone=not _stays(value))
+        return DeletionOutcome(Stored(stored.kind, value, stored.version), is_deleted=not _stays(value))
     if _stays(value):
-        return DeletionOutcome(store.put(stored.kind, value), gone=False)
+        return DeletionOutcome(store.put(stored.kind, value), is_deleted=False)
     if stored.kind.graceful:
-        # What can be deleted gracefully is marked even when nothing waits for it: a watch sees that first.
+        # An object that supports graceful deletion is marked even when nothing waits for it: a watch sees that first.
         store.put(stored.kind, value)
-    return DeletionOutcome(store.remove(stored.kind, stored.key), gone=True)
+    return DeletionOutcome(store.remove(stored.kind, stored.key), is_deleted=True)
 
 
 def is_done(value: Obj) -> bool:
-    """Whether an object that was marked has nothing left to wait for, as after its last finalizer went."""
+    """True if a marked object has nothing left to wait for, as after its last finalizer was removed."""
     return bool(value["metadata"].get("deletionTimestamp")) and not _stays(value)
 
 
@@ -112,8 +112,8 @@ def _stays(value: Obj) -> bool:
 
 
 def _set_policy(meta: Obj, policy: str) -> None:
-    """The finalizer of the policy, and not that of another."""
-    finalizers = [said for said in meta.get("finalizers") or () if said not in POLICIES.values()]
+    """Sets the finalizer of the policy, and removes that of another."""
+    finalizers = [each for each in meta.get("finalizers") or () if each not in POLICIES.values()]
     if (needed := POLICIES[policy]) is not None:
         finalizers.append(needed)
     if finalizers:
@@ -131,14 +131,14 @@ def _mark(value: Obj, asked_at: float, grace: int) -> None:
 
 
 def _grace(stored: Stored, wanted: DeleteOptions) -> int:
-    """How long a pod's containers get: nothing when no node runs it, or it is over."""
-    if stored.kind is not PODS or not digged(stored.value, ("spec", "nodeName")):
+    """Returns a pod's grace period: 0 when no node runs it, or it has ended."""
+    if stored.kind is not PODS or not value_at(stored.value, ("spec", "nodeName")):
         return 0
-    if digged(stored.value, ("status", "phase")) in OVER:
+    if value_at(stored.value, ("status", "phase")) in OVER:
         return 0
     if wanted.grace_seconds is not None:
         return wanted.grace_seconds
-    configured = digged(stored.value, ("spec", "terminationGracePeriodSeconds"))
+    configured = value_at(stored.value, ("spec", "terminationGracePeriodSeconds"))
     return DEFAULT_GRACE_SECONDS if configured is None else int(configured)
 
 

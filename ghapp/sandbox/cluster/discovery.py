@@ -1,4 +1,4 @@
-"""What the API server says of itself: its version, its groups, the resources in each."""
+"""The API server's discovery: its version, its groups, the resources in each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VERBS = ["delete", "deletecollection", "get", "list", "patch", "create", "updat
 
 
 def document(path: str, kinds: Collection[ObjectKind]) -> Obj | None:
-    """What is at a path of discovery; None when there is nothing."""
+    """Returns the document at a discovery path; None when there is none."""
     parts = [part for part in path.split("/") if part]
     if parts == ["api"]:
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
@@ -53,11 +53,11 @@ def _group(group: str, version: str) -> Obj:
 def _resources(group: str, version: str, kinds: Collection[ObjectKind]) -> Obj:
     listed: list[Obj] = []
     for kind in sorted((kind for kind in kinds if (kind.group, kind.version) == (group, version)), key=_plural):
-        told: Obj = {"singularName": kind.kind.lower(), "namespaced": kind.namespaced, "kind": kind.kind}
-        listed.append({"name": kind.plural} | told | {"verbs": _VERBS})
+        shown: Obj = {"singularName": kind.kind.lower(), "namespaced": kind.namespaced, "kind": kind.kind}
+        listed.append({"name": kind.plural} | shown | {"verbs": _VERBS})
         if kind.has_status:
-            listed.append({"name": f"{kind.plural}/status"} | told | {"verbs": ["get", "patch", "update"]})
-        listed += [{"name": f"{kind.plural}/{part}"} | told | {"verbs": ["get"]} for part in kind.subresources]
+            listed.append({"name": f"{kind.plural}/status"} | shown | {"verbs": ["get", "patch", "update"]})
+        listed += [{"name": f"{kind.plural}/{part}"} | shown | {"verbs": ["get"]} for part in kind.subresources]
     if group == GROUP:
         listed.append({"name": PLURAL, "singularName": "", "namespaced": False, "kind": KIND, "verbs": ["create"]})
     named = f"{group}/{version}" if group else version

@@ -1,4 +1,4 @@
-"""What is wrong with the API server for a while: each trouble befalls the requests that it means."""
+"""Temporary faults of the API server: each affects the requests that it matches."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _SAID = {
 
 
 class ClusterFaultEffect(Protocol):
-    """What becomes of a request; `onward` would answer it."""
+    """An effect on a request; `onward` gives the true answer."""
 
     async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Does it to one request."""
+        """Applies the effect to one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLost:
-    """The request has its effect, and the connection breaks before the answer is sent."""
+    """The request takes effect, and the connection is reset before the answer is sent."""
 
     async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets it act, and keeps what it says."""
+        """Runs the request, and discards its answer."""
         del send
 
         async def keep(message: Message) -> None:
@@ -54,12 +54,12 @@ class AnswerLost:
 
 @dataclass(slots=True)
 class ClusterFault:
-    """An effect on requests; empty conditions mean any. As a context manager it is over at the end.
+    """An effect on requests; empty conditions match any. As a context manager it is over at the end.
 
     Attributes:
-        until: epoch second of the cluster's clock; None is no end.
-        times: how many requests it befalls; None is no end.
-        struck: how many it has.
+        until: epoch second of the cluster's clock; None: no limit.
+        times: how many requests it affects; None: no limit.
+        struck: how many it has affected.
     """
 
     effect: ClusterFaultEffect
@@ -73,20 +73,20 @@ class ClusterFault:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def end(self) -> None:
-        """It is over, from any thread."""
+        """Ends it, from any thread."""
         self._over.set()
 
-    def strikes(self, user: str, asked: ParsedRequest | None, now: float) -> bool:
-        """Whether it befalls this request, and counts it."""
-        meant = (
+    def affects(self, user: str, asked: ParsedRequest | None, now: float) -> bool:
+        """True if it affects this request, which is then counted."""
+        match = (
             not self._over.is_set()
             and (self.until is None or now < self.until)
             and (self.times is None or self.struck < self.times)
             and (not self.users or user in self.users)
             and self._means(asked)
         )
-        self.struck += meant
-        return meant
+        self.struck += match
+        return match
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +107,7 @@ class ClusterFault:
 
 
 class ClusterFaults:
-    """Everything that is wrong now.
+    """All active faults.
 
     Attributes:
         delay_seconds: added to each request.
@@ -118,27 +118,27 @@ class ClusterFaults:
         self._clock = clock
         self._troubles: list[ClusterFault] = []
 
-    def begin(self, trouble: ClusterFault) -> ClusterFault:
-        """Lets it work, from any thread."""
-        self._troubles.append(trouble)
-        return trouble
+    def begin(self, fault: ClusterFault) -> ClusterFault:
+        """Starts a fault, from any thread."""
+        self._troubles.append(fault)
+        return fault
 
     def end_all(self) -> None:
-        """All is well."""
-        for trouble in self._troubles:
-            trouble.end()
+        """Ends all faults."""
+        for fault in self._troubles:
+            fault.end()
         self._troubles = []
         self.delay_seconds = 0.0
 
-    def befalling(self, user: str, asked: ParsedRequest | None) -> ClusterFaultEffect | None:
-        """What becomes of this request; the trouble that began first goes first."""
+    def effect_on(self, user: str, asked: ParsedRequest | None) -> ClusterFaultEffect | None:
+        """Returns the effect on this request; the oldest fault is first."""
         now = self._clock()
-        return next((trouble.effect for trouble in self._troubles if trouble.strikes(user, asked, now)), None)
+        return next((fault.effect for fault in self._troubles if fault.affects(user, asked, now)), None)
 
 
 def status(code: int, *, retry_after: int = 1) -> AnswerInstead:
-    """An answer of this code, in the form in which the real one gives it."""
-    if code == 429:  # noqa: PLR2004 - flow control writes plain text, before anything that knows of Status
+    """Returns an answer of this code, in the form of the real server."""
+    if code == 429:  # noqa: PLR2004 - flow control answers in plain text
         return AnswerInstead(code, TOO_MANY, {"retry-after": str(retry_after)}, TEXT)
     if code == 401:  # noqa: PLR2004
         return AnswerInstead(code, msgspec.json.encode(unauthorized().document()), {}, JSON)
@@ -149,5 +149,5 @@ def status(code: int, *, retry_after: int = 1) -> AnswerInstead:
 
 
 def page(code: int) -> AnswerInstead:
-    """HTML, as from a proxy that stands before it."""
+    """Returns HTML, as from a proxy before the server."""
     return AnswerInstead(code, b"<html><body>upstream unavailable</body></html>\n", {}, "text/html")

@@ -1,7 +1,6 @@
-"""What goes because its owners went, by ownerReferences: the garbage collector.
+"""The garbage collector: deletes objects whose owners were deleted, by ownerReferences.
 
-The real one is a controller some moments behind; here it runs as part of the write that gave it work, unless a lever
-holds it.
+The real one is a controller that runs moments later; here it runs as part of the write, unless a control stops it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ ORPHAN = "orphan"
 
 
 def collect(store: Store, now: float) -> None:
-    """Deletes what has no owner left, and lets go of owners that wait for their dependents, until nothing changes."""
+    """Deletes objects without an owner, and owners that wait for their dependents, until nothing changes."""
     while True:
         version = store.version
         for stored in list(store.everything()):
@@ -51,7 +50,7 @@ def _look_at(store: Store, stored: Stored, now: float) -> None:
 
 
 def _deletes_dependents(store: Store, uid: str, now: float) -> bool:
-    """Whether there are any left that their owner must wait for."""
+    """True if owners must wait for any of their dependents."""
     waiting = False
     for dependent, owner in _dependents(store, uid):
         waiting = waiting or bool(owner.get("blockOwnerDeletion"))
@@ -67,7 +66,7 @@ def _orphan(store: Store, uid: str) -> None:
 
 
 def _let_go(store: Store, stored: Stored, finalizer: str) -> None:
-    finalizers = [said for said in stored.value["metadata"]["finalizers"] if said != finalizer]
+    finalizers = [each for each in stored.value["metadata"]["finalizers"] if each != finalizer]
     _rewrite(store, stored, "finalizers", finalizers)
 
 

@@ -1,4 +1,4 @@
-"""Which resources there are, and where their rules differ."""
+"""The resources, and how their rules differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
 )
-"""The field selectors that each resource knows: the label, and where its value is."""
+"""The field selectors of each resource: the label, and the path of its value."""
 
 POD_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -26,16 +26,15 @@ POD_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectKind:
-    """A resource, and what is particular to it.
+    """A resource and its properties.
 
     Attributes:
-        custom: defined by a CRD, and so to be installed; its items in a list name their kind.
+        custom: defined by a CRD, which must be installed; its items in a list name their kind.
         has_status: a `status` subresource, so that the main resource ignores that field.
         subresources: others that are served.
-        fields: what a field selector may ask for.
-        unconditional_update: a PUT may come without a resourceVersion.
+        fields: the fields of field selectors.
         returns_deleted: a DELETE answers the object itself, and no `Status`.
-        graceful: a DELETE leaves it until its node is done with it.
+        graceful: after a DELETE the object stays until its node has ended it.
         counts_generations: `metadata.generation` is kept.
     """
 
@@ -48,24 +47,23 @@ class ObjectKind:
     has_status: bool = False
     subresources: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: OBJECT_FIELDS)
-    unconditional_update: bool = False
     returns_deleted: bool = False
     graceful: bool = False
     counts_generations: bool = False
 
     @property
     def api_version(self) -> str:
-        """As in an object."""
+        """Returns the API version of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def qualified(self) -> str:
-        """As in messages: `ephemeralrunners.actions.github.com`."""
+        """Returns its name in messages: `ephemeralrunners.actions.github.com`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def list_kind(self) -> str:
-        """The kind of a list of these."""
+        """Returns the kind of its lists."""
         return f"{self.kind}List"
 
 
@@ -77,14 +75,11 @@ PODS = ObjectKind(
     has_status=True,
     subresources=("log",),
     fields=POD_FIELDS,
-    unconditional_update=True,
     returns_deleted=True,
     graceful=True,
     counts_generations=True,
 )
-SERVICE_ACCOUNTS = ObjectKind(
-    "", "v1", "serviceaccounts", "ServiceAccount", unconditional_update=True, returns_deleted=True
-)
+SERVICE_ACCOUNTS = ObjectKind("", "v1", "serviceaccounts", "ServiceAccount", returns_deleted=True)
 NAMESPACES = ObjectKind(
     "",
     "v1",
@@ -93,7 +88,6 @@ NAMESPACES = ObjectKind(
     namespaced=False,
     has_status=True,
     fields=MappingProxyType({"metadata.name": ("metadata", "name"), "status.phase": ("status", "phase")}),
-    unconditional_update=True,
 )
 EPHEMERAL_RUNNERS = ObjectKind(
     "actions.github.com",
@@ -115,11 +109,11 @@ EPHEMERAL_RUNNER_SETS = ObjectKind(
 )
 
 KINDS = (PODS, SERVICE_ACCOUNTS, NAMESPACES, EPHEMERAL_RUNNERS, EPHEMERAL_RUNNER_SETS)
-"""All that are stored."""
+"""All kinds that are stored."""
 
 
 def find(group: str, version: str, plural: str) -> ObjectKind | None:
-    """The resource at that place, installed or not."""
+    """Returns the resource at that path, installed or not."""
     for kind in KINDS:
         if (kind.group, kind.version, kind.plural) == (group, version, plural):
             return kind
@@ -127,7 +121,7 @@ def find(group: str, version: str, plural: str) -> ObjectKind | None:
 
 
 def called(name: str) -> ObjectKind:
-    """A resource by its plural, as levers name it; LookupError for none."""
+    """Returns a resource by its plural; LookupError for an unknown one."""
     for kind in KINDS:
         if name in (kind.plural, kind.qualified):
             return kind

@@ -18,7 +18,7 @@ KILLED = 137
 
 
 class End(NamedTuple):
-    """How a container ends; `signal` is left out of the status when it is None, as by containerd."""
+    """How a container ends; `signal` None is left out of the status, as by containerd."""
 
     exit_code: int
     signal: int | None = None
@@ -27,7 +27,7 @@ class End(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The kubelet's, where none is given."""
+        """Returns the kubelet's reason, where none is given."""
         return self.reason or ("Completed" if self.exit_code == 0 else "Error")
 
 
@@ -35,7 +35,7 @@ class Kubelet:
     """All nodes' kubelets.
 
     Attributes:
-        deletion_seconds: how long after its deletion was asked for a pod is gone; None is never, without a lever.
+        deletion_seconds: how long the deletion of a pod takes; None: forever, without a control.
     """
 
     def __init__(self, store: Store, logs: Logs) -> None:
@@ -44,20 +44,20 @@ class Kubelet:
         self._logs = logs
 
     def pod(self, key: Key) -> Stored:
-        """A pod; LookupError when there is none."""
+        """Returns a pod; LookupError if it does not exist."""
         stored = self._store.get(PODS, key)
         if stored is None:
             raise LookupError(f"no pod {key.name!r} in {key.namespace!r}")
         return stored
 
     def change(self, key: Key, change: Callable[[Obj], None]) -> Obj:
-        """Lets a pod's status change, and whatever else of it."""
+        """Changes a pod's status, and other fields."""
         value = copied(self.pod(key).value)
         change(value)
         return self._store.put(PODS, value).value
 
     def starts(self, key: Key, now: float, container: str | None = None) -> Obj:
-        """Its containers run, or one of them."""
+        """Starts its containers, or one of them."""
 
         def start(pod: Obj) -> None:
             for status in _statuses(pod):
@@ -68,7 +68,7 @@ class Kubelet:
         return self.change(key, start)
 
     def container_ends(self, key: Key, container: str, end: End, now: float, *, restart: bool = False) -> Obj:
-        """One container ends; restarted, its end is told as `lastState`, and its log as the previous one's."""
+        """Ends one container; restarted, its end is shown as `lastState`, and its log as the previous one's."""
 
         def finish(pod: Obj) -> None:
             status = _status(pod, container)
@@ -85,7 +85,7 @@ class Kubelet:
         return self.change(key, finish)
 
     def pod_fails(self, key: Key, reason: str, message: str, end: End | None, now: float) -> Obj:
-        """The pod as a whole is over; its running containers end so, or, with no `end`, nobody says how."""
+        """Fails the pod as a whole; its running containers end so or, without `end`, do not report how."""
 
         def fail(pod: Obj) -> None:
             for status in _statuses(pod):
@@ -97,7 +97,7 @@ class Kubelet:
         return self.change(key, fail)
 
     def disrupts(self, key: Key, reason: str, message: str, now: float) -> Obj:
-        """A `DisruptionTarget` condition, as before an eviction."""
+        """Sets a `DisruptionTarget` condition, as before an eviction."""
 
         def mark(pod: Obj) -> None:
             _condition(pod, "DisruptionTarget", "True", now, reason, message)
@@ -105,14 +105,14 @@ class Kubelet:
         return self.change(key, mark)
 
     def node_is_lost(self, node: str, now: float) -> list[Key]:
-        """The node answers no more: its pods keep their last state, not ready, until somebody deletes them."""
+        """Loses the node: its pods keep their last state, not ready, until they are deleted."""
         keys = [key for key, stored in self._store.all(PODS).items() if stored.value["spec"].get("nodeName") == node]
         for key in keys:
             self.change(key, lambda pod: _not_ready(pod, now, "NodeStatusUnknown", reason="NodeLost"))
         return keys
 
     def finish_deletion(self, key: Key, end: End | None, now: float) -> None:
-        """A pod that is being deleted stops, is told of as over, and goes; without `end` it only goes."""
+        """Ends a pod that is being deleted, reports its end, and removes it; without `end` it only removes it."""
         stored = self.pod(key)
         if end is not None and stored.value["status"].get("phase") == "Running":
 
@@ -127,11 +127,11 @@ class Kubelet:
         delete(self._store, stored, DeleteOptions(uid=stored.value["metadata"]["uid"], grace_seconds=0), now)
 
     def vanish(self, key: Key) -> None:
-        """It is gone, finalizers and all, and nobody has seen how."""
+        """Removes a pod, finalizers and all, without an observed end."""
         self._store.remove(PODS, self.pod(key).key)
 
     def finish_due(self, now: float) -> None:
-        """Finishes the deletions whose time has come."""
+        """Finishes the deletions that are due."""
         if self.deletion_seconds is None:
             return
         for key, stored in list(self._store.all(PODS).items()):
@@ -177,7 +177,7 @@ def _ended(status: Obj, end: End, now: float) -> Obj:
 
 
 def _settle_phase(pod: Obj, now: float) -> None:
-    """The phase that follows from its containers."""
+    """Sets the phase that follows from its containers."""
     states = [status["state"] for status in _statuses(pod)]
     if states and all("terminated" in state for state in states):
         failed = any(state["terminated"]["exitCode"] for state in states)
@@ -199,15 +199,15 @@ def _not_ready(pod: Obj, now: float, why: str, reason: str = "") -> None:
 
 def _condition(pod: Obj, name: str, status: str, now: float, reason: str = "", message: str = "") -> None:
     conditions = pod["status"].setdefault("conditions", [])
-    told: Obj = {"type": name, "status": status, "lastProbeTime": None, "lastTransitionTime": timestamp(now)}
+    condition: Obj = {"type": name, "status": status, "lastProbeTime": None, "lastTransitionTime": timestamp(now)}
     if reason:
-        told["reason"] = reason
+        condition["reason"] = reason
     if message:
-        told["message"] = message
-    for at, condition in enumerate(conditions):
-        if condition["type"] == name:
-            conditions[at] = told | (
-                {"lastTransitionTime": condition["lastTransitionTime"]} if condition["status"] == status else {}
+        condition["message"] = message
+    for at, known in enumerate(conditions):
+        if known["type"] == name:
+            conditions[at] = condition | (
+                {"lastTransitionTime": known["lastTransitionTime"]} if known["status"] == status else {}
             )
             return
-    conditions.append(told)
+    conditions.append(condition)

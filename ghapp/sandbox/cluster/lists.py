@@ -1,8 +1,8 @@
 """A list: of now or of a version, whole or page by page.
 
-Pages of one list are all of one version. A `limit` counts objects that match, and `continue` says that there are more
-objects, matching or not: a last page may be empty. With `resourceVersion=0` the real one serves from its cache and
-ignores `limit`; so does this.
+Pages of one list are all of one version. A `limit` counts matching objects, and `continue` means that there are more
+objects, matching or not: a last page may be empty. With `resourceVersion=0` the real server answers from its cache and
+ignores `limit`; so does this one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ghapp.sandbox.cluster.store import Store, VersionForgotten
 
 CONTINUE_FORMAT = "meta.k8s.io/v1"
 ANY_VERSION = -1
-"""In a token: go on with what is there now, although it is another version than that of the first page."""
+"""In a token: continue with the present objects, although their version is another than that of the first page."""
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
 CONTINUE_TOO_OLD = (
@@ -34,7 +34,7 @@ CONTINUE_TOO_OLD = (
 
 
 class ListOptions(NamedTuple):
-    """What a request says of the list it wants."""
+    """The options of a list request."""
 
     limit: int = 0
     continuation: str = ""
@@ -43,14 +43,14 @@ class ListOptions(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """Where a page begins: the version of the list, and the name after which to go on."""
+    """The start of a page: the version of the list, and the name after which to continue."""
 
     version: int
     after: str | None
 
 
 def options(query: Mapping[str, str]) -> ListOptions:
-    """Reads them; Refusal when they cannot be or contradict each other."""
+    """Reads the options; StatusError for invalid or contradicting ones."""
     found = ListOptions(
         number(query.get("limit", ""), "limit"),
         query.get("continue", ""),
@@ -69,7 +69,7 @@ def options(query: Mapping[str, str]) -> ListOptions:
 
 
 def number(text: str, name: str) -> int:
-    """A number of a query, 0 when it is not given; Refusal (400) when it is none."""
+    """Returns a number of a query, 0 when it is missing; StatusError (400) when it is not a number."""
     if not text:
         return 0
     try:
@@ -79,7 +79,7 @@ def number(text: str, name: str) -> int:
 
 
 def version_number(text: str) -> int:
-    """A resourceVersion; Refusal when it is none, which for the real one is an error of its own (500)."""
+    """Returns a resourceVersion; StatusError when it is invalid, which is a 500 on the real server."""
     if text.isascii() and text.isdigit():
         return int(text)
     why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
@@ -87,7 +87,7 @@ def version_number(text: str) -> int:
 
 
 def page(store: Store, kind: ObjectKind, selector: Selector, wanted: ListOptions) -> bytes:
-    """The list, as JSON."""
+    """Returns the list, as JSON."""
     start = _start(store, wanted)
     objects = _objects(store, kind, start, wanted)
     meant = (key for key in objects if not selector.namespace or key.namespace == selector.namespace)
@@ -112,7 +112,7 @@ def page(store: Store, kind: ObjectKind, selector: Selector, wanted: ListOptions
 
 
 def document(kind: ObjectKind, meta: Obj, found: list[Stored]) -> bytes:
-    """A list object of these."""
+    """Returns a list object of these."""
     head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta})
     return head[:-1] + b',"items":[' + b",".join([stored.item for stored in found]) + b"]}"
 
@@ -148,19 +148,19 @@ def _token(version: int, last: str) -> str:
 
 def _read_token(token: str) -> _Start:
     try:
-        said = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        version = int(said["rv"]) if said["v"] == CONTINUE_FORMAT else 0
-        start = _Start(version, said["start"].removesuffix("\0"))
+        decoded = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        version = int(decoded["rv"]) if decoded["v"] == CONTINUE_FORMAT else 0
+        start = _Start(version, decoded["start"].removesuffix("\0"))
     except (binascii.Error, msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
     if not start.version:
-        why = f"server does not recognize this encoded version {said['v']!r}"
+        why = f"server does not recognize this encoded version {decoded['v']!r}"
         raise bad_request(f"invalid continue token: continue key is not valid: {why}")
     return start
 
 
 def _check_match(wanted: ListOptions) -> None:
-    """`resourceVersionMatch` only with what it can go with."""
+    """Checks that `resourceVersionMatch` comes only with options that it supports."""
     if not wanted.version:
         why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
     elif wanted.continuation:

@@ -1,4 +1,4 @@
-"""What containers have written, as `pods/log` gives it out."""
+"""The logs of containers, as `pods/log` returns them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ghapp.sandbox.cluster.status import StatusError, bad_request
 
 
 class ContainerLogLine(NamedTuple):
-    """One, and when it was written (epoch seconds)."""
+    """One line, and when it was written (epoch seconds)."""
 
     at: float
     text: str
 
 
 class Logs:
-    """The logs of all containers, by pod uid: a pod's log goes with it."""
+    """The logs of all containers, by pod uid: a pod's log is deleted with it."""
 
     def __init__(self) -> None:
         self._now: dict[tuple[str, str], list[ContainerLogLine]] = {}
@@ -27,23 +27,23 @@ class Logs:
         self._lost: set[str] = set()
 
     def write(self, uid: str, container: str, lines: Iterable[ContainerLogLine]) -> None:
-        """More of it."""
+        """Appends lines."""
         self._now.setdefault((uid, container), []).extend(lines)
 
     def rewrite(self, uid: str, container: str, lines: Iterable[ContainerLogLine], *, previous: bool = False) -> None:
-        """This and nothing else."""
+        """Replaces the log."""
         (self._previous if previous else self._now)[uid, container] = list(lines)
 
     def turn_over(self, uid: str, container: str) -> None:
-        """The container starts again: its log is now the previous one's."""
+        """Restarts the container: its log becomes the previous one's."""
         self._previous[uid, container] = self._now.pop((uid, container), [])
 
     def lose(self, node: str) -> None:
-        """The node's kubelet cannot be asked any more."""
+        """Loses the node's kubelet, which answers no more."""
         self._lost.add(node)
 
     def read(self, pod: Obj, query: Mapping[str, str], now: float) -> str:
-        """What was asked for; Refusal 400 when it cannot be, 500 when the node does not answer."""
+        """Returns the requested log; StatusError 400 when it is unavailable, 500 when the node does not answer."""
         previous = is_true(query.get("previous"))
         container = _container(pod, query.get("container", ""))
         node = pod["spec"].get("nodeName", "")
@@ -59,8 +59,8 @@ class Logs:
 
 def _container(pod: Obj, asked: str) -> str:
     name = pod["metadata"]["name"]
-    containers = [said["name"] for said in pod["spec"]["containers"]]
-    initial = [said["name"] for said in pod["spec"].get("initContainers") or ()]
+    containers = [each["name"] for each in pod["spec"]["containers"]]
+    initial = [each["name"] for each in pod["spec"].get("initContainers") or ()]
     if not asked:
         if len(containers) == 1:
             return str(containers[0])

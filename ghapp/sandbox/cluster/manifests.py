@@ -1,4 +1,4 @@
-"""Users as manifests have them: Roles, ClusterRoles, and the bindings that give them to somebody."""
+"""Reads users from manifests: Roles, ClusterRoles, and their bindings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BINDINGS = ("RoleBinding", "ClusterRoleBinding")
 
 
 def users_of(documents: Iterable[Obj]) -> dict[str, list[RbacRule]]:
-    """The rules of each user who is bound; ValueError when a binding names a role that is not there."""
+    """Returns the rules of each bound user; ValueError when a binding names a role that does not exist."""
     found = [document for document in documents if document]
     roles = {_name_of(role): role for role in found if role.get("kind") in _ROLES}
     users: dict[str, list[RbacRule]] = {}
@@ -33,7 +33,7 @@ def users_of(documents: Iterable[Obj]) -> dict[str, list[RbacRule]]:
 
 
 def rules_of(role: Obj, namespace: str | None, why: str = "") -> list[RbacRule]:
-    """The rules of one Role or ClusterRole, as bound in a namespace; None is everywhere."""
+    """Returns the rules of one Role or ClusterRole, as bound in a namespace; None is everywhere."""
     where = None if namespace is None else (namespace,)
     return [
         RbacRule(

@@ -1,4 +1,4 @@
-"""What holds of every object's metadata when it is written."""
+"""Checks and sets the metadata of objects on writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.objects import Obj, generated_name, new_uid, timestamp
-from ghapp.sandbox.cluster.status import StatusCause, StatusError, bad_request, invalid, invalid_as
+from ghapp.sandbox.cluster.status import StatusCause, bad_request, invalid
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -26,34 +26,34 @@ _LABEL_RULE = (
 )
 
 KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
-"""What an update takes from what is there, whatever it says itself; what it says wrongly of the first is refused."""
+"""Fields that an update takes from the stored object, whatever it contains; a wrong value of the first is refused."""
 
 
 def check_shape(kind: ObjectKind, value: object, namespace: str) -> Obj:
-    """An object of this kind and for this namespace; Refusal (400) when it is something else."""
+    """Returns an object of this kind and for this namespace; StatusError (400) for anything else."""
     if not isinstance(value, dict) or not isinstance(value.get("metadata", {}), dict):
         raise bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled as a {kind.kind}: not an object")
-    said = value.get("apiVersion", ""), value.get("kind", "")
-    if said[0] not in ("", kind.api_version):
-        why = f"the API version in the data ({said[0]}) does not match the expected API version ({kind.api_version})"
+    found = value.get("apiVersion", ""), value.get("kind", "")
+    if found[0] not in ("", kind.api_version):
+        why = f"the API version in the data ({found[0]}) does not match the expected API version ({kind.api_version})"
         raise bad_request(why)
-    if said[1] not in ("", kind.kind):
-        why = f"the kind in the data ({said[1]}) does not match the expected kind ({kind.kind})"
+    if found[1] not in ("", kind.kind):
+        why = f"the kind in the data ({found[1]}) does not match the expected kind ({kind.kind})"
         raise bad_request(why)
-    if kind.custom and not all(said):
+    if kind.custom and not all(found):
         raise bad_request("Object 'Kind' is missing in the data")
     meta = value.setdefault("metadata", {})
     if kind.namespaced:
         if meta.get("namespace") and meta["namespace"] != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         meta["namespace"] = namespace
-    # The same order as Go writes it in, for people who read the answers.
+    # The order in which Go writes the fields, for readers of the answers.
     rest = {name: part for name, part in value.items() if name not in ("kind", "apiVersion")}
     return {"kind": kind.kind, "apiVersion": kind.api_version, **rest}
 
 
 def stamp(kind: ObjectKind, value: Obj, now: float) -> None:
-    """What a new object gets."""
+    """Sets the metadata of a new object."""
     meta = value["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
         meta.pop(name, None)
@@ -66,7 +66,7 @@ def stamp(kind: ObjectKind, value: Obj, now: float) -> None:
 
 
 def check(kind: ObjectKind, value: Obj) -> None:
-    """Refusal (422) when the metadata breaks rules."""
+    """Checks the metadata; StatusError (422) when it breaks rules."""
     meta = value["metadata"]
     name = meta.get("name") or ""
     causes: list[StatusCause] = []
@@ -87,7 +87,7 @@ def check(kind: ObjectKind, value: Obj) -> None:
 
 
 def check_update(kind: ObjectKind, before: Obj, value: Obj) -> None:
-    """Refusal (422) when an update changes what may not change, or adds finalizers to what is going."""
+    """StatusError (422) when an update changes immutable fields, or adds finalizers during a deletion."""
     old, new = before["metadata"], value["metadata"]
     causes = [
         StatusCause("FieldValueInvalid", f'Invalid value: "{new.get(name)}": field is immutable', f"metadata.{name}")
@@ -95,9 +95,9 @@ def check_update(kind: ObjectKind, before: Obj, value: Obj) -> None:
         if new.get(name) and new.get(name) != old.get(name)
     ]
     if old.get("deletionTimestamp"):
-        added = [said for said in new.get("finalizers") or () if said not in (old.get("finalizers") or ())]
+        added = [found for found in new.get("finalizers") or () if found not in (old.get("finalizers") or ())]
         if added:
-            listed = ", ".join(f'"{said}"' for said in added)
+            listed = ", ".join(f'"{found}"' for found in added)
             why = (
                 "Forbidden: no new finalizers can be added if the object is being deleted,"
                 f" found new finalizers []string{{{listed}}}"
@@ -105,15 +105,6 @@ def check_update(kind: ObjectKind, before: Obj, value: Obj) -> None:
             causes.append(StatusCause("FieldValueForbidden", why, "metadata.finalizers"))
     if causes:
         raise invalid(kind, old["name"], causes)
-
-
-def refuse_version(kind: ObjectKind, name: str) -> StatusError:
-    """An update that must say from which version it was made, and doesn't."""
-    why = "Invalid value: 0x0: must be specified for an update"
-    # Here the real one says the resource where it otherwise says the kind.
-    return invalid_as(
-        kind.plural, kind.group, name, [StatusCause("FieldValueInvalid", why, "metadata.resourceVersion")]
-    )
 
 
 def _labels(labels: object) -> list[StatusCause]:

@@ -1,4 +1,4 @@
-"""Objects as they are kept: never changed in place, so that old versions stay what they were."""
+"""Stored objects: never changed in place, so that old versions stay as they were."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ Obj = dict[str, Any]
 Json = TypeVar("Json")
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""What the real one makes names of: nothing that reads as a word."""
+"""The letters of generated names on a real server: they form no words."""
 
 
 class Key(NamedTuple):
-    """Which object of a kind; the namespace is empty where there is none."""
+    """The key of an object of a kind; the namespace is empty at the cluster scope."""
 
     namespace: str
     name: str
 
     @property
     def path(self) -> str:
-        """Lists are in the order of these, byte by byte, so that `a-b/c` comes before `a/b`."""
+        """Returns the path by which lists are sorted, byte by byte, so that `a-b/c` comes before `a/b`."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 IN_ORDER = operator.attrgetter("path")
-"""For sorting keys as lists have them."""
+"""Sorts keys as lists do."""
 
 
 class Stored:
     """One version of one object.
 
     Attributes:
-        value: the object, which nobody may change.
+        value: the object, which is never changed.
         version: its resourceVersion.
     """
 
@@ -55,20 +55,20 @@ class Stored:
 
     @property
     def key(self) -> Key:
-        """Which object it is."""
+        """Returns its key."""
         meta = self.value["metadata"]
         return Key(meta.get("namespace", ""), meta["name"])
 
     @property
     def encoded(self) -> bytes:
-        """As JSON, by itself."""
+        """Returns it as JSON, by itself."""
         if self._encoded is None:
             self._encoded = msgspec.json.encode(self.value)
         return self._encoded
 
     @property
     def item(self) -> bytes:
-        """As JSON in a list: those of a built-in kind don't say what they are."""
+        """Returns it as JSON in a list: items of a built-in kind have no kind."""
         if self.kind.custom:
             return self.encoded
         if self._item is None:
@@ -77,13 +77,13 @@ class Stored:
         return self._item
 
     def at(self, version: int) -> Stored:
-        """The same object under another version, as a DELETED event shows it."""
+        """Returns the same object with another version, as a DELETED event shows it."""
         meta = self.value["metadata"] | {"resourceVersion": str(version)}
         return Stored(self.kind, self.value | {"metadata": meta}, version)
 
 
 def copied(value: Json) -> Json:
-    """A deep copy of something that came from JSON."""
+    """Returns a deep copy of a JSON value."""
     copy: Any = value
     if isinstance(value, dict):
         copy = {key: copied(part) for key, part in value.items()}
@@ -92,8 +92,8 @@ def copied(value: Json) -> Json:
     return copy  # type: ignore[no-any-return]
 
 
-def digged(value: Obj, path: tuple[str, ...]) -> Any:
-    """What is at a path; None when there is nothing."""
+def value_at(value: Obj, path: tuple[str, ...]) -> Any:
+    """Returns the value at a path; None when there is none."""
     found: Any = value
     for step in path:
         if not isinstance(found, dict):
@@ -103,31 +103,31 @@ def digged(value: Obj, path: tuple[str, ...]) -> Any:
 
 
 def timestamp(epoch: float) -> str:
-    """As `metav1.Time` has it: RFC 3339 in UTC, whole seconds."""
+    """Returns a time as `metav1.Time` does: RFC 3339 in UTC, whole seconds."""
     return datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def timestamp_nano(epoch: float) -> str:
-    """As log lines have it, with nine digits."""
+    """Returns a time as log lines do, with nine digits."""
     moment = datetime.fromtimestamp(epoch, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond:06d}000Z"
 
 
 def epoch_of(stamp: str) -> float:
-    """The epoch second of an RFC 3339 time; ValueError when it is none."""
+    """Returns the epoch second of an RFC 3339 time; ValueError when it is invalid."""
     return datetime.fromisoformat(stamp).timestamp()
 
 
 def new_uid() -> str:
-    """A uid."""
+    """Returns a new uid."""
     return str(uuid.uuid4())
 
 
 def generated_name(prefix: str) -> str:
-    """What `generateName` becomes."""
+    """Returns a name for a `generateName`."""
     return prefix[:58] + "".join(random.choices(SUFFIX_LETTERS, k=5))
 
 
 def random_digits(count: int) -> str:
-    """So many digits, the first not 0."""
+    """Returns so many digits, the first not 0."""
     return random.choice("123456789") + "".join(random.choices(string.digits, k=count - 1))

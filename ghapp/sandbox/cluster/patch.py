@@ -1,4 +1,4 @@
-"""The two patches that are read here: JSON merge patch (RFC 7386) and JSON patch (RFC 6902)."""
+"""The two supported patches: JSON merge patch (RFC 7386) and JSON patch (RFC 6902)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Inapplicable(Exception):  # noqa: N818
 
 
 def applied(value: Obj, patch: Any, media_type: str) -> Obj:
-    """A patched copy; Refusal 400 when the patch is none, 422 when it cannot be applied, as when a `test` fails."""
+    """Returns a patched copy; StatusError 400 for an invalid patch, 422 when it does not apply."""
     if media_type == MERGE:
         if not isinstance(patch, dict):
             raise bad_request("Invalid JSON Patch")
@@ -89,7 +89,7 @@ def _test(document: Any, path: str, operation: Obj) -> Any:
     try:
         found = _found(document, path)
     except _Inapplicable:
-        # What is not there is as good as null.
+        # A missing value counts as null.
         if wanted is None and path:
             return document
         raise
@@ -189,7 +189,7 @@ def _source(operation: Obj) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """As JSON: true is not 1."""
+    """Compares as JSON does: true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,4 +1,4 @@
-"""Who may do what: users with rules, as RBAC has them; whatever no rule allows is forbidden."""
+"""Authorization: users with rules, as in RBAC; whatever no rule allows is forbidden."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SELF_REVIEWS = {
 
 @dataclass(frozen=True, slots=True)
 class RbacRule:
-    """What is allowed; `*` in the first three is anything.
+    """What is allowed; `*` in the first three matches anything.
 
     Attributes:
         resources: plurals, with the subresource where one is meant: `pods/log`.
-        namespaces: where; None is everywhere, and then also at the cluster scope.
+        namespaces: None is everywhere, including the cluster scope.
         names: only these objects; empty is any.
         paths: non-resource URLs, with `*` at the end for a prefix.
-        why: the binding that gave it, for reviews.
+        why: the binding of this rule, for reviews.
     """
 
     verbs: Collection[str]
@@ -39,7 +39,7 @@ class RbacRule:
     why: str = ""
 
     def allows(self, asked: ParsedRequest) -> bool:
-        """Whether it allows this."""
+        """True if it allows this request."""
         return (
             _within(asked.verb, self.verbs)
             and _within(asked.group, self.api_groups)
@@ -49,14 +49,16 @@ class RbacRule:
         )
 
     def allows_path(self, verb: str, path: str) -> bool:
-        """Whether it allows this path, which is of no resource."""
+        """True if it allows this non-resource path."""
         if self.namespaces is not None or not _within(verb, self.verbs):
             return False
-        return any(path == said or (said.endswith("*") and path.startswith(said[:-1])) for said in self.paths)
+        return any(
+            path == pattern or (pattern.endswith("*") and path.startswith(pattern[:-1])) for pattern in self.paths
+        )
 
     def _covers(self, asked: ParsedRequest) -> bool:
         everywhere = f"*/{asked.subresource}" if asked.subresource else "*"
-        return any(said in (asked.full_resource, everywhere, "*") for said in self.resources)
+        return any(pattern in (asked.full_resource, everywhere, "*") for pattern in self.resources)
 
 
 ANYTHING = RbacRule(("*",), ("*",), ("*",), paths=("*",))
@@ -64,7 +66,7 @@ ANYTHING = RbacRule(("*",), ("*",), ("*",), paths=("*",))
 
 @dataclass(slots=True)
 class User:
-    """A user, and the token by which it is known; None when it has none that is good."""
+    """A user with its token; None when it has no valid one."""
 
     name: str
     rules: tuple[RbacRule, ...] = ()
@@ -72,12 +74,12 @@ class User:
     groups: tuple[str, ...] = field(default=("system:authenticated",))
 
     def rule_for(self, asked: ParsedRequest) -> RbacRule | None:
-        """The rule that allows this; None when none does."""
+        """Returns the rule that allows this request; None when no rule does."""
         return next((rule for rule in self.rules if rule.allows(asked)), None)
 
 
 def check(user: User, asked: ParsedRequest) -> None:
-    """Refusal (403) in the real one's words, when the user may not."""
+    """Raises a StatusError (403) with the real server's message when the user may not do this."""
     if user.rule_for(asked) is None and not _is_own_review(user, asked):
         where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
         why = (
@@ -88,7 +90,7 @@ def check(user: User, asked: ParsedRequest) -> None:
 
 
 def check_path(user: User, verb: str, path: str) -> None:
-    """The same for a path that is of no resource."""
+    """The same for a non-resource path."""
     if path in PUBLIC_PATHS or path.startswith(tuple(f"{public}/" for public in PUBLIC_PATHS)):
         return
     known = user.name != ANONYMOUS
@@ -99,10 +101,10 @@ def check_path(user: User, verb: str, path: str) -> None:
 
 
 def _is_own_review(user: User, asked: ParsedRequest) -> bool:
-    """Everybody who is known may ask what they may do, and who they are."""
+    """True for a user's own review: every authenticated user may send one."""
     known = user.name != ANONYMOUS
     return known and asked.verb == "create" and (asked.group, asked.resource) in SELF_REVIEWS
 
 
 def _within(value: str, allowed: Iterable[str]) -> bool:
-    return any(said in (value, "*") for said in allowed)
+    return any(pattern in (value, "*") for pattern in allowed)

@@ -1,6 +1,6 @@
-"""What a request asks for, read off its method, path and query as the real API server does it.
+"""Parses a request's method, path and query as the real API server does.
 
-Authorization sees this, whether or not there is such a resource.
+Authorization uses the result, whether or not the resource exists.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ParsedRequest(NamedTuple):
 
     @property
     def full_resource(self) -> str:
-        """As rules name it: `pods/log`."""
+        """Returns its name in rules: `pods/log`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def read(method: str, path: str, query: Mapping[str, str]) -> ParsedRequest | None:
-    """What is asked for; None when the path is of no resource."""
+    """Returns the parsed request; None for a non-resource path."""
     parts = [part for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":  # noqa: PLR2004 - /api/v1/pods
         group, version, rest = "", parts[1], parts[2:]
@@ -48,7 +48,7 @@ def read(method: str, path: str, query: Mapping[str, str]) -> ParsedRequest | No
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
-        # /namespaces/x and /namespaces/x/status are the namespace itself; what else follows is a resource in it.
+        # /namespaces/x and /namespaces/x/status are the namespace itself; any other path below is a resource in it.
         if len(rest) > 2 and rest[2] not in _OF_NAMESPACES:  # noqa: PLR2004
             rest = rest[2:]
     resource, name, subresource = (*rest[:3], "", "")[:3]
@@ -59,7 +59,7 @@ def read(method: str, path: str, query: Mapping[str, str]) -> ParsedRequest | No
 
 
 def is_true(value: str | None) -> bool:
-    """As the real one reads a boolean of a query: whatever is there and does not say no."""
+    """Returns a boolean of a query as the real server reads it: anything that is present and does not mean false."""
     return value is not None and value.lower() not in _FALSE
 
 
@@ -76,7 +76,7 @@ def _verb(method: str, name: str, query: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _named(fields: str) -> str:
-    """The one name that a field selector means."""
+    """Returns the one name that a field selector matches."""
     for term in fields.split(","):
         for operator in ("==", "="):
             label, found, value = term.partition(operator)

@@ -1,4 +1,4 @@
-"""Answers to requests for resources, once it is known who asks and that they may."""
+"""Answers requests for resources, after authentication and authorization."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ JSON = "application/json"
 TEXT = "text/plain"
 
 
-class Said(NamedTuple):
-    """What came with a request."""
+class RequestContent(NamedTuple):
+    """The content of a request."""
 
     query: dict[str, str]
     body: bytes
@@ -35,7 +35,7 @@ class Said(NamedTuple):
 
 
 class ResourceResponse(NamedTuple):
-    """What goes back."""
+    """The content of a response."""
 
     body: bytes
     code: int = 200
@@ -43,7 +43,7 @@ class ResourceResponse(NamedTuple):
 
 
 def kind_of(cluster: SimulatedCluster, asked: ParsedRequest) -> ObjectKind:
-    """The kind that is meant; Refusal 404 when there is none, or its CRD is not installed, 405 for a wrong place."""
+    """Returns the requested kind; StatusError 404 for one that is unknown or not installed, 405 for a wrong path."""
     kind = find(asked.group, asked.version, asked.resource)
     if kind is None or kind not in cluster.installed:
         raise unknown_resource()
@@ -53,84 +53,92 @@ def kind_of(cluster: SimulatedCluster, asked: ParsedRequest) -> ObjectKind:
     if not asked.verb or (asked.verb in ("update", "patch", "delete") and not asked.name):
         raise method_not_allowed()
     if kind.namespaced and not asked.namespace and asked.verb not in ("list", "watch"):
-        # Only lists and watches are of all namespaces; any other path without one leads nowhere.
+        # Only lists and watches cover all namespaces; any other path without a namespace is unknown.
         raise method_not_allowed() if not asked.name or asked.verb == "deletecollection" else unknown_resource()
     return kind
 
 
-def answer(cluster: SimulatedCluster, user: User, asked: ParsedRequest, said: Said) -> ResourceResponse:
-    """Does what is asked, under the cluster's lock, and lets follow what follows; Refusal when it cannot be."""
+def answer(cluster: SimulatedCluster, user: User, asked: ParsedRequest, content: RequestContent) -> ResourceResponse:
+    """Executes a request under the cluster's lock, and applies its effects; StatusError when it is invalid."""
     if (asked.group, asked.version, asked.resource) == (reviews.GROUP, "v1", reviews.PLURAL):
         if asked.verb != "create":
             raise method_not_allowed()
-        return _encoded(reviews.review(user, _decoded(said)), 201)
+        return _encoded(reviews.review(user, _decoded(content)), 201)
     if (asked.group, asked.version, asked.resource) == (reviews.WHO_GROUP, "v1", reviews.WHO_PLURAL):
         if asked.verb != "create":
             raise method_not_allowed()
-        return _encoded(reviews.who(user), 201)
+        return _encoded(reviews.self_subject_review(user), 201)
     with cluster.lock:
         cluster.settle()
         kind = kind_of(cluster, asked)
-        done = _answer(cluster, kind, asked, said)
+        done = _answer(cluster, kind, asked, content)
         if asked.verb not in ("get", "list"):
             cluster.settle()
         return done
 
 
 def selector(kind: ObjectKind, asked: ParsedRequest, query: Mapping[str, str]) -> selectors.Selector:
-    """Which objects a list or a watch means."""
+    """Returns the selector of a list or a watch."""
     namespace = asked.namespace if kind.namespaced else ""
     return selectors.parse(kind, namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
-def _answer(cluster: SimulatedCluster, kind: ObjectKind, asked: ParsedRequest, said: Said) -> ResourceResponse:
+def _answer(
+    cluster: SimulatedCluster, kind: ObjectKind, asked: ParsedRequest, content: RequestContent
+) -> ResourceResponse:
     store, now = cluster.store, cluster.clock()
     key = Key(asked.namespace if kind.namespaced else "", asked.name)
-    where = writes.Write(kind, key, now, asked.subresource, bool(said.query.get("dryRun")))
+    where = writes.Write(kind, key, now, asked.subresource, bool(content.query.get("dryRun")))
     if asked.verb == "list":
-        return ResourceResponse(lists.page(store, kind, selector(kind, asked, said.query), lists.options(said.query)))
+        return ResourceResponse(
+            lists.page(store, kind, selector(kind, asked, content.query), lists.options(content.query))
+        )
     if asked.verb == "deletecollection":
-        return _delete_many(cluster, kind, asked, said)
+        return _delete_many(cluster, kind, asked, content)
     if asked.verb == "create":
         if asked.name:
             raise method_not_allowed()
-        return ResourceResponse(writes.create(store, where, _decoded(said)).encoded, 201)
+        return ResourceResponse(writes.create(store, where, _decoded(content)).encoded, 201)
     if asked.subresource == "log":
-        return _log(cluster, kind, key, asked, said)
+        return _log(cluster, kind, key, asked, content)
     if asked.verb == "get":
         return ResourceResponse(_stored(cluster, kind, key).encoded)
     if asked.verb == "delete":
         if asked.subresource:
             raise method_not_allowed()
-        wanted = deletion.read_options(said.body, said.query)
+        wanted = deletion.read_options(content.body, content.query)
         outcome = deletion.delete(store, _stored(cluster, kind, key), wanted, now)
         return _deleted(kind, outcome)
     if asked.verb == "update":
-        return ResourceResponse(writes.replace(store, where, _decoded(said)).stored.encoded)
-    if said.media_type not in patch.ACCEPTED:
+        raise method_not_allowed()
+    if content.media_type not in patch.ACCEPTED:
         raise unsupported_media(patch.ACCEPTED)
-    return ResourceResponse(writes.patch(store, where, _json(said.body), said.media_type).stored.encoded)
+    return ResourceResponse(writes.patch(store, where, _json(content.body), content.media_type).stored.encoded)
 
 
-def _delete_many(cluster: SimulatedCluster, kind: ObjectKind, asked: ParsedRequest, said: Said) -> ResourceResponse:
-    meant = selector(kind, asked, said.query)
-    wanted = deletion.read_options(said.body, said.query)
+def _delete_many(
+    cluster: SimulatedCluster, kind: ObjectKind, asked: ParsedRequest, content: RequestContent
+) -> ResourceResponse:
+    meant = selector(kind, asked, content.query)
+    wanted = deletion.read_options(content.body, content.query)
     found = [stored for stored in cluster.store.all(kind).values() if meant.matches(stored)]
     found.sort(key=lambda stored: stored.key.path)
-    gone = [deletion.delete(cluster.store, stored, wanted, cluster.clock()).stored for stored in found]
-    return ResourceResponse(lists.document(kind, {"resourceVersion": str(cluster.store.version)}, gone))
+    deleted = [deletion.delete(cluster.store, stored, wanted, cluster.clock()).stored for stored in found]
+    return ResourceResponse(lists.document(kind, {"resourceVersion": str(cluster.store.version)}, deleted))
 
 
-def _log(cluster: SimulatedCluster, kind: ObjectKind, key: Key, asked: ParsedRequest, said: Said) -> ResourceResponse:
+def _log(
+    cluster: SimulatedCluster, kind: ObjectKind, key: Key, asked: ParsedRequest, content: RequestContent
+) -> ResourceResponse:
     if kind is not PODS or asked.verb != "get":
         raise method_not_allowed()
     pod = _stored(cluster, kind, key).value
-    return ResourceResponse(cluster.logs.read(pod, said.query, cluster.clock()).encode(), 200, TEXT)
+    return ResourceResponse(cluster.logs.read(pod, content.query, cluster.clock()).encode(), 200, TEXT)
 
 
 def _deleted(kind: ObjectKind, outcome: deletion.DeletionOutcome) -> ResourceResponse:
-    """The object where it is still there, or its kind answers so; else that it is gone."""
-    if kind.returns_deleted or not outcome.gone:
+    """Returns the object if it still exists or its kind answers so, else a `Status`."""
+    if kind.returns_deleted or not outcome.is_deleted:
         return ResourceResponse(outcome.stored.encoded)
     meta = outcome.stored.value["metadata"]
     return _encoded(succeeded(kind, meta["name"], meta["uid"]), 200)
@@ -143,11 +151,11 @@ def _stored(cluster: SimulatedCluster, kind: ObjectKind, key: Key) -> Stored:
     return found
 
 
-def _decoded(said: Said) -> Any:
-    """The body of a write; Refusal 415 when it is no JSON by its type, 400 when it is none at all."""
-    if said.media_type not in ("", JSON):
+def _decoded(content: RequestContent) -> Any:
+    """Returns the body of a write; StatusError 415 for another type than JSON, 400 for invalid JSON."""
+    if content.media_type not in ("", JSON):
         raise unsupported_media([JSON, "application/yaml", "application/vnd.kubernetes.protobuf"])
-    return _json(said.body)
+    return _json(content.body)
 
 
 def _json(body: bytes) -> Any:

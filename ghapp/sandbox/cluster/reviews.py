@@ -1,4 +1,4 @@
-"""May I (`SelfSubjectAccessReview`), by the rules that requests are judged by; and who am I (`SelfSubjectReview`)."""
+"""`SelfSubjectAccessReview`, by the rules of authorization, and `SelfSubjectReview`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WHO_GROUP = "authentication.k8s.io"
 WHO_PLURAL = "selfsubjectreviews"
 
 
-def who(user: User) -> Obj:
-    """Whose request this is, as the API server knows him."""
+def self_subject_review(user: User) -> Obj:
+    """Returns the user of a request, as the API server knows it."""
     return {
         "kind": "SelfSubjectReview",
         "apiVersion": f"{WHO_GROUP}/v1",
@@ -28,7 +28,7 @@ def who(user: User) -> Obj:
 
 
 def review(user: User, body: Any) -> Obj:
-    """The review with its status; Refusal when it asks nothing."""
+    """Returns the review with its status; StatusError when it contains no question."""
     if not isinstance(body, dict) or body.get("kind", KIND) != KIND:
         raise bad_request(f"the object provided is unrecognized (must be of type {KIND})")
     spec = body.get("spec") or {}

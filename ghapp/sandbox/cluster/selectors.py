@@ -1,6 +1,6 @@
-"""Label and field selectors: which objects a list or a watch means.
+"""Label and field selectors of lists and watches.
 
-The grammar is the real one's, refusals too: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`.
+The grammar and the refusals are the real server's: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ghapp.sandbox.cluster.kinds import ObjectKind
-from ghapp.sandbox.cluster.objects import Stored, digged
+from ghapp.sandbox.cluster.objects import Stored, value_at
 from ghapp.sandbox.cluster.status import StatusError, bad_request
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -24,14 +24,14 @@ _FIELD = re.compile(r"(?P<field>[^=!]+)(?P<operator>==|=|!=)(?P<value>.*)")
 
 
 class Requirement(NamedTuple):
-    """One thing that is asked of labels: `in`, `notin`, `exists` or `!`."""
+    """One requirement on labels: `in`, `notin`, `exists` or `!`."""
 
     key: str
     operator: str
     values: Collection[str] = ()
 
     def holds(self, labels: dict[str, str]) -> bool:
-        """Whether these labels are so; a label that is absent is also not any value."""
+        """True if these labels meet it; a missing label differs from every value."""
         if self.operator == "in":
             return self.key in labels and labels[self.key] in self.values
         if self.operator == "notin":
@@ -40,19 +40,19 @@ class Requirement(NamedTuple):
 
 
 class FieldRequirement(NamedTuple):
-    """One thing that is asked of a field; where there is none its value is empty."""
+    """One requirement on a field; a missing field has an empty value."""
 
     path: tuple[str, ...]
     equal: bool
     value: str
 
     def holds(self, stored: Stored) -> bool:
-        """Whether this object's field is so."""
-        return ((digged(stored.value, self.path) or "") == self.value) == self.equal
+        """True if this object's field meets it."""
+        return ((value_at(stored.value, self.path) or "") == self.value) == self.equal
 
 
 class Selector(NamedTuple):
-    """Which objects are meant: of a namespace (empty: any), with all of these labels and fields."""
+    """The selected objects: of a namespace (empty: any), with all of these labels and fields."""
 
     namespace: str = ""
     labels: tuple[Requirement, ...] = ()
@@ -60,17 +60,17 @@ class Selector(NamedTuple):
 
     @property
     def selects(self) -> bool:
-        """Whether it asks for anything but the namespace."""
+        """True if it selects by more than the namespace."""
         return bool(self.labels or self.fields)
 
     @property
     def name(self) -> str:
-        """The one name that it means, as authorization sees it; empty for any."""
+        """Returns the one name that it selects, for authorization; empty for any."""
         named = (wanted.value for wanted in self.fields if wanted.equal and wanted.path == ("metadata", "name"))
         return next(named, "")
 
     def matches(self, stored: Stored) -> bool:
-        """Whether it means this object."""
+        """True if it selects this object."""
         meta = stored.value["metadata"]
         if self.namespace and meta.get("namespace") != self.namespace:
             return False
@@ -82,7 +82,7 @@ class Selector(NamedTuple):
 
 
 def parse(kind: ObjectKind, namespace: str, labels: str, fields: str) -> Selector:
-    """The selectors of a request; Refusal (400) when they cannot be understood."""
+    """Returns the selectors of a request; StatusError (400) when they are invalid."""
     return Selector(namespace, _Labels(labels).parse(), _fields(kind, fields))
 
 
@@ -101,7 +101,7 @@ def _fields(kind: ObjectKind, text: str) -> tuple[FieldRequirement, ...]:
 
 
 class _Labels:
-    """Reads a label selector from left to right."""
+    """Parses a label selector from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -26,12 +26,12 @@ KEEP_ALIVE_SECONDS = 90
 
 
 class ClusterServer(Serving):
-    """A simulated API server that is served while the context lasts.
+    """A simulated API server that is served inside a `with` block.
 
     Attributes:
         url: its root.
-        cluster: what it holds; to be read by tests under its lock, and changed through `control`.
-        control: its levers, callable from any thread.
+        cluster: its state; read by tests under its lock, and changed through `control`.
+        control: its controls, callable from any thread.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.time, port: int = 0) -> None:
@@ -45,14 +45,14 @@ class ClusterServer(Serving):
         )
 
     def token(self, user: str = ADMIN) -> str:
-        """The bearer token of a user; LookupError when there is none, or it has none."""
+        """Returns the bearer token of a user; LookupError for an unknown user, or one without a token."""
         known = self.cluster.users.get(user)
         if known is None or known.token is None:
             raise LookupError(f"no user {user!r} with a token; control.user({user!r}, rules) makes one")
         return known.token
 
     def kubeconfig(self, path: Path, user: str = ADMIN, namespace: str = "default") -> Path:
-        """Writes a kubeconfig for a user, and gives its path back."""
+        """Writes a kubeconfig for a user, and returns its path."""
         document = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -1,4 +1,4 @@
-"""Pods and runners' objects as a real cluster has them."""
+"""Pods and ARC's objects in the shape of a real cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REGISTRATION_FINALIZER = f"ephemeralrunner.{GROUP}/runner-registration-finalizer
 
 
 class PodShape(NamedTuple):
-    """What is particular to a pod; with no node it is not scheduled, and has told of no container."""
+    """The properties of a pod; without a node it is not scheduled, and reports no container."""
 
     namespace: str
     name: str
@@ -31,7 +31,7 @@ class PodShape(NamedTuple):
 
 
 class AssignedJob(NamedTuple):
-    """The job that a runner's object says that it runs."""
+    """The job in the status of a runner's object."""
 
     id: str
     workflow_run_id: int
@@ -42,7 +42,7 @@ class AssignedJob(NamedTuple):
 
 
 def pod(shape: PodShape, created_at: float) -> Obj:
-    """A pod without what the server adds."""
+    """Returns a pod without the fields that the server adds."""
     meta: Obj = {"name": shape.name, "namespace": shape.namespace}
     for name, part in (("labels", shape.labels), ("annotations", shape.annotations)):
         if part:
@@ -74,7 +74,7 @@ def pod(shape: PodShape, created_at: float) -> Obj:
 
 
 def owner_reference(owner: Obj) -> Obj:
-    """A reference to the object that controls another."""
+    """Returns a reference to the object that controls another."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -86,7 +86,7 @@ def owner_reference(owner: Obj) -> Obj:
 
 
 def runner(kind: ObjectKind, namespace: str, name: str, scale_set: str, org: str) -> Obj:
-    """An object of ARC without its status: a runner's, or a set's."""
+    """Returns an object of ARC without its status: a runner's, or a set's."""
     labels = {
         f"{GROUP}/organization": org,
         f"{GROUP}/scale-set-name": scale_set,
@@ -112,7 +112,7 @@ def runner(kind: ObjectKind, namespace: str, name: str, scale_set: str, org: str
 
 
 def runner_status(name: str, runner_id: int | None, phase: str, job: AssignedJob | None) -> Obj:
-    """What ARC writes into a runner's status; without an id it is not registered yet."""
+    """Returns the status that ARC writes for a runner; without an id it is not registered yet."""
     status: Obj = {}
     if phase:
         status["phase"] = phase

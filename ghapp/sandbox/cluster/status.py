@@ -1,4 +1,4 @@
-"""What a refused request is answered: a `Status` object, in the words of the real API server."""
+"""The answers to refused requests: a `Status` object, with the messages of the real API server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ghapp.sandbox.cluster.objects import Obj
 
 
 class StatusError(Exception):
-    """Ends the work on a request with a `Status` of this code and reason."""
+    """Ends a request with a `Status` of this code and reason."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class StatusError(Exception):
         self.headers = headers or {}
 
     def document(self) -> Obj:
-        """The `Status`."""
+        """Returns the `Status`."""
         document: Obj = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -49,7 +49,7 @@ class StatusError(Exception):
 
 
 class StatusCause(NamedTuple):
-    """One thing that is wrong with an object: `reason` is of the API (`FieldValueInvalid`)."""
+    """One mistake in an object: `reason` is of the API (`FieldValueInvalid`)."""
 
     reason: str
     message: str
@@ -57,24 +57,24 @@ class StatusCause(NamedTuple):
 
 
 def details_of(kind: ObjectKind, name: str) -> Obj:
-    """Which object is meant, by its resource."""
+    """Returns the details that name an object by its resource."""
     return _details(name, kind.group, kind.plural)
 
 
 def not_found(kind: ObjectKind, name: str) -> StatusError:
-    """There is no such object."""
+    """The object does not exist."""
     message = f'{kind.qualified} "{name}" not found'
     return StatusError(HTTPStatus.NOT_FOUND, "NotFound", message, details_of(kind, name))
 
 
 def unknown_resource() -> StatusError:
-    """There is no such resource: the path leads nowhere, or a CRD is not installed."""
+    """The resource does not exist: an unknown path, or a CRD that is not installed."""
     message = "the server could not find the requested resource"
     return StatusError(HTTPStatus.NOT_FOUND, "NotFound", message)
 
 
 def already_exists(kind: ObjectKind, name: str) -> StatusError:
-    """An object has that name."""
+    """An object of that name exists."""
     message = f'{kind.qualified} "{name}" already exists'
     return StatusError(HTTPStatus.CONFLICT, "AlreadyExists", message, details_of(kind, name))
 
@@ -99,13 +99,13 @@ def invalid(kind: ObjectKind, name: str, causes: Sequence[StatusCause]) -> Statu
 
 
 def invalid_as(called: str, group: str, name: str, causes: Sequence[StatusCause]) -> StatusError:
-    """Something that is called so breaks rules."""
+    """An object with that name for its kind breaks rules."""
     found = [f"{cause.field}: {cause.message}" for cause in causes]
-    said = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    listed = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
     qualified = f"{called}.{group}" if group else called
     details = _details(name, group, called)
     details["causes"] = [cause._asdict() for cause in causes]
-    message = f'{qualified} "{name}" is invalid: {said}'
+    message = f'{qualified} "{name}" is invalid: {listed}'
     return StatusError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details)
 
 
@@ -116,34 +116,34 @@ def unprocessable() -> StatusError:
 
 
 def bad_request(message: str) -> StatusError:
-    """The request cannot be understood."""
+    """The request is invalid."""
     return StatusError(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
 def unsupported_media(accepted: Sequence[str]) -> StatusError:
-    """The body is of a type that cannot be read here."""
+    """The body has a type that is not supported."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return StatusError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 
 
 def method_not_allowed() -> StatusError:
-    """The resource knows no such verb."""
+    """The resource does not support the verb."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message, {})
 
 
 def unauthorized() -> StatusError:
-    """The token is nobody's."""
+    """The token is unknown."""
     return StatusError(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
 
 
 def expired(message: str, continuation: str = "") -> StatusError:
-    """A version is no longer kept."""
+    """A version is not kept any more."""
     return StatusError(HTTPStatus.GONE, "Expired", message, continuation=continuation)
 
 
 def too_large_version(asked: int, current: int) -> StatusError:
-    """A list was asked for at a version that has not come yet."""
+    """A list of a future version was requested."""
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     details = {"causes": causes, "retryAfterSeconds": 1}
     message = f"Too large resource version: {asked}, current: {current}"
@@ -151,7 +151,7 @@ def too_large_version(asked: int, current: int) -> StatusError:
 
 
 def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
-    """An authenticated user may not do that."""
+    """An authenticated user may not do this."""
     qualified = f"{resource}.{group}" if group else resource
     named = f'{qualified} "{name}"' if name else qualified
     message = f"{named} is forbidden: {why}"
@@ -159,16 +159,16 @@ def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
 
 
 def forbidden_path(why: str) -> StatusError:
-    """The same, where the path is of no resource."""
+    """The same, for a non-resource path."""
     return StatusError(HTTPStatus.FORBIDDEN, "Forbidden", f"forbidden: {why}", {})
 
 
 def succeeded(kind: ObjectKind, name: str, uid: str) -> Obj:
-    """What a DELETE answers when the object is gone."""
+    """Returns the answer to a DELETE of an object that is deleted."""
     details = details_of(kind, name) | {"uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def _details(name: str, group: str, kind: str) -> Obj:
-    """Without what is empty, as Go leaves it out."""
+    """Returns details without empty fields, as Go omits them."""
     return {key: value for key, value in (("name", name), ("group", group), ("kind", kind)) if value}

@@ -1,7 +1,7 @@
-"""All objects with one counter of versions, and the changes that led to them.
+"""All objects with one counter of versions, and their changes.
 
-Nothing here judges a write; it gives it a version, keeps the change, and tells those who watch. Not safe by itself:
-whoever calls holds the cluster's lock.
+The store checks no write; it assigns a version, keeps the change, and notifies watches. Not thread-safe: callers hold
+the cluster's lock.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ghapp.sandbox.cluster.objects import Key, Obj, Stored
 
 FIRST_VERSION = 1000
 CHANGES_KEPT = 20_000
-"""Of each kind. The real one keeps five minutes of them in etcd, and by default as many as it has room for."""
+"""Of each kind. The real server keeps five minutes of them in etcd, and by default as many as fit."""
 
 
 class StoredChange(NamedTuple):
-    """One write. `after` is None when the object is gone, and `last` then is what a watch shows of it."""
+    """One write. `after` is None when the object is deleted, and `last` then is what a watch shows of it."""
 
     version: int
     before: Stored | None
@@ -30,8 +30,8 @@ class StoredChange(NamedTuple):
 Listener = Callable[[StoredChange], None]
 
 
-class VersionForgotten(Exception):  # noqa: N818 - the real one's word is Expired; this is why
-    """A version is older than what is kept; `oldest` is the oldest that can still be asked for."""
+class VersionForgotten(Exception):  # noqa: N818 - "Expired" is the refusal; this is its cause
+    """A version is older than what is kept; `oldest` is the oldest that is available."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"version {asked} is forgotten; the oldest kept is {oldest}")
@@ -43,7 +43,7 @@ class Store:
     """The objects.
 
     Attributes:
-        version: the last that was given.
+        version: the last one assigned.
     """
 
     def __init__(self) -> None:
@@ -55,23 +55,23 @@ class Store:
         self._listeners: dict[ObjectKind, list[Listener]] = {kind: [] for kind in KINDS}
 
     def get(self, kind: ObjectKind, key: Key) -> Stored | None:
-        """An object as it is now."""
+        """Returns an object as it is now."""
         return self._objects[kind].get(key)
 
     def by_uid(self, uid: str) -> Stored | None:
-        """The object of that uid, of whatever kind."""
+        """Returns the object of that uid, of any kind."""
         return self._by_uid.get(uid)
 
     def all(self, kind: ObjectKind) -> Mapping[Key, Stored]:
-        """All of a kind as they are now, in no order; to be read at once."""
+        """Returns all objects of a kind as they are now, unordered; not a copy."""
         return self._objects[kind]
 
     def everything(self) -> Iterator[Stored]:
-        """All of all kinds; a copy."""
+        """Yields all objects of all kinds, from a copy."""
         return iter([stored for objects in self._objects.values() for stored in objects.values()])
 
     def put(self, kind: ObjectKind, value: Obj) -> Stored:
-        """Keeps an object; one that is what it was gets no new version, and nobody hears of it."""
+        """Stores an object; an unchanged one gets no new version, and watches are not notified."""
         meta = value["metadata"]
         key = Key(meta.get("namespace", ""), meta["name"])
         before = self._objects[kind].get(key)
@@ -88,7 +88,7 @@ class Store:
         return after
 
     def remove(self, kind: ObjectKind, key: Key) -> Stored:
-        """Takes an object away; what it was last, under the version of its end. KeyError when there is none."""
+        """Deletes an object; returns its last state, with the version of its deletion. KeyError for an unknown one."""
         before = self._objects[kind].pop(key)
         del self._by_uid[before.value["metadata"]["uid"]]
         self.version += 1
@@ -97,7 +97,7 @@ class Store:
         return last
 
     def snapshot(self, kind: ObjectKind, version: int) -> dict[Key, Stored]:
-        """All of a kind as they were at a version; VersionForgotten when that is no longer known."""
+        """Returns all objects of a kind as they were at a version; VersionForgotten when it is not kept any more."""
         if version < self._oldest[kind]:
             raise VersionForgotten(version, self._oldest[kind])
         objects = dict(self._objects[kind])
@@ -112,7 +112,7 @@ class Store:
         return objects
 
     def since(self, kind: ObjectKind, version: int) -> list[StoredChange]:
-        """The changes after a version, oldest first; VersionForgotten when some of them are no longer known."""
+        """Returns the changes after a version, oldest first; VersionForgotten when some are not kept any more."""
         if version < self._oldest[kind]:
             raise VersionForgotten(version, self._oldest[kind])
         found: list[StoredChange] = []
@@ -123,13 +123,13 @@ class Store:
         return found[::-1]
 
     def forget(self) -> None:
-        """Only what is now is known from here on; watches that are open lose nothing."""
+        """Drops all earlier versions; open watches lose nothing."""
         for kind in KINDS:
             self._changes[kind].clear()
             self._oldest[kind] = self.version
 
     def listen(self, kind: ObjectKind, listener: Listener) -> Callable[[], None]:
-        """Calls with each change of a kind from now on, until what is returned is called."""
+        """Calls the listener with each change of a kind, until the returned function is called."""
         self._listeners[kind].append(listener)
 
         def leave() -> None:

@@ -1,8 +1,8 @@
-"""A watch: the changes after a version, one JSON object a line, for as long as the client stays.
+"""A watch: the changes after a version, one JSON object a line, until the client disconnects.
 
-An object that stops matching comes as DELETED in the form in which it last matched, one that begins to as ADDED. From
-no version, or 0, what is there now comes first as ADDED. A version that is no longer kept is answered 200 with one
-ERROR event, or, when the lever says so, 410.
+An object that stops matching comes as DELETED in the form in which it last matched, one that begins to as ADDED.
+Without a version, or from 0, the present objects come first as ADDED. A version that is not kept any more is answered
+200 with one ERROR event or, when a control says so, 410.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Bookmark(NamedTuple):
 
 
 class Watch:
-    """One that is open. It is made under the cluster's lock, so that it misses nothing, and served without it."""
+    """An open watch. It is created under the cluster's lock, so that it misses nothing, and served without it."""
 
     def __init__(self, store: Store, kind: ObjectKind, selector: Selector, wanted: WatchOptions) -> None:
-        """Raises VersionForgotten when it cannot begin where it should."""
+        """Raises VersionForgotten when its start is not kept any more."""
         self.kind = kind
         self.wanted = wanted
         self._selector = selector
@@ -53,8 +53,9 @@ class Watch:
             if not wanted.omits_start:
                 now = store.all(kind)
                 self._waiting.extend(now[key] for key in sorted(now, key=IN_ORDER) if selector.matches(now[key]))
-        # How far it has told everything; a bookmark must never say more, although other threads write meanwhile.
-        self._told = max(self._floor, store.version)
+        # The version up to which everything was sent; a bookmark never exceeds it, although other threads write
+        # meanwhile.
+        self._sent_up_to = max(self._floor, store.version)
         if wanted.announces_start and wanted.bookmarks:
             self._waiting.append(Bookmark(store.version, ends_start=True))
         self._loop = asyncio.get_running_loop()
@@ -64,27 +65,27 @@ class Watch:
         self._leave = store.listen(kind, self._hear)
 
     def close(self) -> None:
-        """Hears no more."""
+        """Stops listening."""
         self._leave()
 
     def end(self, how: Ending) -> None:
-        """Ends it at once, from any thread; what it has not sent is not sent."""
+        """Ends it at once, from any thread; unsent events are dropped."""
         self._ending = how
         self._wake()
 
     def finish(self) -> None:
-        """Ends it orderly once it has sent what there is, from any thread."""
+        """Ends it orderly once it has sent all events, from any thread."""
         self._waiting.append(Ending.ORDERLY)
         self._wake()
 
     def bookmark(self, version: int) -> None:
-        """Says how far it is, if it may, from any thread."""
+        """Sends a bookmark if the client allows some, from any thread."""
         if self.wanted.bookmarks:
             self._waiting.append(Bookmark(version))
             self._wake()
 
     def _hear(self, change: StoredChange) -> None:
-        # A watch from a version that has not come yet says nothing until it has.
+        # A watch from a future version sends nothing until that version.
         if change.version > self._floor:
             self._waiting.append(change)
             self._wake()
@@ -94,7 +95,7 @@ class Watch:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, cuts: Cuts) -> None:
-        """Sends its events until it ends, or the client leaves."""
+        """Sends its events until it ends, or the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         leaving = asyncio.create_task(self._await_leaving(receive))
         try:
@@ -123,7 +124,7 @@ class Watch:
             now = self._loop.time()
             if now >= min(until, bookmark_at):
                 if self.wanted.bookmarks:
-                    await send(_chunk(self._bookmarked(Bookmark(self._told))))
+                    await send(_chunk(self._bookmarked(Bookmark(self._sent_up_to))))
                 if now >= until:
                     return Ending.ORDERLY
                 bookmark_at = now + BOOKMARK_SECONDS
@@ -139,11 +140,11 @@ class Watch:
             break_connection(scope)
             return
         if how is Ending.HALF:
-            line = self._bookmarked(Bookmark(self._told))
+            line = self._bookmarked(Bookmark(self._sent_up_to))
             await send(_chunk(line[: len(line) // 2]))
-            return  # and with no last chunk the server closes the connection, as for BROKEN
+            return  # without a last chunk the server closes the connection, as for BROKEN
         if how is Ending.EXPIRED:
-            status = expired(f"too old resource version: {self._floor} ({self._told})")
+            status = expired(f"too old resource version: {self._floor} ({self._sent_up_to})")
             await send(_chunk(error_line(status.document())))
         if how in (Ending.ORDERLY, Ending.EXPIRED):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -156,9 +157,9 @@ class Watch:
 
     def _line(self, item: StoredChange | Stored | Bookmark) -> bytes | None:
         if isinstance(item, Bookmark):
-            self._told = max(self._told, item.version)
+            self._sent_up_to = max(self._sent_up_to, item.version)
             return self._bookmarked(item)
-        self._told = max(self._told, item.version)
+        self._sent_up_to = max(self._sent_up_to, item.version)
         if isinstance(item, Stored):
             return _event("ADDED", item)
         was = item.before is not None and self._selector.matches(item.before)
@@ -179,12 +180,12 @@ class Watch:
 
 
 def error_line(status: Obj) -> bytes:
-    """An ERROR event."""
+    """Returns an ERROR event."""
     return msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
 
 
 def too_old(forgotten: VersionForgotten) -> Obj:
-    """The `Status` for a watch from such a version."""
+    """Returns the `Status` for a watch from such a version."""
     return expired(f"too old resource version: {forgotten.asked} ({forgotten.oldest})").document()
 
 

@@ -1,4 +1,4 @@
-"""How watches end that nobody wanted to end."""
+"""Unexpected ends of watches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Ending(Enum):
 
 
 class Cuts:
-    """Counts the events of all watches together, and says when one is to be cut."""
+    """Counts the events of all watches together, and decides when one is cut."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,19 +32,19 @@ class Cuts:
         self._how = Ending.BROKEN
 
     def arm(self, events: int, how: Ending, times: int | None) -> None:
-        """Cuts the watch that has sent the event with this number from now on; so many times, None for ever."""
+        """Cuts the watch that sends the event with this number from now on; so many times, None: no limit."""
         if events < 1:
             raise ValueError(f"a watch can be cut after 1 event or more, not after {events}")
         with self._lock:
             self._every, self._count, self._times, self._how = events, 0, times, how
 
     def disarm(self) -> None:
-        """Cuts no more."""
+        """Stops cutting."""
         with self._lock:
             self._every = 0
 
     def after_event(self) -> Ending | None:
-        """Counts one event that was sent; how its watch is to end, None when it goes on."""
+        """Counts one sent event; returns how its watch ends, None when it continues."""
         with self._lock:
             if not self._every or self._times == 0:
                 return None

@@ -1,4 +1,4 @@
-"""What a request says of the watch it wants."""
+"""The options of a watch request."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from ghapp.sandbox.cluster.requests import is_true
 from ghapp.sandbox.cluster.status import StatusCause, StatusError, invalid_as
 
 DEFAULT_SECONDS = 1800
-"""How long a watch lasts that says nothing: the real one takes something between this and its double."""
+"""The default duration of a watch: the real server chooses between this and its double."""
 
 
 class WatchOptions(NamedTuple):
-    """`version` None is the most recent; `seconds` is how long it may last."""
+    """`version` None is the most recent; `seconds` is the maximum duration."""
 
     version: int | None = None
     bookmarks: bool = False
     seconds: float = DEFAULT_SECONDS
     announces_start: bool = False
-    """`sendInitialEvents=true`: what is there comes first, and a bookmark says when that was all."""
+    """`sendInitialEvents=true`: the present objects come first, and a bookmark marks their end."""
     omits_start: bool = False
-    """`sendInitialEvents=false`: what is there does not come at all."""
+    """`sendInitialEvents=false`: the present objects are not sent."""
 
 
 def options(query: Mapping[str, str]) -> WatchOptions:
-    """Reads them; Refusal when they cannot be or contradict each other."""
-    said = query.get("resourceVersion", "")
-    version = version_number(said) if said else 0
+    """Reads the options; StatusError for invalid or contradicting ones."""
+    version_text = query.get("resourceVersion", "")
+    version = version_number(version_text) if version_text else 0
     match, initial = query.get("resourceVersionMatch", ""), query.get("sendInitialEvents")
     if match and initial is None:
         raise _forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")

@@ -1,7 +1,7 @@
-"""What a POST, a PUT and a PATCH do to an object, and what they may not.
+"""Rules of POST and PATCH.
 
-An update says from which version it was made, and one from an older version is refused. The main resource leaves
-`status` alone where that is a subresource, and the subresource leaves the rest alone.
+An update names the version from which it was made, and one from an older version is refused. The main resource does not
+change `status` where that is a subresource, and the subresource changes nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from ghapp.sandbox.cluster.status import (
     StatusError,
     already_exists,
     bad_request,
-    conflict,
     forbidden,
     invalid,
     not_found,
@@ -31,14 +30,14 @@ _CONTAINERS = ("containers", "initContainers")
 
 
 class Written(NamedTuple):
-    """What an update made of an object; `removed` when that ended it."""
+    """The result of an update; `removed` when it deleted the object."""
 
     stored: Stored
     removed: bool = False
 
 
 class Write(NamedTuple):
-    """Where an update goes, and when. A `dry_run` changes nothing."""
+    """The target and the time of an update. A `dry_run` changes nothing."""
 
     kind: ObjectKind
     key: Key
@@ -48,7 +47,7 @@ class Write(NamedTuple):
 
 
 def create(store: Store, where: Write, body: Any) -> Stored:
-    """A new object; its name is in the body, or made up. Refusal 400, 404, 409 or 422."""
+    """Creates an object with its name from the body, or a generated one. StatusError 400, 404, 409 or 422."""
     kind = where.kind
     value = metadata.check_shape(kind, body, where.key.namespace)
     meta = value["metadata"]
@@ -72,21 +71,8 @@ def create(store: Store, where: Write, body: Any) -> Stored:
     return Stored(kind, value, 0) if where.dry_run else store.put(kind, value)
 
 
-def replace(store: Store, where: Write, body: Any) -> Written:
-    """A PUT; Refusal 400, 404, 409 or 422."""
-    value = metadata.check_shape(where.kind, body, where.key.namespace)
-    _check_name(where, value)
-    before = store.get(where.kind, where.key)
-    if before is None:
-        raise not_found(where.kind, where.key.name)
-    uid = value["metadata"].get("uid")
-    if uid and uid != before.value["metadata"]["uid"]:
-        raise conflict(where.kind, where.key.name, _other_uid(where, uid, before))
-    return _update(store, where, before, value)
-
-
 def patch(store: Store, where: Write, body: Any, media_type: str) -> Written:
-    """A PATCH of that type; Refusal 400, 404, 409 or 422."""
+    """A PATCH of that type; StatusError 400, 404, 409 or 422."""
     before = store.get(where.kind, where.key)
     if before is None:
         raise not_found(where.kind, where.key.name)
@@ -101,8 +87,6 @@ def patch(store: Store, where: Write, body: Any, media_type: str) -> Written:
 def _update(store: Store, where: Write, before: Stored, value: Obj) -> Written:
     kind, old = where.kind, before.value
     version = value["metadata"].get("resourceVersion")
-    if not version and not kind.unconditional_update:
-        raise metadata.refuse_version(kind, where.key.name)
     if version and version != old["metadata"]["resourceVersion"]:
         raise stale(kind, where.key.name)
     metadata.check_update(kind, old, value)
@@ -111,14 +95,14 @@ def _update(store: Store, where: Write, before: Stored, value: Obj) -> Written:
     if where.dry_run:
         return Written(Stored(kind, value, before.version))
     if is_done(value):
-        # The last finalizer has gone: the object ends as it was, and the caller is shown what it wrote.
+        # The last finalizer was removed: the object is deleted as it was, and the client sees what it wrote.
         store.remove(kind, where.key)
         return Written(Stored(kind, value, before.version), removed=True)
     return Written(store.put(kind, value))
 
 
 def _of_main(kind: ObjectKind, old: Obj, value: Obj) -> Obj:
-    """Everything but the status, and what of the metadata is the server's."""
+    """Returns everything but the status and the metadata that the server owns."""
     value = _keep_metadata(old, value)
     if kind.has_status:
         value.pop("status", None)
@@ -132,7 +116,7 @@ def _of_main(kind: ObjectKind, old: Obj, value: Obj) -> Obj:
 
 
 def _of_status(kind: ObjectKind, old: Obj, value: Obj) -> Obj:
-    """The status alone; for a built-in kind metadata too, without its owners."""
+    """Returns the status alone; for a built-in kind metadata too, without its owners."""
     kept = copied(old)
     if not kind.custom:
         kept = _keep_metadata(old, {**kept, "metadata": value["metadata"]})
@@ -151,25 +135,25 @@ def _keep_metadata(old: Obj, value: Obj) -> Obj:
         meta.pop(name, None)
         if name in old["metadata"]:
             meta[name] = old["metadata"][name]
-    # An empty list or map is none, as Go's omitempty has it.
+    # An empty list or map counts as missing, as with Go's omitempty.
     meta = {key: part for key, part in meta.items() if part not in ({}, [], None)}
     return {key: (meta if key == "metadata" else copied(part)) for key, part in value.items()}
 
 
 def _content(kind: ObjectKind, value: Obj) -> Obj:
-    """What a generation counts the changes of."""
+    """Returns the part of an object whose changes a generation counts."""
     if kind.custom:
         return {key: part for key, part in value.items() if key != "metadata"}
     return {"spec": value.get("spec")}
 
 
 def _check_name(where: Write, value: Obj) -> None:
-    said = value["metadata"].get("name")
-    if not said:
+    name = value["metadata"].get("name")
+    if not name:
         why = f"the name of the object ({where.key.name} based on URL) was undeterminable: name must be provided"
         raise bad_request(why)
-    if said != where.key.name:
-        raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({where.key.name})")
+    if name != where.key.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({where.key.name})")
 
 
 def _check_namespace(store: Store, kind: ObjectKind, namespace: str, name: str) -> None:
@@ -203,12 +187,3 @@ def _fixed(spec: Obj) -> Obj:
     for name in _CONTAINERS:
         fixed[name] = [{k: v for k, v in one.items() if k != "image"} for one in spec.get(name) or []]
     return fixed
-
-
-def _other_uid(where: Write, uid: str, before: Stored) -> str:
-    kind, key = where.kind, where.key
-    stored_at = "/".join(("/registry", *([kind.group] if kind.group else []), kind.plural, key.namespace, key.name))
-    return (
-        f"StorageError: invalid object, Code: 4, Key: {stored_at}, ResourceVersion: 0, AdditionalErrorMsg: Precondition"
-        f" failed: UID in precondition: {uid}, UID in object meta: {before.value['metadata']['uid']}"
-    )

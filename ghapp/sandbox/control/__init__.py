@@ -1,18 +1,18 @@
-"""What can be done to the sandbox beside GitHub's API: incidents, limits, faults, time, and the account of it."""
+"""Controls of the sandbox beside GitHub's API: incidents, limits, faults, time, and the ledger."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ghapp.sandbox.control.controller import ControllerLevers
-from ghapp.sandbox.control.controls import NoSuchThingError, lever
-from ghapp.sandbox.control.failures import FailureLevers
-from ghapp.sandbox.control.installations import InstallationLevers
-from ghapp.sandbox.control.response_faults import LieLevers
-from ghapp.sandbox.control.rollouts import RolloutLevers
-from ghapp.sandbox.control.runners import RunnerLevers
-from ghapp.sandbox.control.webhooks import WebhookLevers
-from ghapp.sandbox.control.work import WorkLevers
+from ghapp.sandbox.control.controller import ControllerControls
+from ghapp.sandbox.control.controls import NoSuchThingError, exposed
+from ghapp.sandbox.control.failures import RequestFaultControls
+from ghapp.sandbox.control.installations import InstallationControls
+from ghapp.sandbox.control.response_faults import ResponseFaultControls
+from ghapp.sandbox.control.rollouts import RolloutControls
+from ghapp.sandbox.control.runners import RunnerControls
+from ghapp.sandbox.control.webhooks import WebhookControls
+from ghapp.sandbox.control.work import WorkControls
 from ghapp.sandbox.ledger.ledger import Ledger
 from ghapp.sandbox.ledger.statement import statement
 
@@ -20,35 +20,35 @@ __all__ = ["Control", "NoSuchThingError"]
 
 
 class Control(
-    RunnerLevers,
-    RolloutLevers,
-    WorkLevers,
-    InstallationLevers,
-    WebhookLevers,
-    FailureLevers,
-    LieLevers,
-    ControllerLevers,
+    RunnerControls,
+    RolloutControls,
+    WorkControls,
+    InstallationControls,
+    WebhookControls,
+    RequestFaultControls,
+    ResponseFaultControls,
+    ControllerControls,
 ):
-    """All the sandbox' levers."""
+    """All controls of the sandbox."""
 
-    @lever
+    @exposed
     def step(self, *, seconds: float) -> None:
-        """Puts the clock forward, and the fleets live through it."""
+        """Moves the clock forward, and the fleets with it."""
         self.world.clock.skip(seconds)
 
-    @lever
+    @exposed
     def quiet(self, *, quiet: bool = True) -> None:
-        """No more jobs arrive, or they do again."""
+        """Stops the arrival of jobs, or resumes it."""
         for place in self.world.orgs.values():
             place.fleet.set_quiet(quiet, self.world.now())
 
-    @lever
+    @exposed
     def account(self) -> dict[str, Any]:
-        """What was seen of the client since the last reset, as `account.statement` tells it."""
+        """Returns what the client did since the last reset, as `ledger.statement` describes it."""
         return statement(self.world.account, self.world.deliveries)
 
-    @lever
+    @exposed
     def reset_account(self) -> None:
-        """Counts from zero again; lost runners stay lost."""
+        """Resets all counts; lost runners stay lost."""
         self.world.account = Ledger(self.world.now())
         self.world.deliveries.reset_counts()

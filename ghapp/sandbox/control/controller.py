@@ -1,27 +1,27 @@
-"""How the stand-in for a runner controller can be made to fail."""
+"""Makes the simulated runner controller fail."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ghapp.sandbox.control.controls import FOREVER, Controls, lever
+from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
 
 
-class ControllerLevers(Controls):
-    """A controller that refuses, or does nothing."""
+class ControllerControls(Controls):
+    """Controls of a controller that refuses events, or ignores them."""
 
-    @lever
+    @exposed
     def controller_events(self) -> list[dict[str, Any]]:
-        """Every CloudEvent that the controller accepted, oldest first."""
+        """Returns every CloudEvent that the controller accepted, oldest first."""
         return list(self.controller.events)
 
-    @lever
+    @exposed
     def fail_controller(self, *, status: int = 500, seconds: float = FOREVER) -> None:
-        """The controller answers this to every event for a while."""
+        """The controller answers every event with this status for a while."""
         self.controller.status = status
         self.controller.status_until = self.world.now() + seconds
 
-    @lever
+    @exposed
     def barren_controller(self, *, barren: bool = True) -> None:
-        """The controller accepts events, and no runner ever comes of it."""
+        """The controller accepts events and starts no runners."""
         self.controller.barren = barren

@@ -1,4 +1,4 @@
-"""What all control calls share: the thread they run in, and how they find things."""
+"""What all controls share: the thread they run in, and the lookup of objects."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Own = TypeVar("Own", bound="Controls")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_MARK = "is_lever"
+_MARK = "is_control"
 #: Until all faults are ended.
 FOREVER = float("inf")
-#: A caller in another thread waits so long at most; a world that takes longer is stuck.
+#: Maximum wait of a caller in another thread; a longer one means that the world is stuck.
 PATIENCE_SECONDS = 30
 
 
 class NoSuchThingError(LookupError):
-    """A name or an id in a control call that is nothing here."""
+    """A control call names something that does not exist."""
 
 
 class Controls:
@@ -45,12 +45,12 @@ class Controls:
         self._draws = 0
 
     def attach(self) -> None:
-        """The world lives in the event loop and thread that call this."""
+        """Binds the world to the event loop and thread that call this."""
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
 
     def in_world(self, act: Callable[[], Result]) -> Result:
-        """Does something where the world lives, which takes note before and after; waits for it.
+        """Runs `act` in the world's thread, with a tick of the clock before and after; waits for the result.
 
         Raises:
             RuntimeError: the server does not run.
@@ -64,7 +64,7 @@ class Controls:
         def settle() -> None:
             try:
                 done.set_result(self._noted(act))
-            except Exception as error:  # noqa: BLE001 -- it belongs to the caller, who waits in another thread
+            except Exception as error:  # noqa: BLE001 -- passed on to the caller, which waits in another thread
                 done.set_exception(error)
 
         self._loop.call_soon_threadsafe(settle)
@@ -86,17 +86,17 @@ class Controls:
         return [i for i in self.world.registry.installations.values() if i.org == org.login]
 
     def _begin(self, fault: Fault, org: str | None, seconds: float) -> None:
-        """Lets a fault work for so long, on one organization or on all."""
+        """Starts a fault for some seconds, for one organization or for all."""
         until = self.world.now() + seconds
         self.world.faults.begin(fault, until=until, org_id=None if org is None else self._org(org).id)
 
     def _undo_after(self, seconds: float | None, undo: Callable[[float], None]) -> None:
-        """Undoes a change after so long, or when all faults are ended; None: the change is for good."""
+        """Undoes a change after some seconds, or when all faults are ended; None: the change is permanent."""
         if seconds is not None:
             self._begin(Temporary(undo), None, seconds)
 
     def _rng(self) -> Random:
-        """A source of its own for each fault; the same in the same sandbox told the same."""
+        """Returns a random generator for one fault; the same calls in the same sandbox give the same numbers."""
         self._draws += 1
         return Random(f"{self.world.config.seed}/{self._draws}")
 
@@ -105,8 +105,8 @@ class Controls:
         return [known(roster.registered, i) for i in ids] if ids else roster.choose(count, pool)
 
 
-def lever(method: Callable[Concatenate[Own, Params], Result]) -> Callable[Concatenate[Own, Params], Result]:
-    """Makes a method run where the world lives, and lets it be found by `levers_of`."""
+def exposed(method: Callable[Concatenate[Own, Params], Result]) -> Callable[Concatenate[Own, Params], Result]:
+    """Runs a method in the world's thread, and exposes it to `controls_of`."""
 
     @wraps(method)
     def run(self: Own, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -116,14 +116,14 @@ def lever(method: Callable[Concatenate[Own, Params], Result]) -> Callable[Concat
     return run
 
 
-def levers_of(control: Controls) -> dict[str, Callable[..., Any]]:
-    """All levers by name."""
+def controls_of(control: Controls) -> dict[str, Callable[..., Any]]:
+    """Returns all controls by name."""
     names = sorted(name for name in dir(type(control)) if hasattr(getattr(type(control), name), _MARK))
     return {name: getattr(control, name) for name in names}
 
 
 def known(things: dict[Key, Value], key: Key) -> Value:
-    """The thing of that key; NoSuchThingError without one."""
+    """Returns the value of that key; raises NoSuchThingError without one."""
     if key not in things:
         raise NoSuchThingError(f"{key!r} is nothing here")
     return things[key]

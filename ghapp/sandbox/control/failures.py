@@ -1,7 +1,7 @@
-"""How calls can be made to fail, and how many are let through.
+"""Makes calls fail, and limits them.
 
-`seconds` is how long it lasts on the sandbox' clock, `org` whom it befalls (None: all), and `match` is searched in the
-path of a request, which has no `/api/v3` in front.
+`seconds` is the duration by the sandbox's clock, `org` the organization (None: all), and `match` is searched in the
+path of a request, without `/api/v3`.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ghapp.sandbox.control.controls import FOREVER, Controls, lever
+from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
 from ghapp.sandbox.faults import requests
 from ghapp.sandbox.faults.requests import CutShort, Hang, RequestFault, RequestFaultEffect, Reset
 from ghapp.sandbox.ratelimits import RateMeter
 
-#: Everything that an installation's token calls, and not the App itself.
+#: Everything that is called with an installation's token, and not by the App itself.
 _BY_TOKEN = r"^/(?!app\b|app-manifests\b|orgs/[^/]+/installation$)"  # noqa: S105 -- no secret, a pattern of paths
 
 
-class FailureLevers(Controls):
-    """Latency, faults, limits."""
+class RequestFaultControls(Controls):
+    """Controls of latency, faults and limits."""
 
-    @lever
+    @exposed
     def latency(self, *, seconds: float) -> None:
-        """Each REST call takes this much longer, until it is told otherwise."""
+        """Delays each REST call by this much, until the next call of this control."""
         self.world.faults.latency_seconds = seconds
 
-    @lever
+    @exposed
     def fault(
         self,
         *,
@@ -41,9 +41,9 @@ class FailureLevers(Controls):
         seconds: float = FOREVER,
         times: int | None = None,
     ) -> int:
-        """Requests that match get a `status` instead, `hang` so many seconds, or are `reset`.
+        """Matching requests get a `status`, `hang` for so many seconds, or are `reset`.
 
-        Lasts for `seconds`, and for so many `times`; answers how many faults are at work.
+        Lasts for `seconds`, and for so many `times`; returns how many faults are active.
         """
         if [status is not None, hang is not None, reset].count(True) != 1:
             raise ValueError("a fault needs exactly one of status, hang (seconds) and reset (true)")
@@ -55,12 +55,12 @@ class FailureLevers(Controls):
         self._strike(effect, org, seconds, match, method=method, times=times)
         return len(self.world.faults)
 
-    @lever
+    @exposed
     def no_faults(self) -> None:
-        """Everything that was to last for a while is over: faults, lies, and changes that were told their `seconds`."""
+        """Ends everything temporary: faults, false answers, and changes with `seconds`."""
         self.world.faults.end_all(self.world.now())
 
-    @lever
+    @exposed
     def server_errors(
         self,
         org: str | None = None,
@@ -73,14 +73,14 @@ class FailureLevers(Controls):
         """A share of the calls, chosen by the seed, is answered with a 5xx."""
         self._strike(requests.error(status), org, seconds, match, share=share)
 
-    @lever
+    @exposed
     def reset_connections(
         self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
     ) -> None:
         """Connections are reset before there is an answer."""
         self._strike(Reset(), org, seconds, match, share=share)
 
-    @lever
+    @exposed
     def hang(
         self,
         org: str | None = None,
@@ -90,17 +90,17 @@ class FailureLevers(Controls):
         match: str = "",
         seconds: float = FOREVER,
     ) -> None:
-        """Answers come `pause` seconds late, by the wall's clock."""
+        """Answers are delayed by `pause` seconds of the wall clock."""
         self._strike(Hang(pause), org, seconds, match, share=share)
 
-    @lever
+    @exposed
     def cut_short(
         self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
     ) -> None:
-        """Answers end in the midst of their body; what was asked has been done."""
+        """Answers end in the middle of their body, after the request took effect."""
         self._strike(CutShort(), org, seconds, match, share=share)
 
-    @lever
+    @exposed
     def answer_html(
         self,
         org: str | None = None,
@@ -110,34 +110,34 @@ class FailureLevers(Controls):
         match: str = "",
         seconds: float = FOREVER,
     ) -> None:
-        """HTML comes instead of JSON."""
+        """Answers are HTML instead of JSON."""
         self._strike(requests.page(status), org, seconds, match, share=share)
 
-    @lever
+    @exposed
     def block_address(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
-        """The organization's IP allow list does not have the caller's address: 403 on every call by token."""
+        """The organization's IP allow list excludes the caller's address: 403 on every call by token."""
         self._strike(requests.error(403, requests.document(403, requests.BLOCKED)), org, seconds, _BY_TOKEN)
 
-    @lever
+    @exposed
     def limits(self, *, org: str | None = None, limit: int | None = None, remaining: int | None = None) -> None:
-        """Sets the hourly limit, what is left of this hour, or both; of one organization or all."""
+        """Sets the hourly limit, the rest of this hour, or both; for one organization or all."""
         for meter in self._meters(org):
             meter.limit = meter.limit if limit is None else limit
             meter.used = meter.used if remaining is None else meter.limit - remaining
 
-    @lever
+    @exposed
     def exhaust_limit(self, org: str | None = None, *, status: int = 403, seconds: float = 60.0) -> None:
-        """The primary limit is used up, and its reset is `seconds` away: calls are 403 or 429, with remaining 0."""
+        """Exhausts the primary limit, with a reset in `seconds`: calls are 403 or 429, with remaining 0."""
         for meter in self._meters(org):
             meter.reset = int(self.world.now() + seconds)
             meter.used, meter.refusal = meter.limit, status
             self._undo_after(seconds, meter.renew)
 
-    @lever
+    @exposed
     def secondary_limit(
         self, org: str | None = None, *, status: int = 403, retry_after: int = 60, seconds: float | None = None
     ) -> None:
-        """Calls by token are 403 or 429 with `retry-after`, for so long or for `seconds`."""
+        """Calls by token are 403 or 429 with `retry-after`, for that time or for `seconds`."""
         lasting = retry_after if seconds is None else seconds
         self._strike(requests.over_secondary_limit(status, retry_after), org, lasting, _BY_TOKEN)
 

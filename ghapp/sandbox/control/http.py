@@ -2,13 +2,13 @@
 
 `GET /_sandbox`
     Addresses, ids and all secrets.
-`GET /_sandbox/levers`
-    Every lever with what it takes and does.
-`POST /_sandbox/{lever}`, `POST /_sandbox/orgs/{org}/{lever}`
-    Pulls a lever; its name has dashes for underscores. The body is an object of its arguments (an empty body is none)
-    and the answer is what it returns. Below `orgs/{org}` it befalls this organization.
+`GET /_sandbox/controls`
+    Every control with its arguments and its description.
+`POST /_sandbox/{control}`, `POST /_sandbox/orgs/{org}/{control}`
+    Calls a control; its name has dashes for underscores. The body is an object of its arguments (an empty body is none)
+    and the answer is its result. Below `orgs/{org}` it applies to this organization.
 `GET /_sandbox/account`, `GET /_sandbox/controller/events`
-    What was seen.
+    What was recorded.
 `GET /_sandbox/orgs/{org}/active-shard`
     The name of the active shard, as plain text: for a pool's `active_url`.
 `POST /_sandbox/faults`, `DELETE /_sandbox/faults`
@@ -33,7 +33,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ghapp.sandbox.control import Control, NoSuchThingError
-from ghapp.sandbox.control.controls import levers_of
+from ghapp.sandbox.control.controls import controls_of
 
 Act = Callable[..., Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -41,10 +41,10 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def routes(control: Control, describe: Callable[[], dict[str, Any]]) -> list[Route]:
     """All routes; `describe` answers `GET /_sandbox`."""
-    levers = {name.replace("_", "-"): act for name, act in levers_of(control).items()}
+    controls = {name.replace("_", "-"): act for name, act in controls_of(control).items()}
     named: list[tuple[str, str, Act]] = [
         ("GET", "", describe),
-        ("GET", "/levers", lambda: {name: _described(act) for name, act in levers.items()}),
+        ("GET", "/controls", lambda: {name: _described(act) for name, act in controls.items()}),
         ("GET", "/account", control.account),
         ("POST", "/account/reset", control.reset_account),
         ("GET", "/controller/events", control.controller_events),
@@ -53,11 +53,11 @@ def routes(control: Control, describe: Callable[[], dict[str, Any]]) -> list[Rou
         ("POST", "/faults", control.fault),
         ("DELETE", "/faults", control.no_faults),
     ]
-    pulled = [("POST", f"/{name}", act) for name, act in levers.items()]
-    of_an_org = [("POST", f"/orgs/{{org}}/{name}", act) for name, act in levers.items() if _takes_org(act)]
+    for_all = [("POST", f"/{name}", act) for name, act in controls.items()]
+    for_org = [("POST", f"/orgs/{{org}}/{name}", act) for name, act in controls.items() if _takes_org(act)]
     return [
         Route("/_sandbox/orgs/{org}/active-shard", _spoken(control.active_shard), methods=["GET"]),
-        *(Route(f"/_sandbox{path}", _endpoint(act), methods=[how]) for how, path, act in named + pulled + of_an_org),
+        *(Route(f"/_sandbox{path}", _endpoint(act), methods=[how]) for how, path, act in named + for_all + for_org),
     ]
 
 
@@ -84,7 +84,7 @@ def _endpoint(act: Act) -> Endpoint:
 
 
 def _spoken(act: Act) -> Endpoint:
-    """As plain text, for whoever reads no JSON."""
+    """Returns text, for clients that read no JSON."""
 
     async def call(request: Request) -> Response:
         try:

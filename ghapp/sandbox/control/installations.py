@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ghapp.sandbox.control.controls import Controls, known, lever
+from ghapp.sandbox.control.controls import Controls, exposed, known
 from ghapp.sandbox.documents.payloads import repository_names
 from ghapp.sandbox.organization import Organization
 
 
-class InstallationLevers(Controls):
-    """Installed, suspended, removed; granted this and that; told anything."""
+class InstallationControls(Controls):
+    """Controls of installations, their permissions and their deliveries."""
 
-    @lever
+    @exposed
     def suspend(self, org: str, *, seconds: float | None = None) -> None:
         """An admin suspends the App, for a while or until `unsuspend`."""
         place = self._org(org)
@@ -22,23 +22,23 @@ class InstallationLevers(Controls):
             self.world.announcements.installation(installation, "suspend")
         self._undo_after(seconds, lambda _: self._let_in(place))
 
-    @lever
+    @exposed
     def unsuspend(self, org: str) -> None:
-        """The App is let in again."""
+        """Ends the suspension of the App."""
         self._let_in(self._org(org))
 
-    @lever
+    @exposed
     def uninstall(self, org: str, *, seconds: float | None = None) -> None:
-        """An admin removes the App; its tokens die at once. After `seconds` it is installed anew, under another id."""
+        """Removes the App, and its tokens stop working. After `seconds` it is installed again with another id."""
         place = self._org(org)
         for installation in self._installations(place):
             self.world.registry.uninstall(installation)
             self.world.announcements.installation(installation, "deleted")
         self._undo_after(seconds, lambda _: self._reinstall(place))
 
-    @lever
+    @exposed
     def rename(self, org: str, login: str, *, seconds: float | None = None) -> None:
-        """The organization gets another name, for a while or for good; the old one is 404 everywhere, all ids stay."""
+        """Renames the organization, for a while or permanently; the old name is 404 everywhere, all ids stay."""
         place = self._org(org)
         if self.world.directory.once_called(login) not in (None, place):
             raise ValueError(f"an organization is or was called {login!r}")
@@ -46,21 +46,21 @@ class InstallationLevers(Controls):
         self.world.directory.rename(place, login)
         self._undo_after(seconds, lambda _: self.world.directory.rename(place, former))
 
-    @lever
+    @exposed
     def install(self, org: str) -> list[int]:
-        """An admin installs every App that there is; answers the installations' ids."""
+        """An admin installs every App; returns the installations' ids."""
         return self._install_all(self._org(org))
 
-    @lever
+    @exposed
     def permissions(self, org: str, *, permissions: dict[str, str]) -> None:
-        """The installation holds these from now on, and no others."""
+        """Sets the permissions of the installation; all others are removed."""
         for installation in self._installations(self._org(org)):
             installation.permissions = dict(permissions)
             self.world.announcements.installation(installation, "new_permissions_accepted")
 
-    @lever
+    @exposed
     def select(self, org: str, *, repositories: Sequence[str] | None) -> None:
-        """The installation sees only these repositories; None is all."""
+        """Limits the installation to these repositories; None is all."""
         place = self._org(org)
         chosen = list(place.repositories) if repositories is None else list(repositories)
         for installation in self._installations(place):
@@ -77,9 +77,9 @@ class InstallationLevers(Controls):
             action = "added" if added else "removed"
             self.world.announcements.installation(installation, action, extra, "installation_repositories")
 
-    @lever
+    @exposed
     def deliver(self, org: str, *, event: str, payload: dict[str, Any]) -> list[str]:
-        """Sends any payload as it is, signed, to the Apps installed there; answers the GUIDs."""
+        """Sends a payload unchanged, signed, to the Apps installed there; returns the GUIDs."""
         installations = self._installations(self._org(org))
         guids = [self.world.announcements.payload(installation, event, payload) for installation in installations]
         return [guid for guid in guids if guid is not None]

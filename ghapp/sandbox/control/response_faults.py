@@ -1,6 +1,6 @@
-"""How answers can be made to lie while the fleet lives on: the account goes by the fleet.
+"""Makes answers false while the fleet goes on; the ledger records the truth.
 
-`seconds` is how long it lasts on the sandbox' clock, `org` whom it befalls; None is all.
+`seconds` is the duration by the sandbox's clock, `org` the organization; None is all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import cache, partial
 from random import Random
 from typing import Any
 
-from ghapp.sandbox.control.controls import FOREVER, Controls, lever
+from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
 from ghapp.sandbox.faults.access import TokensNotYetKnown, Withheld
 from ghapp.sandbox.faults.faults import Fault
 from ghapp.sandbox.faults.history import History
@@ -20,10 +20,10 @@ from ghapp.sandbox.organization import Organization
 RUNNERS_PERMISSION = "organization_self_hosted_runners"
 
 
-class LieLevers(Controls):
-    """Permissions, tokens, lists, single runners, the clock."""
+class ResponseFaultControls(Controls):
+    """Controls of permissions, tokens, lists, single runners and the clock."""
 
-    @lever
+    @exposed
     def withhold_permission(
         self,
         org: str | None = None,
@@ -33,20 +33,20 @@ class LieLevers(Controls):
         admitted: bool = True,
         seconds: float = FOREVER,
     ) -> None:
-        """Calls that need a permission are 403, or 404 in its guise.
+        """Calls that need a permission are 403, or 404 as GitHub hides some.
 
-        `admitted`: the installation's document and its tokens say so too; else they claim that it is there.
+        `admitted`: the installation's document and its tokens lack the permission too; else they still list it.
         """
         self._begin(Withheld(permission, status, admitted), org, seconds)
 
-    @lever
+    @exposed
     def doubt_new_tokens(
         self, org: str | None = None, *, refused: float = 2.5, hidden: float = 2.5, seconds: float = FOREVER
     ) -> None:
-        """A token is answered 401 for `refused` seconds after it was minted, and 404 for `hidden` seconds more."""
+        """A token is answered 401 for `refused` seconds after it was issued, and 404 for `hidden` seconds more."""
         self._begin(TokensNotYetKnown(refused, hidden), org, seconds)
 
-    @lever
+    @exposed
     def unlist(
         self,
         org: str | None = None,
@@ -57,10 +57,10 @@ class LieLevers(Controls):
         everywhere: bool = False,
         seconds: float = FOREVER,
     ) -> list[int]:
-        """Runners that are there are left out of the list: these, or a share of all, the same ones on every page.
+        """Lists omit existing runners: these, or a share of all, the same ones on every page.
 
-        `counted`: `total_count` tells of them nevertheless. `everywhere`: GET and DELETE are 404 for them as well.
-        Answers the ids.
+        `counted`: `total_count` still includes them. `everywhere`: GET and DELETE are 404 for them as well.
+        Returns the ids.
         """
         chosen, seed = frozenset(ids), f"{self.world.config.seed}/{self._rng().random()}"
 
@@ -71,17 +71,17 @@ class LieLevers(Controls):
         self._begin(Unlisted(hides, counted_all=counted, everywhere=everywhere), org, seconds)
         return [i for place in self._places(org) for i in sorted(place.fleet.roster.registered) if hides(i)]
 
-    @lever
+    @exposed
     def empty_list(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
         """The list has no runners, and `total_count` is 0."""
         self._begin(Unlisted(lambda _: True, counted_all=False, everywhere=False), org, seconds)
 
-    @lever
+    @exposed
     def miscount(self, org: str | None = None, *, by: int, seconds: float = FOREVER) -> None:
-        """`total_count` is off by so many; the runners listed and the links are right."""
+        """`total_count` is wrong by so many; the listed runners and the links are right."""
         self._begin(Miscounted(by), org, seconds)
 
-    @lever
+    @exposed
     def slip_pages(
         self,
         org: str,
@@ -92,24 +92,24 @@ class LieLevers(Controls):
         times: int | None = 1,
         seconds: float = FOREVER,
     ) -> None:
-        """The fleet changes, in truth, after this page of the list was served, so that the next ones slip.
+        """The fleet changes after this page of the list was served, so that the next pages shift.
 
         Of the runners on the pages so far, the first `vanish` idle ones end; `appear` new ones are listed first from
         then on. `times`: how often; None is each time.
         """
         self._begin(Slipping(after_page, partial(self._slip, self._org(org), vanish, appear), times), org, seconds)
 
-    @lever
+    @exposed
     def stale_lists(self, org: str | None = None, *, age: float = 50.0, seconds: float = FOREVER) -> None:
-        """Lists show the fleet as it was so many seconds ago, but no earlier than now; GET tells the truth."""
+        """Lists show the fleet as it was so many seconds ago, but no earlier than now; GET shows the present."""
         self._begin_with_history(org, seconds, age, lambda history: Stale(history, age))
 
-    @lever
+    @exposed
     def linger(self, org: str | None = None, *, lag: float = 5.0, seconds: float = FOREVER) -> None:
-        """GET finds a runner for so many seconds after its registration is gone, as it was last; lists do not."""
+        """GET finds a runner for so many seconds after its registration is deleted, as it was last; lists do not."""
         self._begin_with_history(org, seconds, lag, lambda history: Lingering(history, lag))
 
-    @lever
+    @exposed
     def misreport(
         self,
         org: str | None = None,
@@ -119,14 +119,14 @@ class LieLevers(Controls):
         status: str | None = None,
         seconds: float = FOREVER,
     ) -> None:
-        """Runners, these or all, are shown as `busy` or not, or with another `status`. DELETE believes it as well."""
+        """Runners, these or all, are shown as `busy` or not, or with another `status`. DELETE behaves accordingly."""
         values: dict[str, Any] = {"busy": busy, "status": status}
-        told = {name: value for name, value in values.items() if value is not None}
-        self._begin(Misreported(None if ids is None else frozenset(ids), told), org, seconds)
+        shown = {name: value for name, value in values.items() if value is not None}
+        self._begin(Misreported(None if ids is None else frozenset(ids), shown), org, seconds)
 
-    @lever
+    @exposed
     def skew_clock(self, *, ahead: float = 90.0, seconds: float = FOREVER) -> None:
-        """GitHub's clock is so many seconds ahead, or behind when negative; all times that it states or checks are."""
+        """GitHub's clock is so many seconds ahead, or behind when negative, in all times that it states or checks."""
         self.world.clock.github_ahead += ahead
         self._undo_after(seconds, lambda _: self._set_right(ahead))
 

@@ -1,21 +1,21 @@
-"""What a deployment does to the shards of a blue/green pool."""
+"""Deployments to the shards of a blue/green pool."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
+from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
 from ghapp.sandbox.organization import Organization
 
 
-class RolloutLevers(Controls):
-    """A shard deployed, well or badly; another one made active."""
+class RolloutControls(Controls):
+    """Controls of deployments, and of the active shard."""
 
-    @lever
+    @exposed
     def deploy(self, org: str, *, shard: str, badly: bool = False, repository: str | None = None) -> dict[str, Any]:
-        """A shard's machines are made anew: all come online again, or, when that is done `badly`, one of them.
+        """Replaces a shard's machines: all come online again or, with `badly`, one of them.
 
-        Answers their ids as `runners`; with a `repository` it is deployed from a new commit there, `sha`.
+        Returns their ids as `runners`; with a `repository` the deploy has a new commit there, `sha`.
         """
         place = self._org(org)
         _require(place, shard)
@@ -26,16 +26,16 @@ class RolloutLevers(Controls):
         runners = place.shards.deploy(shard, self.world.now(), badly=badly)
         return {"shard": shard, "runners": [runner.id for runner in runners], "sha": sha}
 
-    @lever
+    @exposed
     def switch(self, org: str, *, shard: str) -> None:
-        """A shard becomes the active one: users' jobs come to it from now on."""
+        """Activates a shard: users' jobs run on it from now on."""
         place = self._org(org)
         _require(place, shard)
         place.shards.switch(shard, self.world.now())
 
-    @lever
+    @exposed
     def active_shard(self, org: str) -> str:
-        """Which shard is active; empty where there are none."""
+        """Returns the active shard; empty where there are no shards."""
         return self._org(org).shards.active
 
 

@@ -1,7 +1,7 @@
-"""How deliveries can be made to go wrong.
+"""Makes deliveries fail.
 
-`org` is whom it befalls (None: all), `events` which (none: any), `share` how many of those, chosen by the seed, and
-`seconds` how long it lasts on the sandbox' clock. What was held back goes out when it is over.
+`org` is the organization (None: all), `events` the events (none: any), `share` the share of those, chosen by the seed,
+and `seconds` the duration by the sandbox's clock. Deliveries that were held back are sent at the end.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from ghapp.sandbox.control.controls import FOREVER, Controls, lever
+from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
 from ghapp.sandbox.faults.webhooks import Affected, Dropped, Late, Misattempt, Reordered, Repeated
 
 
-class WebhookLevers(Controls):
-    """Deliveries lost, failed, repeated, late, out of order."""
+class WebhookControls(Controls):
+    """Controls of lost, failed, repeated, late and reordered deliveries."""
 
-    @lever
+    @exposed
     def webhook(self, *, url: str, secret: str | None = None) -> None:
-        """Where all Apps' deliveries go from now on; an empty URL sends none."""
+        """Sets the webhook URL of all Apps; an empty URL sends none."""
         for app in self.world.registry.apps.values():
             app.hook.url = url
             app.hook.secret = app.hook.secret if secret is None else secret
 
-    @lever
+    @exposed
     def lose_deliveries(
         self,
         org: str | None = None,
@@ -33,14 +33,14 @@ class WebhookLevers(Controls):
         events: Sequence[str] = (),
         seconds: float = FOREVER,
     ) -> None:
-        """Deliveries never arrive. `logged`: GitHub's log has them as OK; else it has never heard of them."""
+        """Deliveries never arrive. `logged`: GitHub's log shows them as OK; else the log lacks them."""
         affected = Affected(self._rng(), events, share)
         if logged:
             self._begin(Misattempt(affected, HTTPStatus.OK, "OK", arrives=False), org, seconds)
         else:
             self._begin(Dropped(affected, self.world.deliveries.count_dropped), org, seconds)
 
-    @lever
+    @exposed
     def fail_deliveries(
         self,
         org: str | None = None,
@@ -52,17 +52,17 @@ class WebhookLevers(Controls):
         events: Sequence[str] = (),
         seconds: float = FOREVER,
     ) -> None:
-        """Attempts fail, redeliveries too, and are logged like this; `arrive`: the receiver has them all the same."""
+        """Attempts fail, redeliveries too, and are logged so; `arrive`: the receiver gets them all the same."""
         self._begin(Misattempt(Affected(self._rng(), events, share), status_code, status, arrive), org, seconds)
 
-    @lever
+    @exposed
     def unreachable_webhook(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
         """No delivery reaches its receiver; each is logged as failed."""
         affected = Affected(self._rng())
         fault = Misattempt(affected, HTTPStatus.BAD_GATEWAY, "failed to connect to host", arrives=False)
         self._begin(fault, org, seconds)
 
-    @lever
+    @exposed
     def repeat_deliveries(
         self,
         org: str | None = None,
@@ -72,10 +72,10 @@ class WebhookLevers(Controls):
         events: Sequence[str] = (),
         seconds: float = FOREVER,
     ) -> None:
-        """Deliveries come several times, under one GUID."""
+        """Deliveries arrive several times, with one GUID."""
         self._begin(Repeated(Affected(self._rng(), events, share), copies), org, seconds)
 
-    @lever
+    @exposed
     def delay_deliveries(
         self,
         org: str | None = None,
@@ -85,10 +85,10 @@ class WebhookLevers(Controls):
         events: Sequence[str] = (),
         seconds: float = FOREVER,
     ) -> None:
-        """Deliveries go out so many seconds late, or when this is over."""
+        """Deliveries are sent so many seconds late, or when the fault ends."""
         self._begin(Late(Affected(self._rng(), events, share), by, self.world.deliveries.post), org, seconds)
 
-    @lever
+    @exposed
     def reorder_deliveries(
         self,
         org: str | None = None,
@@ -98,5 +98,5 @@ class WebhookLevers(Controls):
         events: Sequence[str] = (),
         seconds: float = FOREVER,
     ) -> None:
-        """Deliveries wait until there are so many, and go out one after the other, the last one first."""
+        """Deliveries wait until there are so many, and are sent in reverse order."""
         self._begin(Reordered(Affected(self._rng(), events, share), batch, self.world.deliveries.post), org, seconds)

@@ -1,27 +1,27 @@
-"""What happens to jobs, branches and check runs."""
+"""Controls jobs, branches and check runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
+from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
 from ghapp.sandbox.documents.payloads import check_suite_requested
 
 
-class WorkLevers(Controls):
-    """Jobs queued and ended, pushes, pressed buttons."""
+class WorkControls(Controls):
+    """Controls of queued and completed jobs, pushes and pressed buttons."""
 
-    @lever
+    @exposed
     def queue(self, org: str, *, labels: Sequence[str], repository: str | None = None, count: int = 1) -> list[int]:
-        """Jobs are queued that ask for these labels; answers their ids."""
+        """Queues jobs with these labels; returns their ids."""
         place = self._org(org)
         name = next(iter(place.repositories)) if repository is None else repository
         source = known(place.repositories, name)
         return [place.fleet.submit(source, tuple(labels), self.world.now()).id for _ in range(count)]
 
-    @lever
+    @exposed
     def finish(self, org: str, *, job_id: int, conclusion: str = "success", lost: bool = False) -> None:
-        """A running job ends now; `lost` makes it fail as one does whose runner lost communication."""
+        """Completes a running job now; `lost`: it fails as if its runner lost communication."""
         fleet = self._org(org).fleet
         job = known(fleet.jobs, job_id)
         if lost:
@@ -29,9 +29,9 @@ class WorkLevers(Controls):
             job.fail_without_runner()
         fleet.finish(job, self.world.now(), conclusion)
 
-    @lever
+    @exposed
     def head(self, org: str, *, repository: str, sha: str = "") -> str:
-        """The default branch moves on, to a made-up commit unless one is named; sends check_suite.requested."""
+        """Moves the default branch, to a random commit unless one is given; sends check_suite.requested."""
         place = self._org(org)
         source = known(place.repositories, repository)
         source.push(self.world.now(), sha)
@@ -41,14 +41,14 @@ class WorkLevers(Controls):
             self.world.announcements.event(place, "check_suite", body, repository=source, app=installation.app)
         return source.head_sha
 
-    @lever
+    @exposed
     def topics(self, org: str, *, repository: str, topics: Sequence[str]) -> None:
-        """A repository has these topics from now on, and no others."""
+        """Sets the topics of a repository."""
         known(self._org(org).repositories, repository).topics = tuple(topics)
 
-    @lever
+    @exposed
     def click(self, org: str, *, check_run_id: int, identifier: str | None = None) -> None:
-        """Somebody presses a check run's button, or, without an identifier, asks for the check run again."""
+        """Presses a check run's button or, without an identifier, re-requests the check run."""
         place = self._org(org)
         for repository in place.repositories.values():
             if check_run_id in repository.check_runs:

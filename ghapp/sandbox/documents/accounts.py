@@ -1,7 +1,7 @@
 """GitHub's JSON documents of people, repositories and Apps, as REST answers and webhook payloads show them.
 
-Shapes: `simple-user`, `full-repository`, `integration` and `installation` of GitHub's REST description; a test holds
-them against it.
+Shapes: `simple-user`, `full-repository`, `integration` and `installation` of GitHub's REST description; a test
+validates them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def rfc3339(seconds: float) -> str:
 
 
 def rfc3339_or_none(seconds: float | None) -> str | None:
-    """The same where there may be no time yet."""
+    """Returns the same, or None without a time."""
     return None if seconds is None else rfc3339(seconds)
 
 
@@ -34,7 +34,7 @@ class Pen:
     url: str
 
     def account(self, login: str, account_id: int, kind: str = "Organization") -> Document:
-        """A user or an organization in its short form."""
+        """Returns a user or an organization in its short form."""
         api = f"{self.url}/users/{login}"
         return {
             "login": login,
@@ -49,7 +49,7 @@ class Pen:
         } | {key: api + path for key, path in USER_LINKS.items()}
 
     def organization(self, login: str, account_id: int) -> Document:
-        """An organization as webhook payloads name it."""
+        """Returns an organization as webhook payloads show it."""
         api = f"{self.url}/orgs/{login}"
         return {
             "login": login,
@@ -67,7 +67,7 @@ class Pen:
         }
 
     def repository(self, repository: SandboxRepository, owner: Document) -> Document:
-        """A repository in full."""
+        """Returns a full repository."""
         api = f"{self.url}/repos/{repository.full_name}"
         web = f"{self.url}/{repository.full_name}"
         born = "2024-01-15T09:00:00Z"
@@ -112,7 +112,7 @@ class Pen:
         }
 
     def app(self, app: App) -> Document:
-        """An App as its owner and the world see it, without credentials."""
+        """Returns an App as its owner and the public see it, without credentials."""
         return {
             "id": app.id,
             "slug": app.slug,
@@ -132,7 +132,7 @@ class Pen:
     def installation(
         self, installation: SandboxInstallation, account: Document, sender: Document, permissions: dict[str, str]
     ) -> Document:
-        """An installation with the `permissions` that it shows; `sender` is the admin who suspended it, if one did."""
+        """Returns an installation with the `permissions` that it shows; `sender` is the admin who suspended it."""
         suspended = installation.suspended_at
         return {
             "id": installation.id,

@@ -1,4 +1,4 @@
-"""What webhook deliveries say of an event; their envelope (organization, sender, installation) is added on sending."""
+"""The payloads of webhook deliveries; the envelope (organization, sender, installation) is added on sending."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 
 
 def workflow_job(action: JobAction, job: SandboxJob, url: str) -> Document:
-    """A job was queued, taken or finished."""
+    """Returns the payload of a job that was queued, started or completed."""
     return {"action": action, "workflow_job": job_document(job, url)}
 
 
 def check_suite_requested(repository: SandboxRepository, app: Document, url: str, now: float) -> Document:
-    """The head of the default branch has moved, and Apps are asked to check it."""
+    """Returns the payload of a moved default branch, which requests checks from Apps."""
     suite_url = f"{url}/repos/{repository.full_name}/check-suites/{check_suite_id(repository, repository.head_sha)}"
     suite = _check_suite(repository, repository.head_sha, app, url, now) | {
         "status": "queued",
@@ -35,7 +35,7 @@ def check_run_event(
     *,
     identifier: str | None = None,
 ) -> Document:
-    """A check run was created, or completed, or asked for again, or its button of this `identifier` was pressed."""
+    """Returns the payload of a check run: created, completed, re-requested, or its button `identifier` pressed."""
     suite = _check_suite(repository, check_run["head_sha"], check_run["app"], url, now)
     suite |= {"status": check_run["status"], "conclusion": check_run["conclusion"]}
     event = {"action": action, "check_run": check_run | {"check_suite": suite}}
@@ -43,7 +43,7 @@ def check_run_event(
 
 
 def ping(app: App, url: str, now: float) -> Document:
-    """What a new App's hook is sent first."""
+    """Returns the first delivery to a new App's hook."""
     hook = {
         "type": "App",
         "id": app.id,
@@ -82,7 +82,7 @@ def _check_suite(repository: SandboxRepository, sha: str, app: Document, url: st
 
 
 def repository_names(repositories: list[SandboxRepository]) -> list[Document]:
-    """Repositories in the shortest form, as installation events list them."""
+    """Returns repositories in the shortest form, as installation events list them."""
     return [
         {
             "id": repository.id,

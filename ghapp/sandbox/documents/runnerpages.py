@@ -16,7 +16,7 @@ from ghapp.sandbox.fleet.runners import Runner
 
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
-    """A page's JSON, a digest of it, and how many runners there are on all pages."""
+    """A page as JSON with its digest, and the number of runners on all pages."""
 
     body: bytes
     digest: str
@@ -24,7 +24,7 @@ class DocumentPage:
 
     @classmethod
     def of(cls, runners: Sequence[Document], total: int, stated_total: int) -> DocumentPage:
-        """The page that holds these of `total` runners, and says that there are `stated_total`."""
+        """Returns the page with these of `total` runners, and with `stated_total` as the total."""
         body = msgspec.json.encode({"total_count": stated_total, "runners": runners})
         return cls(body, hashlib.sha256(body).hexdigest(), total)
 
@@ -40,7 +40,7 @@ class RunnerListPages:
         self._documents: list[Document] = []
 
     def page(self, name: str, number: int, size: int) -> DocumentPage:
-        """A page; `name` filters exactly."""
+        """Returns a page; `name` filters exactly."""
         self._keep_up()
         key = (name, number, size)
         if key not in self._pages:
@@ -48,7 +48,7 @@ class RunnerListPages:
         return self._pages[key]
 
     def documents(self) -> list[Document]:
-        """All runners."""
+        """Returns all runners."""
         self._keep_up()
         if not self._documents:
             self._documents = [runner_document(runner) for runner in self._ordered]

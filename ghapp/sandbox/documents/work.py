@@ -17,7 +17,7 @@ WORKFLOW_PATH = ".github/workflows/ci.yml"
 
 
 def runner_document(runner: Runner) -> Document:
-    """A registration as the list and the single GET show it."""
+    """Returns a registration as the list and the single GET show it."""
     return {
         "id": runner.id,
         "name": runner.name,
@@ -35,7 +35,7 @@ def runner_document(runner: Runner) -> Document:
 
 
 def job_document(job: SandboxJob, url: str) -> Document:
-    """A workflow job, both as REST and as `workflow_job` deliveries show it; `url` is the sandbox' root."""
+    """Returns a workflow job as REST and `workflow_job` deliveries show it; `url` is the sandbox's root."""
     api = f"{url}/repos/{job.repository.full_name}"
     web = f"{url}/{job.repository.full_name}/actions/runs/{job.run_id}"
     taken = job.runner_id is not None
@@ -154,7 +154,7 @@ def job_check_run(job: SandboxJob, app: Document, url: str) -> Document:
 def check_run_document(
     check_run_id: int, asked: Document, repository: SandboxRepository, app: Document, url: str
 ) -> Document:
-    """A check run as it is after a request to create or update it asked for this."""
+    """Returns a check run after a request to create or update it."""
     api = f"{url}/repos/{repository.full_name}/check-runs/{check_run_id}"
     web = f"{url}/{repository.full_name}/runs/{check_run_id}"
     output: dict[str, Any] = asked.get("output") or {}
@@ -185,5 +185,5 @@ def check_run_document(
 
 
 def check_suite_id(repository: SandboxRepository, sha: str) -> int:
-    """The id of the check suite of a commit; the same whoever asks."""
+    """Returns the id of the check suite of a commit; the same for every caller."""
     return repository.id * 1_000_000 + int(sha[:4] or "0", 16)

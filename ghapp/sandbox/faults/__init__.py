@@ -1,5 +1,5 @@
-"""Ways in which this GitHub fails, or says what is not true: each for a while, to one organization or to all.
+"""Ways in which the simulated GitHub fails or answers falsely, for a while, for one organization or for all.
 
-`requests`: what becomes of a request. `runners`: what answers about runners say instead of the truth. `access`: what
-tokens may not do although they may. `webhooks`: what becomes of a delivery. Any number of them work together.
+`requests`: the fate of a request. `runners`: false answers about runners. `access`: permissions that tokens lack
+although they should have them. `webhooks`: the fate of a delivery. Any number of them act together.
 """

@@ -1,4 +1,4 @@
-"""What callers may not do although they may."""
+"""Denies callers what they should be allowed."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class TokensNotYetKnown(Fault):
     """Tokens that are refused with 401 at first, and then answered 404, before all of GitHub knows them.
 
     Attributes:
-        refused_seconds: of a token's life.
-        hidden_seconds: of its life after that.
+        refused_seconds: from the token's creation.
+        hidden_seconds: after that.
     """
 
     refused_seconds: float
     hidden_seconds: float
 
     def status_for(self, token: SandboxToken, now: float) -> int | None:
-        """What this token is answered; None when it is good."""
+        """Returns the status for this token; None when it is accepted."""
         age = now - token.minted_at
         if age < self.refused_seconds:
             return HTTPStatus.UNAUTHORIZED

@@ -1,4 +1,4 @@
-"""The faults at work."""
+"""The active faults."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TypeVar
 
 
 class Fault:
-    """Something that is wrong for a while."""
+    """A temporary fault."""
 
     def note(self, now: float) -> None:
-        """Time has passed, and things may have changed."""
+        """Called when time has passed and things may have changed."""
 
     def end(self, at: float) -> None:
-        """It is over."""
+        """Called when the fault is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ Kind = TypeVar("Kind", bound=Fault)
 
 
 class Faults:
-    """Everything that is wrong now, in the order in which it began.
+    """All active faults, in the order in which they began.
 
     Attributes:
         latency_seconds: added to each REST call.
@@ -53,11 +53,11 @@ class Faults:
         return len(self._windows)
 
     def begin(self, fault: Fault, *, until: float, org_id: int | None = None) -> None:
-        """Lets a fault work until then (epoch seconds), on one organization or on all."""
+        """Starts a fault until then (epoch seconds), for one organization or for all."""
         self._windows.append(_Window(fault, until, org_id))
 
     def at_work(self, kind: type[Kind], org_id: int | None, now: float) -> list[Kind]:
-        """The faults of a kind that an organization suffers; None is a request that belongs to no organization."""
+        """Returns the active faults of a kind for an organization; None is a request without an organization."""
         return [
             window.fault
             for window in self._windows
@@ -65,11 +65,11 @@ class Faults:
         ]
 
     def all_of(self, kind: type[Kind]) -> list[Kind]:
-        """The faults of a kind, whomever they befall, also those that are over and have not been ended yet."""
+        """Returns the faults of a kind for all organizations, including those that are over and not ended yet."""
         return [window.fault for window in self._windows if isinstance(window.fault, kind)]
 
     def pass_time(self, now: float) -> None:
-        """Ends what is over, each at its own time, and lets the others take note."""
+        """Ends faults that are over, each at its own time, and notifies the others."""
         over = sorted((window for window in self._windows if window.until <= now), key=lambda window: window.until)
         self._windows = [window for window in self._windows if window.until > now]
         for window in over:
@@ -78,7 +78,7 @@ class Faults:
             window.fault.note(now)
 
     def end_all(self, now: float) -> None:
-        """Ends everything that has an end."""
+        """Ends all temporary faults."""
         over, self._windows = self._windows, []
         for window in over:
             window.fault.end(now)

@@ -1,4 +1,4 @@
-"""What a fleet's list showed a while ago."""
+"""Earlier states of a fleet's list."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Shown = Mapping[int, Document]
 
 
 class History:
-    """A roster as it was shown in the last `horizon` seconds, and as it is; begins when it is made.
+    """A roster as it was shown in the last `horizon` seconds, and as it is; starts when it is created.
 
-    Runners that have not changed share their document from one moment to the next.
+    Runners that have not changed share their document between moments.
     """
 
     def __init__(self, roster: Roster, horizon: float, now: float) -> None:
@@ -28,7 +28,7 @@ class History:
         self.note(now)
 
     def note(self, now: float) -> None:
-        """Remembers what is shown now, and forgets what is no longer asked for."""
+        """Records what is shown now, and drops what is too old."""
         if self._version != self._roster.version:
             self._version = self._roster.version
             registered = self._roster.registered
@@ -38,12 +38,12 @@ class History:
             self._moments.popleft()
 
     def as_of(self, when: float) -> Shown:
-        """What was shown at that time, or at the first that is remembered."""
+        """Returns what was shown at that time, or the oldest record."""
         earlier = [shown for at, shown in self._moments if at <= when]
         return earlier[-1] if earlier else self._moments[0][1]
 
     def last_shown(self, runner_id: int, since: float) -> Document | None:
-        """How a runner was last shown, if that was later than `since`."""
+        """Returns how a runner was last shown, if that was later than `since`."""
         until = float("inf")
         for at, shown in reversed(self._moments):
             if runner_id in shown:

@@ -1,6 +1,6 @@
-"""What becomes of a request: an `Effect` takes the place of the true answer, or spoils it on its way out.
+"""The fate of a request: an effect replaces the true answer, or damages it on its way out.
 
-Effects wrap each other like ASGI middleware, the one that began first outermost. Another way to fail is another effect.
+Effects wrap each other like ASGI middleware, the oldest one outermost. Another way to fail is another effect.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ UNICORN = "<!DOCTYPE html>\n<html><head><title>Unicorn!</title></head><body>This
 
 
 class RequestFaultEffect(Protocol):
-    """What becomes of a request; `onward` would answer it."""
+    """An effect on a request; `onward` gives the true answer."""
 
     async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Does it to one request."""
+        """Applies the effect to one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerInstead:
-    """Another answer than the true one, which is never asked for."""
+    """Another answer; the true one is never computed."""
 
     status: int
     body: bytes
@@ -57,7 +57,7 @@ class AnswerInstead:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Silence for so many seconds, and then the true answer."""
+    """No answer for so many seconds, and then the true one."""
 
     seconds: float
 
@@ -69,10 +69,10 @@ class Hang:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """A connection that breaks before there is an answer."""
+    """A connection that is reset before there is an answer."""
 
     async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Breaks it."""
+        """Resets the connection."""
         del onward, receive, send
         break_connection(scope)
 
@@ -82,7 +82,7 @@ class CutShort:
     """The true answer with half of its body; its `Content-Length` still promises all of it."""
 
     async def __call__(self, onward: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets the request have its effect, and the answer half of its length."""
+        """Lets the request take effect, and sends half of the answer."""
 
         async def send_half(message: Message) -> None:
             body = message.get("body", b"")
@@ -95,13 +95,13 @@ class CutShort:
 
 @dataclass(slots=True)
 class RequestFault(Fault):
-    """An effect on all requests that match.
+    """An effect on all matching requests.
 
     Attributes:
-        match: searched in the path, which has no `/api/v3` in front.
+        match: searched in the path, without `/api/v3`.
         method: only this one.
-        times: how many requests it befalls; None is no end.
-        share: how many of those that match it befalls, from 0 to 1, chosen by `rng`.
+        times: how many requests it affects; None: no limit.
+        share: the share of matching requests, from 0 to 1, chosen by `rng`.
     """
 
     effect: RequestFaultEffect
@@ -112,8 +112,8 @@ class RequestFault(Fault):
     share: float = 1.0
     struck: int = field(default=0, init=False)
 
-    def strikes(self, method: str, path: str) -> bool:
-        """Whether it befalls this request, and counts it."""
+    def affects(self, method: str, path: str) -> bool:
+        """True if it affects this request, which is then counted."""
         meant = (
             (self.times is None or self.struck < self.times)
             and self.method in (None, method)
@@ -125,7 +125,7 @@ class RequestFault(Fault):
 
 
 def error(status: int, body: Any = None, headers: dict[str, str] | None = None) -> AnswerInstead:
-    """An answer of this status; `body` is text as it is, anything else as JSON, and without one GitHub's own shape."""
+    """Returns an answer of this status; `body` is text, or anything else as JSON; without one GitHub's own shape."""
     if body is None:
         body = document(status, HTTPStatus(status).phrase)
     content = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
@@ -133,15 +133,15 @@ def error(status: int, body: Any = None, headers: dict[str, str] | None = None) 
 
 
 def document(status: int, message: str) -> dict[str, str]:
-    """An error as GitHub writes it."""
+    """Returns an error in GitHub's shape."""
     return {"message": message, "documentation_url": DOCUMENTATION_URL, "status": str(status)}
 
 
 def over_secondary_limit(status: int, retry_after: int) -> AnswerInstead:
-    """403 or 429 with `retry-after` in seconds."""
+    """Returns 403 or 429 with `retry-after` in seconds."""
     return error(status, document(status, SECONDARY_LIMIT), {"retry-after": str(retry_after)})
 
 
 def page(status: int) -> AnswerInstead:
-    """HTML where JSON was to be, as from something that stands before the API."""
+    """Returns HTML where JSON is expected, as a proxy before the API would."""
     return AnswerInstead(status, UNICORN.encode(), {}, HTML)

@@ -1,7 +1,7 @@
-"""What answers about runners say instead of the truth.
+"""False answers about runners.
 
-The list is made in three steps, each of all views that are at work: what is listed at all, how it is shown, and how
-many there are said to be. The fleet itself knows nothing of it.
+A list is built in three steps, each by all active faults: which runners are listed, how they are shown, and the stated
+total. The fleet itself is not affected.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from ghapp.sandbox.faults.history import History
 
 
 class RunnerFaults(Fault):
-    """An untruth about runners; what a subclass leaves alone stays true."""
+    """A false answer about runners; what a subclass does not change stays true."""
 
     def recalled(self, now: float) -> Sequence[Document] | None:
-        """A whole list in place of the present one; None leaves that."""
+        """Returns another list in place of the present one; None: no change."""
         del now
         return None
 
     def listed(self, runners: Sequence[Document]) -> Sequence[Document]:
-        """The list, with fewer runners, in another order, or with other words about them."""
+        """Returns the list with fewer runners, in another order, or with other values."""
         return runners
 
     def counted(self, total: int) -> int:
-        """What `total_count` says of a list that is so long."""
+        """Returns the `total_count` of a list of that length."""
         return total
 
     def found(self, runner_id: int, runner: Document | None, now: float) -> Document | None:
-        """What the GET of one runner answers; None is 404."""
+        """Returns the GET of one runner; None is 404."""
         del runner_id, now
         return runner
 
     def served(self, page: int, size: int) -> None:
-        """A page of the list, of so many runners at most, was sent."""
+        """Called after a page of the list, of so many runners at most, was sent."""
 
 
 @dataclass(slots=True)
 class Unlisted(RunnerFaults):
-    """Runners that the list leaves out while they are there.
+    """Runners that the list omits although they exist.
 
     Attributes:
-        hides: tells by the id which.
+        hides: true for the ids of these runners.
         counted_all: `total_count` counts them all the same.
         everywhere: GET and DELETE do not find them either.
     """
@@ -56,29 +56,29 @@ class Unlisted(RunnerFaults):
     _left_out: int = 0
 
     def listed(self, runners: Sequence[Document]) -> Sequence[Document]:
-        """The list without them."""
+        """Returns the list without them."""
         shown = [runner for runner in runners if not self.hides(runner["id"])]
         self._left_out = len(runners) - len(shown)
         return shown
 
     def counted(self, total: int) -> int:
-        """With or without them."""
+        """Returns the total with or without them."""
         return total + self._left_out if self.counted_all else total
 
     def found(self, runner_id: int, runner: Document | None, now: float) -> Document | None:
-        """The truth, unless they are hidden everywhere."""
+        """Returns the true answer, unless they are hidden everywhere."""
         del now
         return None if self.everywhere and self.hides(runner_id) else runner
 
 
 @dataclass(frozen=True, slots=True)
 class Miscounted(RunnerFaults):
-    """A `total_count` that is off `by` so many; never below 0."""
+    """A `total_count` that is wrong `by` so many; never below 0."""
 
     by: int
 
     def counted(self, total: int) -> int:
-        """Off."""
+        """Returns the wrong total."""
         return max(0, total + self.by)
 
 
@@ -90,11 +90,11 @@ class Misreported(RunnerFaults):
     values: dict[str, Any]
 
     def listed(self, runners: Sequence[Document]) -> Sequence[Document]:
-        """The list, with those values."""
+        """Returns the list, with those values."""
         return [self._told(runner) for runner in runners]
 
     def found(self, runner_id: int, runner: Document | None, now: float) -> Document | None:
-        """The runner, with those values."""
+        """Returns the runner, with those values."""
         del runner_id, now
         return None if runner is None else self._told(runner)
 
@@ -104,45 +104,46 @@ class Misreported(RunnerFaults):
 
 @dataclass(frozen=True, slots=True)
 class Stale(RunnerFaults):
-    """A list that shows the fleet as it was `age` seconds ago; GET tells the truth."""
+    """A list that shows the fleet as it was `age` seconds ago; GET shows the present."""
 
     history: History
     age: float
 
     def note(self, now: float) -> None:
-        """Remembers."""
+        """Records the present list."""
         self.history.note(now)
 
     def recalled(self, now: float) -> Sequence[Document] | None:
-        """The list of then."""
+        """Returns the earlier list."""
         self.history.note(now)
         return list(self.history.as_of(now - self.age).values())
 
 
 @dataclass(frozen=True, slots=True)
 class Lingering(RunnerFaults):
-    """Registrations that GET still finds for `lag` seconds after they are gone, as they were last."""
+    """Registrations that GET still finds for `lag` seconds after their deletion, as they were last."""
 
     history: History
     lag: float
 
     def note(self, now: float) -> None:
-        """Remembers."""
+        """Records the present list."""
         self.history.note(now)
 
     def found(self, runner_id: int, runner: Document | None, now: float) -> Document | None:
-        """The runner, or what is remembered of it."""
+        """Returns the runner, or its last record."""
         self.history.note(now)
         return runner or self.history.last_shown(runner_id, now - self.lag)
 
 
 @dataclass(slots=True)
 class Slipping(RunnerFaults):
-    """A fleet that changes, in truth, each time that a certain page of its list was served.
+    """A fleet that changes each time that a certain page of its list was served.
 
     Attributes:
-        change: gets how many runners the pages up to this one hold; answers the ids that are listed first from then on.
-        times: how often; None is always.
+        change: gets the number of runners on the pages up to this one; returns the ids that are listed first from then
+            on.
+        times: how often; None: no limit.
     """
 
     page: int
@@ -151,12 +152,12 @@ class Slipping(RunnerFaults):
     _first: list[int] = field(default_factory=list)
 
     def listed(self, runners: Sequence[Document]) -> Sequence[Document]:
-        """The list, the newcomers first."""
+        """Returns the list, new runners first."""
         ahead = set(self._first)
         return sorted(runners, key=lambda runner: runner["id"] not in ahead) if ahead else runners
 
     def served(self, page: int, size: int) -> None:
-        """Makes the change after its page."""
+        """Changes the fleet after the page."""
         if page == self.page and (self.times is None or self.times > 0):
             self._first += self.change(page * size)
             self.times = None if self.times is None else self.times - 1

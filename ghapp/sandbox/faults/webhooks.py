@@ -1,7 +1,7 @@
-"""What becomes of deliveries on their way.
+"""The fate of deliveries.
 
-A `Detour` changes what is sent, and when; a `Misattempt` what an attempt comes to. Deliveries that a detour still keeps
-when it is over go out then.
+A `Detour` changes what is sent, and when; a `Misattempt` changes the result of an attempt. Deliveries that a detour
+holds when it ends are sent then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Post = Callable[[list[Parcel]], None]
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """The deliveries that a fault befalls: of these `events` (empty: any), a `share` of them from 0 to 1."""
+    """The deliveries that a fault affects: of these `events` (empty: any), a `share` from 0 to 1."""
 
     rng: Random
     events: Collection[str] = ()
@@ -33,15 +33,15 @@ class Affected:
 
 
 class Detour(Fault):
-    """Something that happens to a new delivery before it is attempted."""
+    """An effect on new deliveries before their attempt."""
 
     def take(self, parcels: list[Parcel], now: float) -> list[Parcel]:
-        """What goes on at once of these, in order; the rest is kept or lost."""
+        """Returns the deliveries to be sent at once, in order; the others are held or lost."""
         del now
         return parcels
 
     def kept(self) -> int:
-        """How many it keeps for later."""
+        """Returns how many it holds."""
         return 0
 
 
@@ -53,7 +53,7 @@ class Dropped(Detour):
     count: Callable[[], None]
 
     def take(self, parcels: list[Parcel], now: float) -> list[Parcel]:
-        """All but those."""
+        """Returns all others."""
         del now
         going = [parcel for parcel in parcels if parcel[1] not in self.affected]
         for _ in range(len(parcels) - len(going)):
@@ -63,20 +63,20 @@ class Dropped(Detour):
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Detour):
-    """Deliveries that are sent several times under one GUID."""
+    """Deliveries that are sent several times with one GUID."""
 
     affected: Affected
     copies: int
 
     def take(self, parcels: list[Parcel], now: float) -> list[Parcel]:
-        """Each so many times."""
+        """Returns each delivery so many times."""
         del now
         return [p for parcel in parcels for p in [parcel] * (self.copies if parcel[1] in self.affected else 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Late(Detour):
-    """Deliveries that go out `by` seconds after they should."""
+    """Deliveries that are sent `by` seconds late."""
 
     affected: Affected
     by: float
@@ -84,7 +84,7 @@ class Late(Detour):
     _waiting: list[tuple[float, Parcel]] = field(default_factory=list)
 
     def take(self, parcels: list[Parcel], now: float) -> list[Parcel]:
-        """Keeps those."""
+        """Holds these deliveries."""
         going: list[Parcel] = []
         for parcel in parcels:
             if parcel[1] in self.affected:
@@ -94,11 +94,11 @@ class Late(Detour):
         return going
 
     def kept(self) -> int:
-        """Those whose time has not come."""
+        """Returns how many are not due."""
         return len(self._waiting)
 
     def note(self, now: float) -> None:
-        """Sends those whose time has come."""
+        """Sends those that are due."""
         due = [parcel for at, parcel in self._waiting if at <= now]
         self._waiting[:] = [entry for entry in self._waiting if entry[0] > now]
         if due:
@@ -112,7 +112,7 @@ class Late(Detour):
 
 @dataclass(frozen=True, slots=True)
 class Reordered(Detour):
-    """Deliveries that go out in groups of `batch`, the last one first."""
+    """Deliveries that are sent in groups of `batch`, in reverse order."""
 
     affected: Affected
     batch: int
@@ -120,7 +120,7 @@ class Reordered(Detour):
     _waiting: list[Parcel] = field(default_factory=list)
 
     def take(self, parcels: list[Parcel], now: float) -> list[Parcel]:
-        """Keeps those until there are enough."""
+        """Holds them until there are enough."""
         del now
         going: list[Parcel] = []
         for parcel in parcels:
@@ -130,7 +130,7 @@ class Reordered(Detour):
         return going
 
     def kept(self) -> int:
-        """Those that wait for others."""
+        """Returns how many wait for others."""
         return len(self._waiting)
 
     def end(self, at: float) -> None:
@@ -147,10 +147,10 @@ class Reordered(Detour):
 
 @dataclass(frozen=True, slots=True)
 class Misattempt(Fault):
-    """Attempts that come to something else than the receiver's answer.
+    """Attempts with another result than the receiver's answer.
 
     Attributes:
-        status_code: what the log says; 2xx for a delivery that somebody took who was not the receiver.
+        status_code: in the log; 2xx for a delivery that another server accepted.
         status: the same in words.
         arrives: the receiver does get it, and its answer is lost.
     """

@@ -1,1 +1,1 @@
-"""A model of runners and their jobs; pure, and the same life for the same seed."""
+"""A model of runners and their jobs; pure, with the same events for the same seed."""

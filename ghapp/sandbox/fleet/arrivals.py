@@ -1,4 +1,4 @@
-"""How jobs come in: at random, so many that each pool is at work to its load."""
+"""The arrival of jobs: at random, so many that each pool reaches its load."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from random import Random
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.sandbox.fleet.timers import Agenda
 
-#: Makes a job for a pool at a time.
+#: Creates a job for a pool at a time.
 Submit = Callable[[PoolConfig, float], None]
 
 
 class Arrivals:
-    """A stream of jobs for each pool, which can be stopped and let flow again."""
+    """A stream of jobs for each pool, which can be stopped and resumed."""
 
     def __init__(self, pools: Iterable[PoolConfig], pace: Pace, rng: Random, agenda: Agenda, submit: Submit) -> None:
         self._pools = list(pools)
@@ -27,7 +27,7 @@ class Arrivals:
         self._season = 0
 
     def set_quiet(self, quiet: bool, now: float) -> None:
-        """Stops the stream, or lets it flow again."""
+        """Stops the stream, or resumes it."""
         if quiet == self._quiet:
             return
         self._quiet = quiet
@@ -37,7 +37,7 @@ class Arrivals:
                 self._expect(pool, now)
 
     def set_load(self, pool: str, load: float, now: float) -> None:
-        """So many jobs come for a pool from now on; whoever was expected is drawn anew."""
+        """Changes the load of a pool from now on; its next arrivals are drawn again."""
         self._loads[pool] = load
         if not self._quiet:
             self._quiet = True
@@ -51,7 +51,7 @@ class Arrivals:
             self._agenda.at(at + gap, partial(self._arrive, pool=pool, season=self._season))
 
     def _arrive(self, at: float, *, pool: PoolConfig, season: int) -> None:
-        # An arrival expected before the fleet was last quieted belongs to a season that is over.
+        # An arrival that was planned before the fleet was last quieted is void.
         if season == self._season:
             self._submit(pool, at)
             self._expect(pool, at)

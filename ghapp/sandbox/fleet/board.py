@@ -1,21 +1,21 @@
-"""Where jobs and runners find each other."""
+"""Matches jobs with runners."""
 
 from __future__ import annotations
 
 from ghapp.sandbox.fleet.jobs import SandboxJob
 from ghapp.sandbox.fleet.runners import GroupAccess, Runner
 
-#: Jobs remembered after they are over.
+#: Completed jobs that are kept.
 JOBS_KEPT = 5_000
 
 
 class JobBoard:
-    """Jobs that wait for runners, runners that wait for jobs. A job goes to a runner that bears all its labels.
+    """Jobs that wait for runners, and runners that wait for jobs. A job goes to a runner that has all its labels.
 
     Attributes:
         queue: jobs that wait for a runner, oldest first.
         jobs: recent jobs in any status, by id.
-        access: of the runner group that all runners are in.
+        access: of the runner group of all runners.
     """
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class JobBoard:
         self._idle: dict[frozenset[str], dict[int, Runner]] = {}
 
     def remember(self, job: SandboxJob) -> None:
-        """Lets a job be found by its id."""
+        """Stores a job by its id."""
         self.jobs[job.id] = job
         if len(self.jobs) > JOBS_KEPT:
             del self.jobs[next(iter(self.jobs))]
 
     def runner_for(self, job: SandboxJob) -> Runner | None:
-        """An idle runner that can take a job; without one the job waits."""
+        """Returns an idle runner that can run a job; without one the job waits."""
         for labels, runners in self._idle.items() if self.access.admits(job.repository.name) else ():
             if runners and labels.issuperset(job.labels):
                 return next(iter(runners.values()))
@@ -39,7 +39,7 @@ class JobBoard:
         return None
 
     def job_for(self, runner: Runner) -> SandboxJob | None:
-        """The oldest job that an idle runner can take, which waits no longer; without one the runner waits."""
+        """Returns the oldest job that an idle runner can run, which waits no longer; without one the runner waits."""
         labels = frozenset(runner.labels)
         for job in self.queue:
             if labels.issuperset(job.labels) and self.access.admits(job.repository.name):
@@ -49,5 +49,5 @@ class JobBoard:
         return None
 
     def rest(self, runner: Runner) -> None:
-        """Takes a runner out of those that wait for jobs."""
+        """Removes a runner from those that wait for jobs."""
         self._idle.get(frozenset(runner.labels), {}).pop(runner.id, None)

@@ -1,4 +1,4 @@
-"""What a fleet tells its owner of."""
+"""The events of a fleet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ghapp.sandbox.fleet.runners import Runner
 
 @dataclass(frozen=True, slots=True)
 class JobMoved:
-    """A job was queued, taken or finished; `job` is a copy from that moment."""
+    """A job was queued, started or completed; `job` is a copy from that moment."""
 
     action: JobAction
     job: SandboxJob
@@ -27,10 +27,10 @@ class RunnerOnline:
 
 @dataclass(frozen=True, slots=True)
 class RunnerEnded:
-    """An ephemeral runner did its one job; its process and its registration are gone."""
+    """An ephemeral runner did its one job; its process has ended and its registration is deleted."""
 
     runner: Runner
     at: float
 
 
-Happening = JobMoved | RunnerOnline | RunnerEnded
+FleetEvent = JobMoved | RunnerOnline | RunnerEnded

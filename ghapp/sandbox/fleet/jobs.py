@@ -1,4 +1,4 @@
-"""Workflow jobs and the repositories they come from."""
+"""Workflow jobs and their repositories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-#: Runs a repository remembers, newest first.
+#: Runs that a repository keeps, newest first.
 RUNS_KEPT = 300
 LOST_COMMUNICATION = "The self-hosted runner lost communication with the server."
 
@@ -20,8 +20,8 @@ class SandboxJob:
 
     Attributes:
         id: the job's id, and its check run's.
-        duration: how long it will run once a runner took it, in seconds.
-        annotations: what GitHub notes beside it, as check annotations.
+        duration: how long it runs after its start, in seconds.
+        annotations: GitHub's annotations of the job.
     """
 
     id: int
@@ -40,13 +40,13 @@ class SandboxJob:
     annotations: list[dict[str, Any]] = field(default_factory=list)
 
     def fail_without_runner(self) -> None:
-        """Notes what GitHub notes beside a job whose runner is gone."""
+        """Adds the annotation that GitHub adds to a job whose runner was lost."""
         self.conclusion = "failure"
         note = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
         self.annotations.append(note | {"title": "", "message": LOST_COMMUNICATION})
 
-    def told_by(self, ahead: float) -> SandboxJob:
-        """The job with its times as a clock tells them that is so many seconds ahead."""
+    def with_clock_ahead(self, ahead: float) -> SandboxJob:
+        """Returns the job with its times by a clock that is so many seconds ahead."""
         if not ahead:
             return self
         started, completed = (None if at is None else at + ahead for at in (self.started_at, self.completed_at))
@@ -55,7 +55,7 @@ class SandboxJob:
 
 @dataclass(slots=True)
 class Run:
-    """One workflow run; without a job it was a push that hosted runners dealt with long ago."""
+    """One workflow run; without a job it was a push that hosted runners completed long ago."""
 
     id: int
     number: int
@@ -63,8 +63,8 @@ class Run:
     created_at: float
     job: SandboxJob | None = None
 
-    def told_by(self, ahead: float) -> Run:
-        """The run with its times as a clock tells them that is so many seconds ahead."""
+    def with_clock_ahead(self, ahead: float) -> Run:
+        """Returns the run with its times by a clock that is so many seconds ahead."""
         return replace(self, created_at=self.created_at + ahead) if ahead else self
 
 
@@ -89,7 +89,7 @@ class SandboxRepository:
         return f"{self.owner}/{self.name}"
 
     def push(self, now: float, sha: str = "") -> str:
-        """Moves the default branch's head, to a made-up commit unless one is named, and answers it."""
+        """Moves the head of the default branch, to a random commit unless one is given, and returns it."""
         self.pushes += 1
         commit = f"{self.full_name} {self.pushes}"
         self.before_sha = self.head_sha or self.before_sha
@@ -98,6 +98,6 @@ class SandboxRepository:
         return self.head_sha
 
     def record_run(self, run_id: int, now: float, job: SandboxJob | None = None) -> None:
-        """Remembers a run of the head."""
+        """Stores a run of the head."""
         number = self.runs[0].number + 1 if self.runs else 1
         self.runs.appendleft(Run(id=run_id, number=number, head_sha=self.head_sha, created_at=now, job=job))

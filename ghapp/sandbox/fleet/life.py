@@ -1,7 +1,7 @@
-"""The living fleet of one organization: a discrete-event model that reads no clock and does no I/O.
+"""The simulated fleet of one organization: a discrete-event model that reads no clock and does no I/O.
 
-Whoever owns it calls `step(now)`; everything that was due by then happens at its own time, in order, so that the same
-seed lives the same life however large the steps are.
+Its owner calls `step(now)`; every event that was due by then happens at its own time, in order, so that the same
+seed gives the same events for any size of the steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from random import Random
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.sandbox.fleet.arrivals import Arrivals
 from ghapp.sandbox.fleet.board import JobBoard
-from ghapp.sandbox.fleet.events import Happening, JobMoved, RunnerEnded, RunnerOnline
+from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded, RunnerOnline
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import GroupAccess, Runner
@@ -23,13 +23,13 @@ from ghapp.sandbox.fleet.timers import Agenda
 
 FAILING_SHARE = 0.06
 
-#: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's.
+#: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's id.
 FIRST_JOB_ID = 40_000_000_000
 FIRST_RUN_ID = 10_000_000_000
 
 
 class FleetLife:
-    """Runners, their pools and the jobs they do.
+    """Runners, their pools and their jobs.
 
     Attributes:
         roster: the runners, registered or not.
@@ -55,76 +55,76 @@ class FleetLife:
         self._job_numbers = itertools.count(first_id)
         self._board = JobBoard()
         self._arrivals = Arrivals(pools, pace, rng, self._agenda, self._submit_for)
-        self._happened: list[Happening] = []
+        self._happened: list[FleetEvent] = []
         for pool in pools:
             for _ in range(pool.size):
                 self._settle(now, runner=self.register(pool.name))
         self._happened.clear()
         self.set_quiet(quiet, now)
 
-    def step(self, now: float) -> list[Happening]:
-        """Lives until `now` (epoch seconds) and tells what happened since the last step."""
+    def step(self, now: float) -> list[FleetEvent]:
+        """Advances to `now` (epoch seconds) and returns the events since the last step."""
         self._agenda.run_until(now)
         happened, self._happened = self._happened, []
         return happened
 
     def set_quiet(self, quiet: bool, now: float) -> None:
-        """Stops the arrival of jobs, or lets it begin again; what runs goes on."""
+        """Stops the arrival of jobs, or resumes it; running jobs continue."""
         self._arrivals.set_quiet(quiet, now)
 
     def set_load(self, pool_name: str, load: float, now: float) -> None:
-        """Jobs come for a pool so that this share of it is at work on average."""
+        """Changes the average share of a pool's busy runners."""
         self._arrivals.set_load(pool_name, load, now)
 
     @property
     def queue(self) -> list[SandboxJob]:
-        """Jobs that wait for a runner, oldest first."""
+        """Returns jobs that wait for a runner, oldest first."""
         return self._board.queue
 
     @property
     def jobs(self) -> dict[int, SandboxJob]:
-        """Recent jobs in any status, by id."""
+        """Returns recent jobs in any status, by id."""
         return self._board.jobs
 
     @property
     def access(self) -> GroupAccess:
-        """Which repositories may use the runner group."""
+        """Returns which repositories may use the runner group."""
         return self._board.access
 
     def restrict(self, access: GroupAccess, now: float) -> None:
-        """Changes which repositories may use the runner group; idle runners take what they may take now."""
+        """Changes which repositories may use the runner group; idle runners then take the jobs they are allowed."""
         self._board.access = access
         for runner in [each for each in self.roster.registered.values() if each.waiting]:
             self._board.rest(runner)
             self._offer(runner, now)
 
-    # Runners come and go
+    # Registration and end of runners
 
     def register(self, pool_name: str, *, replaces: int | None = None) -> Runner:
-        """A new registration of a pool's runner whose process has just started; GitHub shows it offline."""
+        """Registers a pool's runner whose process has just started; GitHub shows it offline."""
         pool = self.pools[pool_name]
         return self.roster.enrol(pool=pool_name, labels=pool.all_labels, ephemeral=pool.ephemeral, replaces=replaces)
 
     def register_jit(self, name: str, labels: tuple[str, ...]) -> Runner:
-        """A just-in-time registration: nobody has started a process for it yet."""
+        """Registers a just-in-time runner, which has no process yet."""
         pool = next((p.name for p in self.pools.values() if set(p.custom_labels) <= set(labels)), "")
         runner = self.roster.enrol(pool=pool, labels=labels, ephemeral=True, name=name)
         runner.alive = False
         return runner
 
     def boot(self, pool_name: str, now: float, *, replaces: int | None = None) -> None:
-        """Wishes for a runner: it registers after the boot time, and is online a little later."""
+        """Requests a runner: it registers after the boot time, and is online a little later."""
         self._agenda.at(
             now + self._lasting(self._pace.boot),
             lambda at: self.come_online_soon(self.register(pool_name, replaces=replaces), at),
         )
 
     def come_online_soon(self, runner: Runner, now: float) -> None:
-        """Lets a registered runner be online after the settling time."""
+        """Schedules a registered runner to come online after the settling time."""
         self._agenda.at(now + self._lasting(self._pace.settle), partial(self._settle, runner=runner))
 
     def retire(self, runner: Runner, now: float) -> None:
-        """Registration and process go together; a job that was running fails as one does that lost its runner."""
+        """Removes registration and process; a running job fails as one does that lost its runner."""
         job, runner.job = runner.job, None
         if job is not None:
             job.fail_without_runner()
@@ -133,42 +133,42 @@ class FleetLife:
         self._end(runner)
 
     def tear_down(self, runner: Runner, now: float) -> None:
-        """What a controller does to a runner's machine; a registration that is left behind goes offline."""
+        """Removes a runner's machine, as a controller does; a remaining registration goes offline."""
         if runner.id in self.roster.registered:
             self.take_offline([runner], alive=False)
         else:
             self.retire(runner, now)
 
-    # What goes wrong
+    # Failures
 
     def lose(self, runners: Iterable[Runner]) -> None:
-        """Their registrations vanish; their processes know nothing of it."""
+        """Deletes their registrations; their processes do not notice."""
         for runner in runners:
             self._board.rest(runner)
             self.roster.lose(runner)
 
     def restore(self, runners: Iterable[Runner], now: float) -> None:
-        """Lost registrations come back, under the same ids."""
+        """Restores lost registrations, with the same ids."""
         for runner in runners:
             self.roster.restore(runner)
             self._offer(runner, now)
 
     def take_offline(self, runners: Iterable[Runner], *, alive: bool) -> None:
-        """Their connections drop; `alive` says whether there still is a process behind."""
+        """Drops their connections; `alive`: the processes keep running."""
         for runner in runners:
             self._board.rest(runner)
             runner.alive, runner.online = alive, False
             self.roster.touch()
 
     def bring_online(self, runners: Iterable[Runner], now: float) -> None:
-        """Their connections are back, and so are their processes."""
+        """Restores their connections and processes."""
         for runner in runners:
             runner.alive = runner.online = True
             self.roster.touch()
             self._offer(runner, now)
 
     def hold(self, runners: Iterable[Runner], now: float, *, busy: bool) -> None:
-        """Makes them busy without a job, or lets them go."""
+        """Makes them busy without a job, or idle again."""
         for runner in runners:
             self._board.rest(runner)
             runner.held = busy
@@ -178,7 +178,7 @@ class FleetLife:
     # Jobs
 
     def submit(self, repository: SandboxRepository, labels: tuple[str, ...], now: float) -> SandboxJob:
-        """A job is queued; an idle runner that bears all its labels takes it at once."""
+        """Queues a job; an idle runner that has all its labels takes it at once."""
         number = next(self._job_numbers)
         job = SandboxJob(
             id=FIRST_JOB_ID + number,
@@ -198,7 +198,7 @@ class FleetLife:
         return job
 
     def finish(self, job: SandboxJob, now: float, conclusion: str) -> None:
-        """Ends a running job; an ephemeral runner leaves with it and its pool wishes for another."""
+        """Completes a running job; an ephemeral runner ends with it, and its pool requests another."""
         runner = self.roster.find(job.runner_id) if job.runner_id is not None else None
         if job.status != "in_progress" or runner is None:
             return
@@ -225,7 +225,7 @@ class FleetLife:
         self._agenda.at(at + job.duration, lambda end: self.finish(job, end, conclusion))
 
     def _offer(self, runner: Runner, at: float) -> None:
-        """Gives a runner that became free the oldest job it can take, or lets it wait."""
+        """Gives a runner that became idle the oldest job it can run, or lets it wait."""
         if runner.waiting and runner.id in self.roster.registered:
             job = self._board.job_for(runner)
             if job is not None:

@@ -1,4 +1,4 @@
-"""Who is registered, who lost that, and who is over."""
+"""The runners of an organization: registered ones, ones that lost their registration, and ended ones."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ghapp.sandbox.fleet.runners import Runner
 
 NAME_ALPHABET = string.ascii_lowercase + string.digits
 
-#: Runners that are over and still remembered.
+#: Ended runners that are kept.
 FORMER_KEPT = 20_000
 
 
 class Roster:
-    """The runners of one organization in GitHub's books and outside of them.
+    """The runners of one organization, by GitHub's registrations and by their processes.
 
     Attributes:
         registered: what GitHub lists, by id.
-        zombies: runners whose registration was lost and whose process is still there, by id.
-        version: changes with everything that a list of runners would show; whoever changes a runner says so by `touch`.
+        zombies: runners whose registration was lost and whose process still runs, by id.
+        version: changes with everything that a list of runners would show; code that changes a runner calls `touch`.
     """
 
     def __init__(self, rng: Random, first_id: int) -> None:
@@ -33,13 +33,13 @@ class Roster:
         self._rng = rng
 
     def touch(self) -> None:
-        """Something that a list shows has changed."""
+        """Records that something changed that a list shows."""
         self.version += 1
 
     def enrol(
         self, *, pool: str, labels: tuple[str, ...], ephemeral: bool, name: str = "", replaces: int | None = None
     ) -> Runner:
-        """A new registration, offline so far; its name is made after the pool unless it has one."""
+        """Adds a registration, offline at first; its name is derived from the pool unless it has one."""
         name = name or self._new_name(pool)
         self._names.add(name)
         runner = Runner(next(self._ids), name, pool, labels, ephemeral, replaces=replaces)
@@ -48,17 +48,17 @@ class Roster:
         return runner
 
     def lose(self, runner: Runner) -> None:
-        """The registration is gone, the process stays."""
+        """Deletes the registration; the process stays."""
         self.zombies[runner.id] = self.registered.pop(runner.id)
         self.touch()
 
     def restore(self, runner: Runner) -> None:
-        """The lost registration is back, under its old id."""
+        """Restores the lost registration, with its old id."""
         self.registered[runner.id] = self.zombies.pop(runner.id)
         self.touch()
 
     def end(self, runner: Runner) -> None:
-        """The process is gone, and so is whatever registration there was."""
+        """Ends the process, and deletes its registration."""
         runner.alive = runner.online = False
         self.zombies.pop(runner.id, None)
         if self.registered.pop(runner.id, None) is not None:
@@ -69,14 +69,14 @@ class Roster:
             del self._former[next(iter(self._former))]
 
     def find(self, runner_id: int) -> Runner | None:
-        """A runner that is or was."""
+        """Returns a runner, also an ended one."""
         for place in (self.registered, self.zombies, self._former):
             if runner_id in place:
                 return place[runner_id]
         return None
 
     def choose(self, count: int, pool: str | None = None) -> list[Runner]:
-        """So many registered runners at random, those waiting for work first, of one pool or any."""
+        """Returns so many registered runners at random, idle ones first, of one pool or any."""
         candidates = [r for r in self.registered.values() if pool is None or r.pool == pool]
         self._rng.shuffle(candidates)
         candidates.sort(key=lambda runner: not runner.waiting)

@@ -1,4 +1,4 @@
-"""A runner, seen from both sides at once: GitHub's registration and the process on its machine."""
+"""A runner, from both sides: GitHub's registration and the process on its machine."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Runner:
     """One runner.
 
     Attributes:
-        online: what GitHub says of its connection.
-        alive: whether the process exists. It lives on when the registration is lost: that is the zombie.
-        held: busy without a job behind it, as runners in the wild sometimes are.
-        replaces: id of the runner whose replacement this is.
+        online: its connection, as GitHub shows it.
+        alive: True while the process runs. Without its registration it is a zombie.
+        held: busy without a job, as real runners sometimes are.
+        replaces: id of the runner that this one replaces.
     """
 
     id: int
@@ -53,10 +53,10 @@ class Runner:
 
     @property
     def busy(self) -> bool:
-        """What GitHub's `busy` says."""
+        """Returns GitHub's `busy`."""
         return self.held or self.job is not None
 
     @property
     def waiting(self) -> bool:
-        """Whether it would take a job now, were it registered."""
+        """True if it would take a job now, were it registered."""
         return self.online and self.alive and not self.busy

@@ -1,4 +1,4 @@
-"""Shards: pools that bear a label `shard:…`. Users' jobs come to the active one alone."""
+"""Shards: pools with a label `shard:…`. Users' jobs run on the active one alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ShardLayout:
 
     Attributes:
         pools: shard → its pool.
-        active: the one that users' jobs come to; empty where there are no shards.
+        active: the one for users' jobs; empty where there are no shards.
     """
 
     def __init__(self, fleet: FleetLife) -> None:
@@ -24,9 +24,9 @@ class ShardLayout:
         self._load = self.pools[self.active].load if self.active else 0.0
 
     def deploy(self, shard: str, now: float, *, badly: bool) -> list[Runner]:
-        """Its machines are made anew under their old names; the job of each that had one fails.
+        """Replaces its machines under their old names; the job of each that had one fails.
 
-        Well: each comes online again after the settling time. Badly: the first one does, and no other.
+        Each comes online again after the settling time or, with `badly`, only the first one does.
         """
         pool = self.pools[shard].name
         runners = sorted((each for each in self._fleet.roster.registered.values() if each.pool == pool), key=_id)
@@ -41,7 +41,7 @@ class ShardLayout:
         return runners
 
     def switch(self, shard: str, now: float) -> None:
-        """From now on users' jobs come to this shard."""
+        """Activates a shard: users' jobs run on it from now on."""
         self._fleet.set_load(self.pools[self.active].name, 0.0, now)
         self._fleet.set_load(self.pools[shard].name, self._load, now)
         self.active = shard

@@ -1,4 +1,4 @@
-"""What is to happen, and when."""
+"""Scheduled events."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Act = Callable[[float], None]
 
 
 class Agenda:
-    """Things to come, in order of time and, at the same time, of entry."""
+    """Scheduled calls, in order of time and, at the same time, of entry."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, Act]] = []
         self._serial = itertools.count()
 
     def at(self, when: float, act: Act) -> None:
-        """Enters an act for `when` (epoch seconds); it will be called with that time."""
+        """Schedules `act` for `when` (epoch seconds); it is called with that time."""
         heapq.heappush(self._entries, (when, next(self._serial), act))
 
     def run_until(self, now: float) -> None:
-        """Does everything due by `now`, each at its own time, also what that brings with it."""
+        """Runs everything due by `now`, each at its own time, including what that schedules."""
         while self._entries and self._entries[0][0] <= now:
             when, _, act = heapq.heappop(self._entries)
             act(when)

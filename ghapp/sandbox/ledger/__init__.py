@@ -1,1 +1,1 @@
-"""What the sandbox saw its client do, to be asserted on."""
+"""Records what the client did, for assertions."""

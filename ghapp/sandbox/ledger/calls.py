@@ -1,4 +1,4 @@
-"""The calls that a client made, and how hard it pressed."""
+"""Counts the calls of a client, and their rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-#: What calls weigh for GitHub's secondary limit of points a minute.
+#: Points of calls in GitHub's secondary limit of points a minute.
 READ_POINTS = 1
 WRITE_POINTS = 5
 MINUTE_SECONDS = 60
@@ -20,7 +20,7 @@ class CallCounts:
         counted: of them, against the rate limit.
         not_modified: answered 304.
         refused: answered with an error, injected ones too.
-        unanswered: whose answer did not come, or not to its end.
+        unanswered: calls without a complete answer.
     """
 
     total: int = 0
@@ -30,7 +30,7 @@ class CallCounts:
     unanswered: int = 0
 
     def add(self, status: int | None, *, counted: bool) -> None:
-        """Counts one call by the status it was answered with; None when it was not."""
+        """Counts one call by the status of its answer; None without an answer."""
         self.total += 1
         self.counted += counted
         if status is None:
@@ -43,7 +43,7 @@ class CallCounts:
 
 @dataclass(slots=True)
 class Pressure:
-    """What GitHub's secondary limits look at; it allows 100 in flight, and 900 points a minute.
+    """The load that GitHub's secondary limits measure; they allow 100 in flight, and 900 points a minute.
 
     Attributes:
         most_in_flight: calls at the same time.
@@ -57,7 +57,7 @@ class Pressure:
     _minute: deque[tuple[float, int]] = field(default_factory=deque)
 
     def begin(self, method: str, now: float) -> None:
-        """A call came in."""
+        """Counts the start of a call."""
         points = READ_POINTS if method in {"GET", "HEAD", "OPTIONS"} else WRITE_POINTS
         self._minute.append((now, points))
         self._points += points
@@ -68,5 +68,5 @@ class Pressure:
         self.most_points_a_minute = max(self.most_points_a_minute, self._points)
 
     def end(self) -> None:
-        """It is over."""
+        """Counts its end."""
         self._in_flight -= 1

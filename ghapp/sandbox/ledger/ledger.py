@@ -1,6 +1,6 @@
-"""What became of each lost runner, and what the client did wrong.
+"""Records the fate of each lost runner, and the mistakes of the client.
 
-The truth is the fleet's, whatever GitHub answered. All times are epoch seconds with fractions, by the sandbox' clock
+The fleet is the truth, whatever GitHub answered. All times are epoch seconds with fractions, by the sandbox's clock
 and not by GitHub's, so that they can be subtracted.
 """
 
@@ -15,13 +15,13 @@ from ghapp.sandbox.ledger.calls import CallCounts, Pressure
 
 @dataclass(slots=True)
 class Loss:
-    """A registration that was lost, and what was done about it.
+    """A lost registration, and what was done about it.
 
     Attributes:
         delete_asked_at: first DELETE of it.
         replace_event_at: first replace event that the controller accepted.
-        replacement_id: the runner that took its place, once that is online.
-        ended_at: its process ended by itself, after the job it had.
+        replacement_id: the runner that replaced it, once that is online.
+        ended_at: its process ended by itself, after its job.
     """
 
     org: str
@@ -38,18 +38,18 @@ class Loss:
 
     @property
     def unnoticed(self) -> bool:
-        """Whether nobody has done anything about it, and it has not settled itself either."""
+        """True if nothing was done about it, and the runner has neither returned nor ended."""
         return not any((self.delete_asked_at, self.replace_event_at, self.restored_at, self.ended_at))
 
     @property
     def seconds_to_replace(self) -> float | None:
-        """From the loss to the replace event."""
+        """Returns the seconds from the loss to the replace event."""
         return None if self.replace_event_at is None else self.replace_event_at - self.lost_at
 
 
 @dataclass(frozen=True, slots=True)
 class WrongfulRemoval:
-    """A registered runner whose process worked was taken away: by `delete` on GitHub or by a `replace` event."""
+    """A working registered runner was removed: by `delete` on GitHub or by a `replace` event."""
 
     org: str
     runner_id: int
@@ -61,7 +61,7 @@ class WrongfulRemoval:
 
 @dataclass(frozen=True, slots=True)
 class WrongfulReplacement:
-    """A replacement was asked for while the runner was registered, whether it worked or not."""
+    """A replacement was requested while the runner was registered, whether it worked or not."""
 
     org: str
     runner_id: int
@@ -70,11 +70,11 @@ class WrongfulReplacement:
 
 @dataclass(slots=True)
 class Ledger:
-    """Everything since `since`.
+    """All records since `since`.
 
     Attributes:
         asked: distinct replace events that the controller accepted, by runner id.
-        repeated: events it had already accepted under the same id.
+        repeated: events it had already accepted with the same id.
         rejected: events it refused or could not verify.
     """
 
@@ -92,39 +92,39 @@ class Ledger:
     _latest: dict[int, Loss] = field(default_factory=dict)
 
     def called(self, operation: str, org: str | None, status: int | None, *, counted: bool) -> None:
-        """A call was made; `operation` is its method and path template."""
+        """Records a call; `operation` is its method and path template."""
         self.calls.setdefault(operation, CallCounts()).add(status, counted=counted)
         if org is not None:
             self.by_org.setdefault(org, CallCounts()).add(status, counted=counted)
 
     def pressed_by(self, org: str) -> Pressure:
-        """The pressure on one organization's installation."""
+        """Returns the load on one organization's installation."""
         return self.pressure.setdefault(org, Pressure())
 
     def lost(self, org: str, runner: Runner, now: float) -> None:
-        """A registration vanished."""
+        """Records a lost registration."""
         loss = Loss(org, runner.id, runner.name, runner.pool, now)
         self.losses.append(loss)
         self._latest[runner.id] = loss
 
     def restored(self, runner_id: int, now: float) -> None:
-        """It came back."""
+        """Records that it returned."""
         if loss := self._open_loss(runner_id):
             loss.restored_at = now
 
     def ended(self, runner_id: int, now: float) -> None:
-        """A runner left after its job."""
+        """Records that a runner ended after its job."""
         if loss := self._open_loss(runner_id):
             loss.ended_at = now
 
     def delete_asked(self, runner_id: int, now: float) -> None:
-        """A DELETE came for this runner."""
+        """Records a DELETE of this runner."""
         loss = self._open_loss(runner_id)
         if loss and loss.delete_asked_at is None:
             loss.delete_asked_at = now
 
     def replace_asked(self, org: str, runner_id: int, now: float, *, registered: bool) -> None:
-        """The controller accepted an event that asks to replace this runner, whether or not it is `registered`."""
+        """Records an accepted event that requests to replace this runner, whether or not it is `registered`."""
         self.asked[runner_id] += 1
         self._org_of.setdefault(runner_id, org)
         if registered:
@@ -134,20 +134,20 @@ class Ledger:
             loss.replace_event_at = now
 
     def replacement_online(self, replaced_id: int, runner: Runner, now: float) -> None:
-        """The runner that replaces another is ready for work."""
+        """Records that the runner that replaces another is ready for work."""
         loss = self._open_loss(replaced_id)
         if loss and loss.replacement_id is None:
             loss.replacement_id, loss.replacement_online_at = runner.id, now
 
     def wrongly_removed(self, org: str, runner: Runner, by: str, now: float) -> None:
-        """A runner that worked was taken away."""
+        """Records that a working runner was removed."""
         self.wrongful_removals.append(WrongfulRemoval(org, runner.id, runner.name, runner.pool, by, now))
 
     def doubled(self) -> dict[str, int]:
-        """Runners that were asked to be replaced by more than one event, as `org/id`, and by how many."""
+        """Returns runners with more than one replace event, as `org/id`, and their number."""
         return {f"{self._org_of[runner]}/{runner}": count for runner, count in self.asked.items() if count > 1}
 
     def _open_loss(self, runner_id: int) -> Loss | None:
-        """The latest loss of this runner, unless it was undone."""
+        """Returns the latest loss of this runner, unless it was restored."""
         loss = self._latest.get(runner_id)
         return loss if loss is not None and loss.restored_at is None else None

@@ -1,4 +1,4 @@
-"""The account as the control API shows it."""
+"""The ledger as the control API shows it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ghapp.sandbox.ledger.ledger import Ledger, Loss
 
 
 def statement(seen: Ledger, deliveries: Deliveries) -> dict[str, Any]:
-    """Everything since the last reset; times in epoch seconds, by the sandbox' clock.
+    """Returns everything since the last reset; times in epoch seconds, by the sandbox's clock.
 
     `since`
         When it began.
     `calls`, by method and path template, and `by_org`
         Each `{"total", "counted", "not_modified", "refused", "unanswered"}`.
     `pressure`, by organization
-        `{"most_in_flight", "most_points_a_minute"}`, which GitHub's secondary limits look at.
+        `{"most_in_flight", "most_points_a_minute"}`, which GitHub's secondary limits measure.
     `losses`
         Each lost registration and what was done about it, with `seconds_to_replace` from the loss to its replace event.
     `unnoticed`
-        `org/id` of losses about which nothing was done, and which have not settled themselves.
+        `org/id` of losses about which nothing was done, and whose runners have neither returned nor ended.
     `wrongful_removals`
-        Runners that worked and were taken away, by DELETE or by a replace event.
+        Working runners that were removed, by DELETE or by a replace event.
     `wrongful_replacements`
         Replace events for runners whose registration existed.
     `replacements`
         `{"asked", "repeated", "rejected", "doubled": {"org/id": how often}}`.
     `deliveries`
         `{"sent", "failed", "waiting", "dropped", "undelivered", "by_event"}`: attempts that succeeded or failed; not
-        yet made; deliveries that vanished without a trace; GUIDs in the log that no attempt has brought home.
+        yet made; deliveries discarded without a log entry; GUIDs in the log without a successful attempt.
     """
     sent, failed = deliveries.sent, deliveries.failed
     return {

@@ -19,13 +19,13 @@ PATH = "/{owner}/{repo}/runs/{check_run_id:int}"
 
 
 class CheckRunPages:
-    """The pages, on a world."""
+    """The pages of a world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def routes(self) -> list[Route]:
-        """All routes."""
+        """Returns all routes."""
         return [
             Route("/{owner}/{repo}/runs", self.index, methods=["GET"]),
             Route(PATH, self.show, methods=["GET"]),
@@ -33,7 +33,7 @@ class CheckRunPages:
         ]
 
     async def index(self, request: Request) -> Response:
-        """The check runs of a repository, newest first."""
+        """Shows the check runs of a repository, newest first."""
         found = self._repository(request)
         if found is None:
             return _nothing()
@@ -46,20 +46,20 @@ class CheckRunPages:
         return page(f"Checks of {repository.full_name}", listed)
 
     async def show(self, request: Request) -> Response:
-        """What it says, and a button for each of its actions once it is completed."""
+        """Shows its text, and a button for each of its actions once it is completed."""
         found = self._repository(request)
         posted = None if found is None else found[1].check_runs.get(request.path_params["check_run_id"])
         if posted is None:
             return _nothing()
         output = posted.get("output") or {}
         state = posted.get("conclusion") or posted.get("status", "queued")
-        said = "".join(markdown(output[key]) for key in ("summary", "text") if output.get(key))
+        content = "".join(markdown(output[key]) for key in ("summary", "text") if output.get(key))
         return page(
-            _title(posted), f"<p>Conclusion: <b>{escape(state)}</b></p>{_buttons(request.url.path, posted)}{said}"
+            _title(posted), f"<p>Conclusion: <b>{escape(state)}</b></p>{_buttons(request.url.path, posted)}{content}"
         )
 
     async def press(self, request: Request) -> Response:
-        """A button was pressed, or, without an identifier, "Re-run": the App is told, and the page shown again."""
+        """Presses a button or, without an identifier, "Re-run": notifies the App, and shows the page again."""
         found = self._repository(request)
         number = request.path_params["check_run_id"]
         if found is None or number not in found[1].check_runs:

@@ -25,7 +25,7 @@ form { margin: .5rem 0 0; } form + p { margin: .2rem 0 .8rem; color: var(--soft)
 button { font: inherit; font-weight: 600; color: inherit; background: var(--band); padding: .35rem .9rem;
   border: 1px solid var(--line); border-radius: .4rem; cursor: pointer; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-.said { overflow-x: auto; margin: 1.25rem 0; }
+.markdown { overflow-x: auto; margin: 1.25rem 0; }
 pre { white-space: pre-wrap; background: var(--band); padding: .75rem; border-radius: .4rem; }
 table { border-collapse: collapse; font-size: .9rem; } tr:nth-child(even) td { background: var(--band); }
 th, td { border: 1px solid var(--line); padding: .35rem .7rem; text-align: left; white-space: nowrap; }
@@ -36,12 +36,12 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 async def form_fields(request: Request) -> dict[str, str]:
-    """The fields of a URL-encoded form, as a browser posts it."""
+    """Returns the fields of a URL-encoded form, as a browser posts it."""
     return dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True))
 
 
 def form(target: str, label: str, fields: Mapping[str, str]) -> str:
-    """A button that posts these fields."""
+    """Returns a button that posts these fields."""
     hidden = "".join(
         f'<input type="hidden" name="{html.escape(name)}" value="{html.escape(value)}">'
         for name, value in fields.items()
@@ -50,12 +50,12 @@ def form(target: str, label: str, fields: Mapping[str, str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Markdown as HTML; HTML in it is shown, and does nothing."""
-    return f'<div class="said" tabindex="0">{_MARKDOWN.render(text)}</div>'
+    """Returns Markdown as HTML; HTML in it is shown as text."""
+    return f'<div class="markdown" tabindex="0">{_MARKDOWN.render(text)}</div>'
 
 
 def page(title: str, content: str, status: int = HTTPStatus.OK) -> Response:
-    """A page; `content` is HTML."""
+    """Returns a page; `content` is HTML."""
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'

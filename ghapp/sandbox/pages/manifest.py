@@ -25,7 +25,7 @@ class HookAttributes(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """What an App's manifest must and may say; unknown keys are let through, as GitHub does."""
+    """The required and optional fields of an App's manifest; unknown keys are accepted, as by GitHub."""
 
     name: str
     url: str
@@ -38,7 +38,7 @@ class Manifest(msgspec.Struct):
     public: bool = False
 
     def mistakes(self) -> list[str]:
-        """What is wrong with the values, in words; empty when nothing is."""
+        """Returns the mistakes in the values, in words."""
         addresses = {
             "url": self.url,
             "redirect_url": self.redirect_url,
@@ -57,13 +57,13 @@ class Manifest(msgspec.Struct):
 
 
 class ManifestPages:
-    """The pages, on a world."""
+    """The pages of a world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def routes(self) -> list[Route]:
-        """All routes."""
+        """Returns all routes."""
         return [
             Route("/settings/apps/new", self.review, methods=["POST"]),
             Route("/organizations/{org}/settings/apps/new", self.review, methods=["POST"]),
@@ -76,7 +76,7 @@ class ManifestPages:
         ]
 
     async def review(self, request: Request) -> Response:
-        """Shows what is asked for, with one button."""
+        """Shows what the manifest requests, with one button."""
         owner = self._owner(request)
         if owner is None:
             return page("Page not found", "<p>There is no such organization.</p>", HTTPStatus.NOT_FOUND)
@@ -84,8 +84,8 @@ class ManifestPages:
         text = fields.get("manifest", "")
         manifest = read_manifest(text)
         if isinstance(manifest, list):
-            said = "".join(f"<li>{escape(mistake)}</li>" for mistake in manifest)
-            return page("Invalid GitHub App configuration", f"<ul>{said}</ul>", HTTPStatus.UNPROCESSABLE_ENTITY)
+            content = "".join(f"<li>{escape(mistake)}</li>" for mistake in manifest)
+            return page("Invalid GitHub App configuration", f"<ul>{content}</ul>", HTTPStatus.UNPROCESSABLE_ENTITY)
         permissions = "".join(
             f"<li>{escape(name)}: {escape(level)}</li>" for name, level in manifest.default_permissions.items()
         )
@@ -98,7 +98,7 @@ class ManifestPages:
         return page(f"Create {manifest.name}", f"<ul>{permissions}</ul>{button}")
 
     async def create(self, request: Request) -> Response:
-        """The button was pressed: back to where the manifest says, with a code and the state."""
+        """Redirects to the manifest's address, with a code and the state."""
         fields = await form_fields(request)
         text = fields.get("manifest", "")
         manifest, owner = read_manifest(text), self._owner(request)
@@ -109,14 +109,14 @@ class ManifestPages:
         return RedirectResponse(_with_query(manifest.redirect_url, answer), HTTPStatus.FOUND)
 
     async def app(self, request: Request) -> Response:
-        """The App's public page."""
+        """Shows the App's public page."""
         app = self._world.registry.app_named(request.path_params["slug"])
         if app is None:
             return page("Page not found", "", HTTPStatus.NOT_FOUND)
         return page(app.name, f'<a href="/apps/{app.slug}/installations/new">Install</a>')
 
     async def choose(self, request: Request) -> Response:
-        """Where to install it: a button for each organization."""
+        """Shows a button for each organization where the App can be installed."""
         app = self._world.registry.app_named(request.path_params["slug"])
         if app is None:
             return page("Page not found", "", HTTPStatus.NOT_FOUND)
@@ -129,7 +129,7 @@ class ManifestPages:
         return page(f"Install {app.name}", "".join(buttons))
 
     async def install(self, request: Request) -> Response:
-        """Installs it, tells the App, and goes on to its setup URL when it has one."""
+        """Installs the App, notifies it, and redirects to its setup URL if it has one."""
         app = self._world.registry.app_named(request.path_params["slug"])
         fields = await form_fields(request)
         org = self._world.directory.organization(fields.get("org", ""))
@@ -148,14 +148,14 @@ class ManifestPages:
         return RedirectResponse(_with_query(app.setup_url, answer), HTTPStatus.FOUND)
 
     async def installed(self, request: Request) -> Response:
-        """An installation's settings page."""
+        """Shows an installation's settings page."""
         installation = self._world.registry.installations.get(request.path_params["installation_id"])
         if installation is None:
             return page("Page not found", "", HTTPStatus.NOT_FOUND)
         return page(f"{installation.app.name} is installed on {installation.org}", "")
 
     def _owner(self, request: Request) -> str | None:
-        """Whom a new App will belong to: the organization in the path, else the person who is signed in."""
+        """Returns the owner of a new App: the organization in the path, else the signed-in person."""
         login = request.path_params.get("org")
         if login is None:
             return SENDER[0]
@@ -164,7 +164,7 @@ class ManifestPages:
 
 
 def read_manifest(text: str) -> Manifest | list[str]:
-    """The manifest in a form field, or what is wrong with it."""
+    """Returns the manifest in a form field, or its mistakes."""
     try:
         manifest = msgspec.json.decode(text, type=Manifest)
     except msgspec.DecodeError as error:

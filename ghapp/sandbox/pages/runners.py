@@ -1,4 +1,4 @@
-"""A runner's settings page, where the report's links lead."""
+"""A runner's settings page, to which the report links."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ PATH = "/organizations/{org}/settings/actions/runners/{runner_id:int}"
 
 
 class RunnerPages:
-    """The pages, on a world."""
+    """The pages of a world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def routes(self) -> list[Route]:
-        """All routes."""
+        """Returns all routes."""
         return [Route(PATH, self.show, methods=["GET"])]
 
     async def show(self, request: Request) -> Response:
-        """What GitHub knows of it; nothing, when it is not registered."""
+        """Shows the registration; 404 without one."""
         org = self._world.directory.organization(request.path_params["org"])
         runner_id = request.path_params["runner_id"]
         runner = None if org is None else org.fleet.roster.registered.get(runner_id)
         if runner is None:
-            said = f"<p>No runner {runner_id} is registered: it was lost, or removed.</p>"
-            return page("Page not found", said, HTTPStatus.NOT_FOUND)
+            content = f"<p>No runner {runner_id} is registered: it was lost, or removed.</p>"
+            return page("Page not found", content, HTTPStatus.NOT_FOUND)
         state = "Offline" if not runner.online else "Active" if runner.busy else "Idle"
         labels = ", ".join(f"<code>{escape(label)}</code>" for label in runner.labels)
         return page(runner.name, f"<p>Status: <b>{state}</b></p><p>Labels: {labels}</p>")

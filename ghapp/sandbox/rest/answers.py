@@ -1,4 +1,4 @@
-"""What answers look like: JSON, refusals in GitHub's shape, pages with their `Link` header."""
+"""The form of answers: JSON, errors in GitHub's shape, pages with their `Link` header."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RestError(Exception):
 
 
 def not_found() -> RestError:
-    """404, which says nothing of why."""
+    """404, without a reason."""
     return RestError(HTTPStatus.NOT_FOUND, "Not Found")
 
 
@@ -56,14 +56,14 @@ def no_content() -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part of a list that was asked for; pages count from 1."""
+    """The requested part of a list; pages count from 1."""
 
     page: int
     size: int
 
     @classmethod
     def asked(cls, query: Mapping[str, str]) -> Window:
-        """From `page` and `per_page`; what makes no sense is taken for the default, as on GitHub."""
+        """Reads `page` and `per_page`; invalid values are replaced by the default, as on GitHub."""
         return cls(
             page=max(1, _number(query.get("page"), 1)),
             size=min(LARGEST_PAGE, _number(query.get("per_page"), DEFAULT_PAGE) or DEFAULT_PAGE),

@@ -1,4 +1,4 @@
-"""What an App asks about itself: who it is, where it is installed, its tokens."""
+"""Requests of an App about itself: the App, its installations, its tokens."""
 
 from __future__ import annotations
 

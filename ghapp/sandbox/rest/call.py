@@ -1,4 +1,4 @@
-"""A request on its way in: who makes it, what its path names, what its body says."""
+"""A request: its caller, the objects in its path, and its body."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class RestCall:
             raise RestError(HTTPStatus.BAD_REQUEST, "Problems parsing JSON") from error
 
     def identify(self, caller: Caller) -> None:
-        """Finds out who calls; 403 without a User-Agent, 401 without a good credential."""
+        """Authenticates the caller; 403 without a User-Agent, 401 without a valid credential."""
         if not self.request.headers.get("user-agent"):
             raise RestError(HTTPStatus.FORBIDDEN, "Request forbidden by administrative rules: no User-Agent header.")
         if caller is Caller.ANYONE:

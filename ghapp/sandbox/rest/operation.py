@@ -1,7 +1,7 @@
-"""One operation of the API, from the request to the account of it.
+"""One operation of the API, from the request to its record in the ledger.
 
-An operation is an act on the world with the rules that stand before it: who may call, and what that takes. The act
-itself is a plain function of a `Call`, does no I/O, and is therefore never interrupted by another.
+An operation is an act on the world with the checks before it: who may call, and with which permission. The act itself
+is a plain function of a `RestCall`, does no I/O, and is therefore never interrupted by another.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Act = Callable[[RestCall], Response]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A method and a path template of the API, and what stands before its act; an ASGI application.
+    """A method and a path template of the API, and the checks before its act; an ASGI application.
 
     Attributes:
-        needs: permission and level that the installation must hold.
-        counted: whether a call costs one of the hour's.
+        needs: permission and level that the installation must have.
+        counted: True if a call counts against the hourly limit.
     """
 
     method: str
@@ -44,7 +44,7 @@ class Operation:
     counted: bool = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, and puts it to the account."""
+        """Answers one request, and records it in the ledger."""
         request = Request(scope, receive)
         world: World = scope["app"].state.world
         named = organization_in(world, request.path_params)
@@ -64,15 +64,15 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """As the account calls it."""
+        """Returns its name in the ledger."""
         return f"{self.method} {self.template}"
 
     def _faulted(self, onward: ASGIApp, request: Request, org: Organization | None) -> ASGIApp:
-        """The answer, wrapped in the faults that befall this request."""
+        """Returns the answer, wrapped in the faults that affect this request."""
         world: World = request.app.state.world
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         faults = world.faults.at_work(RequestFault, None if org is None else org.id, world.now())
-        for fault in reversed([fault for fault in faults if fault.strikes(request.method, path)]):
+        for fault in reversed([fault for fault in faults if fault.affects(request.method, path)]):
             onward = partial(fault.effect, onward)
         return onward
 
@@ -101,7 +101,7 @@ class Operation:
         return response, counted
 
     def _admit(self, call: RestCall, meter: RateMeter | None) -> None:
-        """Lets a known caller in, or not: 403 or 429 over the limit, 404 out of sight, 403 without the permission."""
+        """Checks a known caller: 403 or 429 over the limit, 404 out of sight, 403 without the permission."""
         if meter is not None and self.counted and not meter.remaining:
             spent = f"API rate limit exceeded for installation ID {call.installation.id}."
             raise RestError(meter.refusal, spent)

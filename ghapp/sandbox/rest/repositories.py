@@ -45,7 +45,7 @@ def list_runs(call: RestCall) -> Response:
     repository = call.repository
     owner = call.org.repository_document(repository)
     ahead = call.world.clock.github_ahead
-    found = [run_document(run.told_by(ahead), repository, owner, call.world.url) for run in repository.runs]
+    found = [run_document(run.with_clock_ahead(ahead), repository, owner, call.world.url) for run in repository.runs]
     for parameter, key in (("branch", "head_branch"), ("status", "status"), ("head_sha", "head_sha")):
         if wanted := query.get(parameter):
             found = [run for run in found if wanted in {run[key], run["conclusion"] if key == "status" else None}]
@@ -78,7 +78,7 @@ def job_in_path(call: RestCall, name: str) -> SandboxJob:
 
 
 def _document(call: RestCall, job: SandboxJob) -> Document:
-    return job_document(job.told_by(call.world.clock.github_ahead), call.world.url)
+    return job_document(job.with_clock_ahead(call.world.clock.github_ahead), call.world.url)
 
 
 def get_rate_limit(call: RestCall) -> Response:

@@ -67,7 +67,7 @@ def delete_runner(call: RestCall) -> Response:
 
 
 def generate_jitconfig(call: RestCall) -> Response:
-    """Registers a runner that somebody will start."""
+    """Registers a runner that is started later."""
     asked = call.json(JitRequest)
     if not asked.labels:
         raise unprocessable("Labels must not be empty")

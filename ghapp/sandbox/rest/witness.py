@@ -1,4 +1,4 @@
-"""What became of an answer on its way out."""
+"""Observes an answer on its way out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from starlette.types import Message, Send
 
 
 class Witness:
-    """Passes an answer on, dates it, and remembers how far it got.
+    """Passes an answer on, dates it, and records how much of it was sent.
 
     Attributes:
-        counted: whether the call cost one of the hour's; whoever answers says so.
+        counted: True if the call counts against the hourly limit.
     """
 
     def __init__(self, send: Send, date: float) -> None:

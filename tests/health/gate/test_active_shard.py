@@ -60,7 +60,7 @@ PINK_IS_NOT = SourceStatement(DEPLOY, None, "not pink, says the last deploy", fr
         "a denial alone",
     ],
 )
-def test_the_role_is_what_nobody_contradicts(words, role, active, disagree):
+def test_the_role_is_what_no_source_contradicts(words, role, active, disagree):
     found = shard_role("pink", words)
     assert (found.role, found.active, found.disagree) == (role, active, disagree)
     assert all(word.said in found.said for word in words)
@@ -178,5 +178,5 @@ def test_who_is_active_is_not_forgotten_for_want_of_room(said):
     ],
     ids=["none", "nobody active", "the last that was", "now", "a time to come"],
 )
-def test_jobs_are_held_against_a_deploy_from_when_it_was_told(deploys, at):
+def test_jobs_are_compared_with_the_time_of_the_deploy_s_report(deploys, at):
     assert switched_at(deploys, NOW) == at

@@ -102,7 +102,7 @@ def test_a_round_goes_on_until_it_is_over(pool, told, known, goes_on):
     assert [told for told, _ in found] == ([told] if goes_on else [])
 
 
-def test_a_new_round_begins_when_it_was_told_and_remembers_nothing():
+def test_a_new_round_begins_when_it_was_reported_and_keeps_nothing():
     ((_, found),) = open_gate_checks(Pool(), [deploy()], {PLACE: begun(sha=OTHER_SHA, check_run=1, private=True)}, NOW)
     assert found == GateCheck(SHA, NOW - 60, "acme/infra", NOW - 50)
 
@@ -217,13 +217,13 @@ def test_it_ends_with_success_or_after_an_hour(answer, now, stage):
 
 
 @pytest.mark.parametrize(("held", "stage"), [(59.9, GateCheckStage.WAITS), (60.0, GateCheckStage.PASSED)])
-def test_passing_must_hold_from_list_to_list_and_survives_whoever_looks(held, stage):
+def test_passing_must_hold_from_list_to_list_and_survives_every_reader(held, stage):
     first, answer, waits = observed(begun(), gate(at=NOW), 60.0, NOW)
     assert (waits, answer.checks[-1].name, answer.checks[-1].passed) == (GateCheckStage.WAITS, "settled", False)
     assert observed(first, gate(at=NOW + held), 60.0, NOW + held)[2] is stage
 
 
-def test_a_gap_begins_it_anew_and_so_does_a_list_from_before_the_deploy():
+def test_a_gap_starts_it_again_and_so_does_a_list_from_before_the_deploy():
     first, _, _ = observed(begun(), gate(at=NOW), 60.0, NOW)
     for gap in (gate(passed=False, at=NOW + 30), gate(at=None), gate(at=NOW - 51)):
         after, _, _ = observed(first, gap, 60.0, NOW + 30)
@@ -242,12 +242,12 @@ def test_a_gap_begins_it_anew_and_so_does_a_list_from_before_the_deploy():
     ],
     ids=["the first", "the same", "a number, at once", "a number, a minute later", "news", "a clock that went back"],
 )
-def test_news_is_told_at_once_and_numbers_once_a_minute(known, digest, summary_digest, after, posted):
+def test_news_is_published_at_once_and_numbers_once_a_minute(known, digest, summary_digest, after, posted):
     last = begun(**{"check_run": 7, "digest": "d", "summary_digest": "g", "posted_at": NOW, **known})
     assert is_to_be_posted(last, digest, summary_digest, NOW + after) is posted
 
 
-def test_asked_for_again_it_begins_anew_on_the_check_run_that_it_has():
+def test_a_rerequested_gate_check_starts_again_on_its_check_run():
     last = begun(
         check_run=7, digest="d", summary_digest="g", posted_at=NOW, over=True, private=True, since=NOW, setback="x"
     )

@@ -54,12 +54,12 @@ def test_when_all_are_silent_nothing_is_to_be_changed():
     [(NOW - 60 + MICROSECOND, "active"), (NOW - 60, "unknown"), (NOW + 60, "unknown")],
     ids=["told after the job", "told before it", "told by a clock that jumped"],
 )
-def test_jobs_taken_before_the_last_deploy_told_who_is_active_do_not_contradict_it(told_at, role):
+def test_jobs_taken_before_the_last_deploy_reported_the_active_shard_do_not_contradict_it(told_at, role):
     sources = ActiveShardSources((Deploy("pink", Role.ACTIVE, DEPLOYED_AT, told_at),))
     assert gate([*pink(1), *at_work("purple", 1, ago=60)], sources=sources).role == role
 
 
-def test_two_shards_that_take_jobs_at_once_are_warned_of_and_name_nobody():
+def test_two_shards_that_take_jobs_at_once_cause_a_warning_without_an_active_one():
     answer = gate([*at_work("pink", 2), *at_work("purple", 3)])
     assert answer.passed
     assert check(answer, "one-shard").said == (
@@ -69,7 +69,7 @@ def test_two_shards_that_take_jobs_at_once_are_warned_of_and_name_nobody():
     assert "it assigns jobs to pink and purple at once" in check(answer, "role").said
 
 
-def test_what_stopping_a_shard_would_hurt_is_told_with_the_jobs():
+def test_what_stopping_a_shard_would_hurt_is_shown_with_the_jobs():
     busy = on("pink", online(busy=True), 9)
     told = Job(77, "running", (), "acme/api", NOW - 90, on("pink", online()).id, "pink-1", NOW - 80)
     answer = gate([busy, on("pink", online()), *at_work("purple", 1)], jobs=[told])

@@ -118,7 +118,7 @@ def since(sources):
 
 
 def claims(fleet, jobs, sources):
-    """Whom each source calls active, GitHub by all the jobs that it gave, canaries or not."""
+    """The active shard by each source; by GitHub from all assigned jobs, canaries or not."""
     said = set()
     if sources.configured and sources.answer and sources.answer.shard and abs(NOW - sources.answer.at) <= 300:
         said.add(sources.answer.shard.lower())
@@ -144,7 +144,7 @@ def good(fleet, shard, version):
 
 @settings(max_examples=EXAMPLES)
 @given(FLEETS, JOBS, QUESTIONS, SOURCES, SURVEYS, DEATHS)
-def test_nobody_is_told_to_tear_down_what_any_source_calls_active(fleet, jobs, question, sources, seen, deaths):
+def test_a_shard_that_any_source_calls_active_is_never_to_be_torn_down(fleet, jobs, question, sources, seen, deaths):
     answer = gate(fleet, question, sources, survey=seen, deaths=deaths, jobs=jobs)
     told, github = claims(fleet, jobs, sources)
     denied = {each.shard for each in sources.deploys if each.role is Role.INACTIVE}
@@ -172,7 +172,7 @@ def test_nobody_is_told_to_tear_down_what_any_source_calls_active(fleet, jobs, q
 
 @settings(max_examples=EXAMPLES)
 @given(FLEETS, JOBS, QUESTIONS, SOURCES | AGREED, SURVEYS, DEATHS)
-def test_whoever_passes_has_all_that_decides(fleet, jobs, question, sources, seen, deaths):
+def test_a_gate_that_passes_has_all_that_decides(fleet, jobs, question, sources, seen, deaths):
     fleet = [*fleet, on("pink", online(version="2.336.0"), 7), on("green", online(), 8)._replace(id=8)]
     answer = gate(fleet, question, sources, survey=seen, deaths=deaths, jobs=jobs)
     if not answer.passed:

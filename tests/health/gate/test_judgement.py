@@ -182,7 +182,7 @@ def test_a_canary_is_a_job_taken_and_completed_since_the_deploy(runner, passed):
     assert answer.passed is passed
 
 
-def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_tell_of_it():
+def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it():
     answer = gate(
         [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
     )
@@ -212,7 +212,7 @@ def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_t
         assert "no outage" in answer.checks[0].said, "of the others it says enough"
 
 
-def test_the_deploy_of_another_shard_is_waited_for_by_nobody():
+def test_the_deploy_of_another_shard_delays_nothing():
     sources = ActiveShardSources((deploy("purple", "active", first_told_at=NOW + 1), deploy("pink", "inactive")))
     assert gate([*pink(3), *at_work()], sources=sources).passed
 

@@ -1,4 +1,4 @@
-"""What a shard that fails is told: whether users are hurt, and what to do next, cheapest and safest first."""
+"""What is reported for a failing shard: whether users are hurt, and what to do next, cheapest and safest first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_provisioning_that_found_nothing_to_do_is_not_done_again():
     )
 
 
-def test_provisioning_that_failed_is_mended_first():
+def test_failed_provisioning_is_fixed_first():
     answer = gate(at_work(), GateRequest("pink", provision=TerraformRun(errors=("no quota",))))
     assert steps(answer)[:2] == ["fix the provisioning error", "provision pink again"]
     assert "it ended with: no quota." in answer.next[0].why
@@ -62,7 +62,7 @@ def test_runners_that_start_are_waited_for_first():
     assert steps(gate([young, *at_work()]))[:2] == ["wait for 1 runner of pink", "provision pink again"]
 
 
-def test_a_shard_that_is_misspelt_is_told_which_there_are():
+def test_a_misspelt_shard_is_answered_with_the_known_ones():
     answer = gate([*pink(1), *at_work()], GateRequest("pinc"))
     assert check(answer, "online").said.endswith("no runner of that shard is known, only of pink, purple")
 
@@ -182,12 +182,12 @@ def test_runners_that_went_offline_a_moment_ago_are_waited_for_first():
     ],
     ids=["offline", "lost", "suspect", "removed already", "offline, with a job", "offline for a moment", "retired"],
 )
-def test_only_what_nobody_works_on_is_deleted(runner, named):
+def test_only_unused_objects_are_deleted(runner, named):
     answer = gate([on("pink", runner), *at_work()])
     assert ("delete unhealthy runners: pink-1" in steps(answer)) is named
 
 
-def test_while_nobody_says_who_is_active_nothing_is_tidied_away():
+def test_while_no_source_names_the_active_shard_nothing_is_cleaned_up():
     answer = gate([*pink(3), on("purple", online())], sources=ActiveShardSources((deploy("pink", "inactive"),)))
     assert answer.passed
     assert steps(answer) == ["make pink active"]
@@ -232,7 +232,7 @@ def test_what_takes_jobs_is_not_torn_down_whatever_its_role(ago, cleaned):
         assert ("find out why pink takes jobs" in steps(answer)) is not cleaned
 
 
-def test_whoever_asks_for_a_canary_on_the_shard_that_users_live_on_is_not_told_to_tear_it_down():
+def test_a_canary_on_the_shard_that_users_live_on_is_not_to_be_torn_down():
     wrong = ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
     answer = gate([*pink(1), *at_work("purple", 6)], GateRequest("purple", 9, canary=True), wrong)
     assert (answer.role, steps(answer)) == (Role.UNKNOWN, ["stop"]), "so many are no canaries"
@@ -241,22 +241,22 @@ def test_whoever_asks_for_a_canary_on_the_shard_that_users_live_on_is_not_told_t
     assert not any("clean up" in step or "machines" in step for step in steps(answer))
 
 
-def test_in_an_outage_the_machines_that_users_have_left_are_not_made_anew():
+def test_in_an_outage_the_machines_that_users_have_left_are_not_replaced():
     futile = GateRequest("pink", min_online=2, provision=TerraformRun(0, 0, 0), failures=3)
     assert "delete unhealthy runners: the machines of pink" in steps(gate([*pink(1), *at_work()], futile))
     assert steps(gate([*pink(1), on("purple", present())], futile)) == ["raise the alarm", "break glass"]
-    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # nobody is online, and one is at work
+    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # none is online, and one is at work
     assert CLEAN_UP not in steps(gate([at_the_last, on("purple", present())], futile))
 
 
-def test_a_run_that_destroyed_something_is_told_with_the_step_to_do_it_again():
+def test_a_run_that_destroyed_something_is_reported_with_the_step_to_repeat_it():
     answer = gate(at_work(), GateRequest("pink", provision=TerraformRun(0, 0, 4)))
     assert why(answer, "provision pink again").endswith(
         "do not apply it; according to its log, the last run destroyed 4"
     )
 
 
-def test_what_is_to_be_drained_and_takes_jobs_is_told_so():
+def test_a_drained_shard_that_takes_jobs_is_reported():
     sources = ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
     answer = gate([*at_work("pink", 1), *at_work("purple", 6)], sources=sources)
     assert steps(answer) == ["drain purple, then stop it"]

@@ -128,7 +128,7 @@ def test_every_clause_of_the_runbook_has_its_test_and_no_other():
     assert [re.sub(r"\s+", " ", each) for each in told] == list(CLAUSES)
 
 
-# What is never told to be destroyed.
+# What must never be destroyed.
 
 
 @pytest.mark.parametrize("failures", [1, SEVERAL_FAILURES])
@@ -151,7 +151,7 @@ def test_every_clause_of_the_runbook_has_its_test_and_no_other():
         "the same, and none online",
     ],
 )
-def test_nothing_that_destroys_is_told_on(runners, question, sources, failures):
+def test_nothing_destructive_is_passed_on(runners, question, sources, failures):
     answer = gate(runners, GateRequest(**{**asked(question), "failures": failures}), sources)
     assert not answer.passed
     assert answer.next
@@ -199,7 +199,7 @@ def test_asked_about_the_active_one_before_a_switch_the_standby_is_left_alone():
     assert [each.changes for each in answer.next] == [""]
 
 
-def test_after_a_switch_was_reported_the_other_one_is_told_to_be_drained():
+def test_after_a_switch_was_reported_the_other_shard_is_to_be_drained():
     sources = ActiveShardSources((deploy("pink", "inactive"), deploy("purple", "active")))
     answer = gate([*pink(3), on("purple", online())], GateRequest("purple"), sources)
     assert steps(answer) == ["drain pink, then stop it"]

@@ -26,7 +26,7 @@ def test_passing_holds_from_one_list_to_another_whatever_the_time_between_looks(
 @pytest.mark.parametrize(
     ("gap", "at"), [(True, NOW + 30), (False, NOW - 1)], ids=["a gap", "a list older than the last"]
 )
-def test_a_gap_begins_anew(gap, at):
+def test_a_gap_starts_it_again(gap, at):
     settling = stability_after(
         Stability(NOW - 60, NOW), gate(pink(0 if gap else 3) + at_work(), survey=survey(swept_at=at), now=at)
     )

@@ -16,7 +16,7 @@ def container(**changes) -> Container:
 
 
 def pod(**changes) -> Pod:
-    """A pod of nobody's, that has run for a day."""
+    """An unclaimed pod that has run for a day."""
     worst = Pod(
         namespace=NAMESPACE,
         name="linux-1",
@@ -56,5 +56,5 @@ def pod_of_object(**changes) -> Pod:
 
 
 def circumstances(**changes) -> Preconditions:
-    """Nobody objects."""
+    """Nothing prevents it."""
     return Preconditions(now=NOW, grace_seconds=GRACE, org="acme")._replace(**changes)

@@ -375,7 +375,7 @@ class TestADeletionOfSomebodyElses:
 
 
 @pytest.mark.parametrize("ahead", [-86_400.0, -300.0, 300.0, 86_400.0])
-def test_whatever_time_the_cluster_tells_a_thing_is_as_old_as_it_is(ahead):
+def test_whatever_time_the_cluster_reports_an_object_is_as_old_as_it_is(ahead):
     """Its clock is off by so much, and so is every time that it writes; what is old by it is old."""
     theirs = NOW + ahead
     gone = {"absent_since": NOW - 60}
@@ -426,7 +426,7 @@ def test_a_successor_is_one_by_both_clocks_and_by_one_alone_it_is_left(created_a
     assert may_delete_pod(evidence, pod(**its_pod), around) == expected
 
 
-def test_of_what_nobody_told_when_it_was_read_the_age_is_not_known():
+def test_a_read_without_a_time_has_an_unknown_age():
     young = refused(Blocker.WITHIN_GRACE, GRACE)
     assert may_delete_object(lost(), runner_object(read_at=None), pod_of_object(), circumstances()) == young
     assert may_delete_object(lost(), runner_object(), pod_of_object(read_at=None), circumstances()) == young

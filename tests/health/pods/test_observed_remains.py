@@ -1,4 +1,4 @@
-"""What a view shows of a runner whose registration is gone, and when a view says nothing."""
+"""What a view shows of a runner whose registration is deleted, and when a view proves nothing."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_what_remains_of_a_pod_of_a_controller_of_ones_own(things, kind):
 
 
 @pytest.mark.parametrize("replacer", ["cloudevents", "none"])
-def test_of_other_pools_nothing_is_said(replacer):
+def test_nothing_is_reported_about_other_pools(replacer):
     assert shown(pod(), replacer=replacer) is None
 
 
@@ -113,7 +113,7 @@ def test_what_was_gone_before_the_registration_went_is_gone_since(things, first_
     assert shown(*things, evidence=evidence, seen_at=NOW - 60).at == at
 
 
-def test_while_objects_cannot_be_listed_nothing_is_said_under_arc():
+def test_while_objects_cannot_be_listed_nothing_is_reported_under_arc():
     assert shown(lists_objects=False) is None
     assert shown(pod_of_object(), lists_objects=False) is None
     assert shown(pod(), replacer="pods", lists_objects=False).kind is RemainsKind.RUNNING
@@ -158,7 +158,7 @@ def remains(kind, seconds):
         "nothing has remained for long", "it runs on",
     ],
 )  # fmt: skip
-def test_only_those_are_asked_for_of_whom_a_view_may_tell_something_new(evidence, is_asked_for):
+def test_only_runners_are_queried_for_which_a_view_may_show_something_new(evidence, is_asked_for):
     assert by_namespace([evidence], rules()) == ({NAMESPACE: [evidence]} if is_asked_for else {})
 
 

@@ -73,7 +73,7 @@ def test_a_fleet_in_order_has_none():
 
 @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
 @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - 1, False)])
-def test_whatever_time_the_cluster_tells_things_are_as_old_as_they_are(ahead, age, told):
+def test_whatever_time_the_cluster_reports_objects_are_as_old_as_they_are(ahead, age, told):
     born = NOW + ahead - age
     assert bool(found(ahead=ahead, objects=[runner(created_at=born)])) is told
     assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Failed")])) is told
@@ -114,7 +114,7 @@ class TestObjectWithoutPod:
     def test_a_pod_that_is_being_deleted_is_there(self):
         assert found(objects=[runner()], pods=[pod(deleting_since=NOW)], known=[known(offline_since=None)]) == []
 
-    def test_of_what_is_being_deleted_nothing_is_said(self):
+    def test_nothing_is_reported_about_objects_that_are_being_deleted(self):
         assert found(objects=[runner(deleting_since=NOW)]) == []
         assert found(objects=[runner(deleting_since=NOW, phase="Failed")]) == []
 
@@ -140,7 +140,7 @@ class TestPodWithoutObject:
     def test_an_object_that_is_being_deleted_is_there(self):
         assert found(pods=[pod()], objects=[runner(deleting_since=NOW)], known=[known()]) == []
 
-    def test_of_a_pod_that_is_being_deleted_nothing_is_said(self):
+    def test_nothing_is_reported_about_a_pod_that_is_being_deleted(self):
         assert found(pods=[pod(deleting_since=NOW)]) == []
 
     @pytest.mark.parametrize(("over", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
@@ -203,7 +203,7 @@ class TestPodUnknownToGitHub:
     def test_an_offline_one_is_known(self):
         assert found(pods=[pod()], objects=[runner()], known=[known()]) == []
 
-    def test_it_is_known_by_the_name_that_arc_tells(self):
+    def test_it_is_found_by_the_name_in_arc_s_status(self):
         assert found(pods=[pod()], objects=[runner(runner_name="jit-7")], known=[known("jit-7")]) == []
 
     @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ class TestRunnerWithoutPod:
     def test_one_that_is_not_ephemeral_may_be_off_by_design(self, ephemeral):
         assert bool(found(known=[known(ephemeral=ephemeral)])) is (ephemeral is not False)
 
-    def test_in_a_pool_whose_pods_are_not_seen_nothing_is_said(self):
+    def test_in_a_pool_whose_pods_are_not_seen_nothing_is_reported(self):
         assert found(known=[known(pool="metal"), known("linux-2", pool="metal")]) == []
 
     @pytest.mark.parametrize("field", ["first_seen", "offline_since"])
@@ -275,10 +275,10 @@ class TestRunnerWithoutPod:
     def test_a_pod_of_its_name_is_enough_even_one_that_is_being_deleted(self):
         assert found(known=[known()], pods=[pod(deleting_since=NOW)], objects=[runner()]) == []
 
-    def test_a_pod_under_the_name_that_arc_tells_is_its_own(self):
+    def test_a_pod_of_the_name_in_arc_s_status_is_its_own(self):
         assert found(known=[known("jit-7")], pods=[pod()], objects=[runner(runner_name="jit-7")]) == []
 
-    def test_one_that_arc_has_an_object_for_is_told_by_the_object_alone(self):
+    def test_a_pod_with_an_arc_object_is_shown_by_the_object_alone(self):
         told = found(known=[known("jit-7")], objects=[runner(runner_name="jit-7")])
         assert told == [(PhantomKind.OBJECT_WITHOUT_POD, PhantomReason.POD_LOST)]
 
@@ -305,7 +305,7 @@ class TestReads:
         ],
         ids=["all read", "not the list", "not the objects", "not the pods", "the pods alone"],
     )
-    def test_nothing_is_said_by_a_read_that_failed_or_is_old(self, missing, kinds):
+    def test_a_read_that_failed_or_is_old_proves_nothing(self, missing, kinds):
         none = view(**EVERYTHING, **dict.fromkeys(missing))
         old = view(**EVERYTHING, **dict.fromkeys(missing, NOW - 300 - MICROSECOND))
         assert {each.kind for each in phantoms(none, NOW, LIMITS)} == kinds
@@ -315,7 +315,7 @@ class TestReads:
         just = view(**EVERYTHING, known_at=NOW - 300, pods_at=NOW - 300, objects_at=NOW - 300)
         assert {each.kind for each in phantoms(just, NOW, LIMITS)} == {*PhantomKind}
 
-    def test_the_pool_is_told_where_github_knows_the_runner(self):
+    def test_the_pool_is_shown_where_github_knows_the_runner(self):
         told = phantoms(view(objects=[runner(phase="Failed")], known=[known(offline_since=None)]), NOW, LIMITS)
         assert [each.pool for each in told] == ["linux"]
 
@@ -329,7 +329,7 @@ class TestReads:
         assert [each.subject for each in told] == ["a", "b", "c", "d"]
 
     @given(st.floats(LONG_AGO, NOW))
-    def test_with_reads_from_before_anything_was_old_nothing_is_said(self, born):
+    def test_with_reads_from_before_anything_was_old_nothing_is_reported(self, born):
         young = min(born + 119.0, NOW)
         things = view(
             known=[known("left", first_seen=born, offline_since=born)],
@@ -352,7 +352,7 @@ FLEETING = phantoms(view(objects=[runner()]), NOW, LIMITS)
 
 class TestLasting:
     @pytest.mark.parametrize(("stood", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_what_every_look_has_found_for_the_grace_is_told(self, stood, told):
+    def test_what_every_look_has_found_for_the_grace_is_reported(self, stood, told):
         before = {key(FLEETING[0]): NOW - stood}
         assert lasting(FLEETING, before, NOW, 300.0) == (FLEETING if told else [], before)
 
@@ -362,7 +362,7 @@ class TestLasting:
     def test_what_a_look_no_longer_finds_is_forgotten(self):
         assert lasting([], {key(FLEETING[0]): LONG_AGO}, NOW, 300.0) == ([], {})
 
-    def test_a_clock_that_went_back_starts_anew(self):
+    def test_a_clock_that_went_back_starts_again(self):
         assert lasting(FLEETING, {key(FLEETING[0]): NOW + 999}, NOW, 300.0) == ([], {key(FLEETING[0]): NOW})
 
     def test_two_kinds_or_places_are_two_findings(self):

@@ -1,4 +1,4 @@
-"""Whom a controller's claim holds, and until when."""
+"""Which runner a controller's claim protects, and until when."""
 
 import pytest
 
@@ -24,7 +24,7 @@ CLAIM = PodClaim("pod-1", "linux-1", 42, NOW + 60, NOW)
     ],
     ids=["by runner", "by pod", "to the last", "run out", "another", "another case", "no name"],
 )
-def test_a_claim_holds_whom_it_names_until_it_runs_out(name, now, held):
+def test_a_claim_protects_its_runner_until_it_expires(name, now, held):
     assert claim_on(by_name([CLAIM]), name, now) == (CLAIM if held else None)
     assert claim_on(NOBODY, name, now) is None
 
@@ -36,7 +36,7 @@ def test_of_several_claims_for_one_name_that_holds_which_lasts_longest():
 
 
 @pytest.mark.parametrize(("claim", "replace"), [(None, True), (CLAIM, False)], ids=["unclaimed", "claimed"])
-def test_whom_a_claim_holds_is_not_to_be_replaced(claim, replace):
+def test_a_claimed_runner_is_not_to_be_replaced(claim, replace):
     evidence = lost(granted_at=NOW, event_id="e1")
     verdict = judge(evidence, survey(), NOW, Limits())
     standing = PoolBrakes(Position.PROVING)

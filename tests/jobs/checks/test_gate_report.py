@@ -62,7 +62,7 @@ async def test_it_is_not_asked_for_where_the_app_is_suspended(redis, redis_url, 
     await clock.close()
 
 
-async def test_for_a_suspended_or_unknown_installation_nothing_is_said(shards):  # noqa: F811
+async def test_for_a_suspended_or_unknown_installation_nothing_is_posted(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         await app.tell("pink", "inactive", SHA)
         assert await report_gates_of(app.context, app.installation + 1) == {}
@@ -71,7 +71,7 @@ async def test_for_a_suspended_or_unknown_installation_nothing_is_said(shards): 
         assert await report_gates_of(app.context, app.installation) == {}
 
 
-async def test_pools_of_one_repository_are_told_apart_by_name(shards):  # noqa: F811
+async def test_pools_of_one_repository_are_distinguished_by_name(shards):  # noqa: F811
     another = '[[pools]]\norg = "acme"\nname = "mac"\nlabels = ["mac"]\nshard_label = "shard"\n'
     async with shards(rows=f"{HERE}\n{another}{HERE}") as app:
         sha = app.sandbox.control.head("acme", repository="infra")

@@ -1,4 +1,4 @@
-"""Who has a report, and what keeps us from it is said once."""
+"""Which orgs have a report, and that a failure is logged once."""
 
 import pytest
 from rq import Queue
@@ -68,7 +68,7 @@ async def test_an_org_that_is_not_known_or_suspended_has_no_report(story):
         assert await app.context.counters.all() == {'ghapp_deliveries_total{action="suspend",event="installation"}': 1}
 
 
-async def test_a_commit_that_github_forgot_is_asked_for_anew(story):
+async def test_a_commit_that_github_forgot_is_queried_again(story):
     async with story(config=CONFIG) as app:
         app.clock.pass_(60)
         app.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)

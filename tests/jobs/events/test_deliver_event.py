@@ -115,7 +115,7 @@ async def test_an_event_of_an_org_whose_next_name_the_configuration_bears_alread
 
 @pytest.mark.parametrize(("seconds", "kept"), [(GIVEN_UP_SECONDS, True), (GIVEN_UP_SECONDS + 1, False)])
 @pytest.mark.parametrize("org", ["acme", "acme-two"], ids=["the url is away", "the org bears another name"])
-async def test_what_nobody_took_for_a_week_is_given_up(story, seconds, kept, org):
+async def test_what_no_receiver_accepted_for_a_week_is_dropped(story, seconds, kept, org):
     async with story() as app:
         _, event_id = await granted(app)
         body = (await app.context.events.outgoing(event_id)).event

@@ -1,4 +1,4 @@
-"""What events tell."""
+"""The contents of events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.health.builders import present, survey
 @pytest.mark.parametrize(
     ("ends_after", "claims"), [(601.0, 1), (600.0, 0)], ids=["a claim that holds", "one that ran out"]
 )
-async def test_an_event_tells_of_the_claim_that_holds_its_runner(story, ends_after, claims):
+async def test_an_event_contains_the_claim_that_holds_its_runner(story, ends_after, claims):
     async with story() as app:
         began = app.clock()
         await app.context.pod_claims.claim(app.installation, "linux-1", "linux-1", 42, began + ends_after)

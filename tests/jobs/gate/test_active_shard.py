@@ -1,4 +1,4 @@
-"""The clock has blue/green pools asked which shard is active, and nobody else."""
+"""The scheduler has the active shard of blue/green pools queried, and of no others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POOL = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label
     ],
     ids=["command", "url", "no source", "another org", "suspended"],
 )
-async def test_whoever_has_a_source_is_asked(redis, redis_url, tmp_path, rows, org, suspended, asked):
+async def test_a_pool_with_a_source_is_queried(redis, redis_url, tmp_path, rows, org, suspended, asked):
     (tmp_path / "ghapp.toml").write_text(POOL + rows)
     await Installations(redis).put(Installation(7, org, 70, suspended=suspended))
     clock = Scheduler(Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "GHAPP_REDIS_URL": redis_url}))

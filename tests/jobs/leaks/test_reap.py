@@ -1,4 +1,4 @@
-"""The reaper: what it reads, whom it judges, what it deletes and tells, and what a crash leaves of it."""
+"""The reaper: what it reads, which pods it judges, what it deletes and reports, and what a crash leaves."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def standing(at):
     return await leaks_of(at.app.context, installation, at.app.clock())
 
 
-async def test_a_reaped_pod_is_told_of_with_its_evidence_and_counted_and_logged(leaky):
+async def test_a_reaped_pod_is_published_with_its_evidence_and_counted_and_logged(leaky):
     async with leaky(runners=1) as at:
         (name,) = await ripe(at)
         unclaimed_since = at.app.clock() - 240
@@ -133,7 +133,7 @@ async def test_a_service_account_that_is_gone_already_is_success(leaky):
 
 
 class CrashError(BaseException):
-    """The process is gone."""
+    """The process has ended."""
 
 
 async def crashes(*_args, **_kwargs):
@@ -257,7 +257,7 @@ async def test_a_pod_that_changed_since_the_list_is_deleted_as_it_is_now(leaky):
         assert at.deletions() == [name]
 
 
-async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_anew(leaky, monkeypatch):
+async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_again(leaky, monkeypatch):
     async with leaky(runners=1) as at:
         (name,) = await ripe(at)
 
@@ -306,7 +306,7 @@ async def test_after_a_crash_a_successors_service_account_is_left_alone_though_t
         assert await begun(at) == []
 
 
-async def test_after_a_crash_a_pod_that_takes_its_time_to_go_is_told_and_its_service_account_goes(leaky, monkeypatch):
+async def test_after_a_crash_a_slowly_terminating_pod_is_published_and_its_service_account_deleted(leaky, monkeypatch):
     async with leaky(runners=1) as at:
         (name,) = await ripe(at)
         at.api.control.kubelet_deletes_after(None)
@@ -320,7 +320,7 @@ async def test_after_a_crash_a_pod_that_takes_its_time_to_go_is_told_and_its_ser
 
 
 @pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
-async def test_without_leave_to_delete_both_neither_is_and_that_is_said_once(leaky, monkeypatch, resource):
+async def test_without_the_right_to_delete_both_neither_is_and_that_is_logged_once(leaky, monkeypatch, resource):
     async with leaky() as at:
         await ripe(at)
         may = Cluster.may
@@ -337,7 +337,7 @@ async def test_without_leave_to_delete_both_neither_is_and_that_is_said_once(lea
         assert ticks[0].trouble_since == ticks[-1].trouble_since == at.app.clock() - 120
 
 
-async def test_a_service_account_that_cannot_be_deleted_is_tried_again_and_its_pod_told_once(leaky):
+async def test_a_service_account_that_cannot_be_deleted_is_retried_and_its_pod_published_once(leaky):
     async with leaky() as at:
         leaks = await ripe(at)
         with at.api.control.fails(500, verbs=("delete",), resources=("serviceaccounts",)):
@@ -362,7 +362,7 @@ async def test_while_too_many_deletions_are_unfinished_no_other_is_begun(leaky, 
         assert len(at.deletions()) == 4
 
 
-async def test_a_skipped_tick_is_said_once_and_counted_each_time(leaky):
+async def test_a_skipped_tick_is_logged_once_and_counted_each_time(leaky):
     async with leaky() as at:
         await ripe(at)
         with capture_logs() as logs:
@@ -374,7 +374,7 @@ async def test_a_skipped_tick_is_said_once_and_counted_each_time(leaky):
         assert await at.counted("skipped") == 2
 
 
-async def test_a_day_later_what_was_reaped_is_told_no_more(leaky):
+async def test_a_day_later_reaped_pods_are_not_reported_any_more(leaky):
     async with leaky() as at:
         leaks = await ripe(at)
         await at.minutes(1)
@@ -385,7 +385,7 @@ async def test_a_day_later_what_was_reaped_is_told_no_more(leaky):
         assert await standing(at) == ReaperStatus()
 
 
-async def test_trouble_that_lasts_is_told_with_since_when_and_no_more_once_it_is_over(leaky):
+async def test_a_lasting_failure_is_shown_with_its_start_and_not_after_its_end(leaky):
     async with leaky() as at:
         await ripe(at)
         with at.api.control.fails(500, verbs=("list",)):
@@ -431,7 +431,7 @@ async def test_of_two_namespaces_the_pods_of_both_are_reaped(leaky):
         assert set(await at.told()) == {*leaks, "there"}
 
 
-async def test_without_a_cluster_that_is_said_and_nothing_else_stops(story):
+async def test_a_missing_cluster_is_reported_and_nothing_else_stops(story):
     async with story(config=f'[[pools]]\norg = "acme"\nname = "k"\nlabels = ["k"]\nnamespace = "{NAMESPACE}"\n') as app:
         tick = await reap_installation(app.context, app.installation)
         assert tick.trouble.startswith("KUBECONFIG")
@@ -467,7 +467,7 @@ async def test_after_a_pause_of_its_pool_a_known_leak_is_reaped_though_githubs_r
         assert set(at.deletions()) == leaks
 
 
-async def test_dry_run_tells_in_one_line_and_leaves_what_was_begun(leaky):
+async def test_dry_run_reports_in_one_line_and_leaves_what_was_begun(leaky):
     async with leaky(more='[leaks]\nmode = "dry-run"\nper_tick = 3') as at:
         await ripe(at)
         with capture_logs() as logs:
@@ -496,7 +496,7 @@ class TestWhatDeliveriesSay:
             await at.minutes(30)
             assert at.deletions() == []
 
-    async def test_where_they_alone_tell_of_work_and_no_controller_does_leaks_go_all_the_same(self, leaky):
+    async def test_where_only_github_reports_work_and_no_controller_does_leaks_are_reaped_all_the_same(self, leaky):
         async with leaky() as at:
             await self.know(at, "repo-1", job_id=5, job_started_at=at.app.clock())
             at.make_pod("repo-1")

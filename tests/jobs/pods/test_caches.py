@@ -73,7 +73,7 @@ async def watching(cluster, redis, **how):
 
 async def until(holds):
     async with asyncio.timeout(20):
-        while not (found := await holds()):  # noqa: ASYNC110 - Redis tells nobody
+        while not (found := await holds()):  # noqa: ASYNC110 - Redis sends no notice
             await asyncio.sleep(0.01)
         return found
 
@@ -248,12 +248,12 @@ class TestWhatAPersonMustMendIsKeptForTheReport:
         await view_of(cluster, redis).see(missing)
         assert await self.kept(redis) == {self.PLACE: "install its CRD"}
 
-    async def test_nobody_else_misses_it(self, cluster, redis):
+    async def test_no_other_pool_misses_it(self, cluster, redis):
         missing = WatchFailure(ResourceMissingError("install its CRD"))
         await view_of(cluster, redis, PoolSettings("acme", "linux", replacer="pods", namespace=NS)).see(missing)
         assert await self.kept(redis) == {}
 
-    async def test_a_cluster_that_is_away_is_told_by_the_age_of_the_view(self, cluster, redis):
+    async def test_an_unavailable_cluster_shows_in_the_age_of_the_view(self, cluster, redis):
         await view_of(cluster, redis).see(WatchFailure(ClusterUnavailableError("503")))
         assert await self.kept(redis) == {}
 
@@ -282,11 +282,11 @@ class TestAnApiServerThatHasJustStarted:
     REFUSED = WatchFailure(FORBIDDEN["list"])
 
     @pytest.mark.parametrize(("waits", "told"), [(14.9, False), (15.0, True)])
-    async def test_its_refusal_is_told_only_when_it_lasts(self, redis, monkeypatch, waits, told):
+    async def test_its_refusal_is_reported_only_when_it_lasts(self, redis, monkeypatch, waits, told):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
-        view._trouble._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        view._failures._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
         with capture_logs() as logs:
             await view.see(self.REFUSED)
             now[0] = waits
@@ -294,11 +294,11 @@ class TestAnApiServerThatHasJustStarted:
         assert bool(await DegradedSources(redis).of([self.PLACE])) is told
         assert bool(logs) is told
 
-    async def test_one_that_is_over_in_between_begins_anew(self, redis, monkeypatch):
+    async def test_a_refusal_that_is_over_in_between_starts_again(self, redis, monkeypatch):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
-        view._trouble._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        view._failures._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
         await view.see(self.REFUSED)
         await view.see(WatchChange("bookmark", None, "9"))
         now[0] = 20.0

@@ -1,4 +1,4 @@
-"""Look after look at what the watch and the sweeps have stored, and what is told of it."""
+"""Summaries of what the watch and the sweeps have stored, and when they report it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_a_pool_whose_runner_has_a_pod_in_its_namespace_is_known_to_be_the
         assert await PodLocations(app.context.redis).all(app.installation) == {("placed", "runners")}
 
 
-async def test_a_view_that_nobody_keeps_is_in_the_report_and_its_phantoms_are_not(story):
+async def test_a_view_that_is_not_kept_is_in_the_report_and_its_phantoms_are_not(story):
     async with story(config=REPORTED + PLACED) as app:
         ghost = stranger(app)
         await live(app, ghost)
@@ -120,7 +120,7 @@ async def test_without_a_report_s_repository_it_is_looked_all_the_same_and_nothi
 
 
 @pytest.mark.parametrize(("config", "asked"), [(PLACED, 1), (REPORTED, 1), ("", 0)], ids=["pods", "report", "neither"])
-async def test_whoever_has_pods_or_a_report_is_looked_at(story, config, asked):
+async def test_orgs_with_pods_or_a_report_are_reported(story, config, asked):
     async with story(config=config) as app:
         enqueue_report_if_wanted(app.context, await installed(app))
         assert Queue("report", connection=app.context.queue_redis, serializer=JSONSerializer).count == asked

@@ -1,4 +1,4 @@
-"""What the watch's views show of runners whose registration is gone, read for those alone."""
+"""What the watch's views show of runners whose registration is deleted, read for those alone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_one_that_came_back_meanwhile_has_no_remains(observing):
         assert folds[1](None) is None
 
 
-async def test_without_a_watch_nothing_is_said(observing):
+async def test_without_a_watch_nothing_is_reported(observing):
     async with observing() as app:
         assert await folded(app, absent(app, 1)) == {}
         assert observations.remains_seen(absent(app, 1), RemainsKind.RUNNING, 0.0).remains is None

@@ -77,7 +77,7 @@ async def coroner(redis, redis_url, cluster):
 def asked(monkeypatch):
     """The work that was asked for."""
     found = []
-    monkeypatch.setattr(jobs, "enqueue", lambda _desk, *what, **how: found.append((*what, how["key"])))
+    monkeypatch.setattr(jobs, "enqueue", lambda _queue_redis, *what, **how: found.append((*what, how["key"])))
     return found
 
 
@@ -93,7 +93,7 @@ async def watching(coroner, leads=lambda: True):
 
 async def until(holds):
     async with asyncio.timeout(20):
-        while not (found := await holds()):  # noqa: ASYNC110 - Redis tells nobody
+        while not (found := await holds()):  # noqa: ASYNC110 - Redis sends no notice
             await asyncio.sleep(0.01)
         return found
 
@@ -121,7 +121,7 @@ async def _found(coroner, name):
     return (await deaths(coroner)).get(name)
 
 
-async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_told_in_one_line(coroner, api, asked, redis):
+async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_logged_in_one_line(coroner, api, asked, redis):
     labels = ("self-hosted", "linux")
     shown = Registration(42, "linux-1", "linux", True, True, labels, ("linux",), ephemeral=True)
     await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
@@ -225,7 +225,7 @@ async def test_a_pod_that_vanished_while_it_ran_is_a_death_and_one_that_never_ra
         pytest.param("", False, id="nobody-heard-of-it"),
     ],
 )
-async def test_a_pod_that_ran_ended_and_went_while_nobody_watched_is_a_death(coroner, api, asked, redis, told, dead):
+async def test_a_pod_that_ran_ended_and_was_deleted_without_a_watch_is_a_death(coroner, api, asked, redis, told, dead):
     """Last seen before its container ran; one that never ran leaves no death."""
     api.control.pod(NS, "a", running=False, owner=api.control.ephemeral_runner(NS, "a"))
     api.control.pod(NS, "b")
@@ -457,7 +457,7 @@ async def test_of_two_orgs_in_one_namespace_it_is_whose_runner_it_was(coroner, a
     assert await deaths(coroner) == {}
 
 
-async def test_a_death_that_may_be_two_orgs_is_told_to_neither(coroner, api, asked, redis):
+async def test_a_death_that_may_belong_to_two_orgs_is_shown_to_neither(coroner, api, asked, redis):
     """Its last lines are not for the other one to read."""
     pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
     object.__setattr__(coroner.settings, "pools", pools)
@@ -520,7 +520,7 @@ async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_
     ],
     ids=lambda app: type(app).__name__,
 )
-async def test_while_nothing_can_be_seen_nobody_is_taken_for_dead(coroner, asked, error):
+async def test_while_nothing_can_be_seen_no_death_is_reported(coroner, asked, error):
     running = Pod(NS, "a", "uid", "1", time.time(), runner=Container("runner", time.time()), container="runner")
     view = PodCache(NS, coroner, lambda: True)
     await view.see(Listed([running], "1"))
@@ -531,7 +531,7 @@ async def test_while_nothing_can_be_seen_nobody_is_taken_for_dead(coroner, asked
     assert (await deaths(coroner))["a"].cause is Cause.VANISHED
 
 
-async def test_trouble_is_said_once_until_it_is_over(coroner):
+async def test_a_failure_is_logged_once_until_it_is_over(coroner):
     view = PodCache(NS, coroner, lambda: True)
     with capture_logs() as logs:
         for _ in range(3):
@@ -540,7 +540,7 @@ async def test_trouble_is_said_once_until_it_is_over(coroner):
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["the right is back", "it is still missing"])
-async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missing_though_nobody_dies(
+async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missing_without_another_death(
     coroner, api, redis, is_back
 ):
     place, view = logs_source(NS), PodCache(NS, coroner, lambda: True)
@@ -556,6 +556,6 @@ async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missin
     assert is_back or await redis.ttl(keys.trouble(place)) > 800
 
 
-async def test_what_nobody_says_again_is_shown_for_a_quarter_of_an_hour(redis):
+async def test_what_is_not_reported_again_is_shown_for_a_quarter_of_an_hour(redis):
     await DegradedSources(redis).say("pods in runners", "RBAC lacks list on pods")
     assert await redis.ttl(keys.trouble("pods in runners")) == 900

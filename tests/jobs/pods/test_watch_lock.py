@@ -54,7 +54,7 @@ class Watch:
 
 async def until(holds):
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - Redis tells nobody
+        while not holds():  # noqa: ASYNC110 - Redis sends no notice
             await asyncio.sleep(0.01)
 
 
@@ -82,7 +82,7 @@ async def test_one_of_two_records_and_the_other_follows_when_it_ends(redis, star
     assert (first.records, await Locks(redis).holder(ROLE, "watch")) == (False, "second")
 
 
-async def test_whoever_loses_the_lock_stops_recording_before_it_asks_again(redis, start):
+async def test_a_watch_that_loses_the_lock_stops_recording_before_it_retries(redis, start):
     first = Watch(redis, "first")
     start(first)
     await until(lambda: first.records)

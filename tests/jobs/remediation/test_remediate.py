@@ -15,7 +15,7 @@ from jobs.runners.sweep import sweep_installation
 
 
 async def lost(app, count):
-    """Runners of a known fleet whose registrations are gone, though nobody has looked yet: (id, name) each."""
+    """Runners of a known fleet whose registrations are deleted, before any sweep: (id, name) each."""
     for _ in range(2):
         await app.live_through_an_interval()
     names = {each.id: each.name for each in (await app.context.runners.all(app.installation)).values()}
@@ -67,7 +67,7 @@ async def test_when_the_claim_is_over_it_is_replaced(story, how):
         assert await app.replacements() == [held]
 
 
-async def test_claimed_after_the_grant_it_gives_the_grant_back_and_is_planned_anew_when_the_claim_is_over(story):
+async def test_claimed_after_the_grant_it_returns_the_grant_and_is_planned_again_after_the_claim(story):
     async with story() as app:
         runner_id, name = await granted(app)
         await claimed(app, "its-pod", name, seconds=60)
@@ -91,7 +91,7 @@ async def test_claimed_after_the_removal_it_is_replaced_when_the_claim_is_over(s
         assert await remediate_runner(app.context, app.installation, runner_id) == "replaced"
 
 
-async def test_a_claim_of_another_installation_holds_nobody_here(story):
+async def test_a_claim_of_another_installation_protects_no_runner_here(story):
     async with story() as app:
         runner_id, name = await granted(app)
         await app.context.pod_claims.claim(app.installation + 1, name, name, None, app.clock() + 3600)

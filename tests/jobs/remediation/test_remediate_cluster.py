@@ -311,7 +311,7 @@ async def test_a_conflict_means_look_again(story, replacer):
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_a_409_by_one_that_is_born_again_is_not_told_as_a_deletion_that_was_accepted(story, replacer):
+async def test_a_409_for_a_pod_that_was_created_again_is_not_recorded_as_an_accepted_deletion(story, replacer):
     async with fleet(story, replacer) as app:
         kept = app.cluster.objects if replacer == "arc" else app.cluster.found_pods
 
@@ -326,7 +326,7 @@ async def test_a_409_by_one_that_is_born_again_is_not_told_as_a_deletion_that_wa
         assert kept[app.name].uid == "successor"
 
 
-async def test_a_deletion_that_the_cluster_accepted_is_told_as_such(story):
+async def test_an_accepted_deletion_is_recorded_as_such(story):
     async with fleet(story, "pods") as app:
         assert await app.remediate() == "replaced"
         assert not (await app.evidence()).deletion.gone_already
@@ -520,7 +520,7 @@ async def test_a_finalizer_is_not_freed_on_the_word_of_an_installation_that_is_n
         assert len(app.cluster.done) == 1
 
 
-async def test_a_pod_that_registered_anew_while_its_deletion_was_tried_is_left_alone(story):
+async def test_a_pod_that_registered_again_while_its_deletion_was_tried_is_kept(story):
     async with fleet(story, "pods") as app:
         app.cluster.fails["delete_pod"] = ClusterUnavailableError("away")
         assert await app.remediate() == "waiting"
@@ -559,7 +559,7 @@ async def test_without_a_cluster_it_waits(story):
         assert (await app.evidence()).deletion.waits_for == "ClusterUnconfigured"
 
 
-async def test_a_job_that_a_delivery_tells_of_in_the_last_moment_holds_it(story):
+async def test_a_job_that_a_delivery_reports_in_the_last_moment_holds_it(story):
     async with fleet(story, "arc") as app:
         at = app.app.clock() + 1
         look = app.cluster.ephemeral_runner

@@ -71,7 +71,7 @@ def during(app, comes, method):
 @pytest.mark.parametrize(
     ("replacer", "method"), [("pods", "pod"), ("pods", "may"), ("arc", "pod"), ("arc", "ephemeral_runner")]
 )
-async def test_whoever_stops_it_after_the_grant_is_heeded_until_the_last_moment(story, replacer, method, comes):
+async def test_a_stop_after_the_grant_counts_until_the_last_moment(story, replacer, method, comes):
     async with fleet(story, replacer) as app:
         during(app, comes, method)
         tries = app.deletes()
@@ -80,7 +80,7 @@ async def test_whoever_stops_it_after_the_grant_is_heeded_until_the_last_moment(
 
 
 @COMES_BETWEEN
-async def test_whoever_stops_it_between_a_conflict_and_the_next_look_is_heeded(story, comes):
+async def test_a_stop_between_a_conflict_and_the_next_read_counts(story, comes):
     async with fleet(story, "arc") as app:
 
         def changes():
@@ -124,7 +124,7 @@ async def test_a_claim_that_comes_while_its_registration_is_removed_holds_the_po
 
 
 @COMES_BETWEEN
-async def test_a_finalizer_stays_when_somebody_stops_it_while_the_object_is_looked_at(story, comes):
+async def test_a_finalizer_stays_when_remediation_is_stopped_while_the_object_is_read(story, comes):
     async with fleet(story, "arc") as app:
         await app.remediate()
         app.app.clock.pass_(125)

@@ -159,8 +159,8 @@ async def test_a_page_that_did_not_change_counts_as_it_did_when_it_came(pages):
     assert (await list_runners(installation_client, pages, 10)).flaw is None
 
 
-async def test_what_was_seen_is_told_without_what_it_cost(pages):
-    look = (await list_runners(Tenant(2, totals={1: 3}), pages, 10)).look
+async def test_the_list_is_returned_without_its_cost(pages):
+    look = (await list_runners(Tenant(2, totals={1: 3}), pages, 10)).runner_list
     assert (set(look.runners), look.total, look.flaw) == ({1, 2}, 3, Reason.LIST_INCOMPLETE)
 
 
@@ -182,7 +182,7 @@ async def test_a_count_that_is_not_to_be_believed_is_no_answer(pages):
     assert installation_client.asked == [(1, None)]
 
 
-async def test_progress_is_told_after_each_page(pages):
+async def test_progress_is_reported_after_each_page(pages):
     told = []
     await list_runners(Tenant(250), pages, 10, lambda done, of: told.append((done, of)))
     assert told == [(1, 3), (2, 3), (3, 3)]

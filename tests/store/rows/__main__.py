@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from ghapp.local.local_redis import embedded_redis
 from ghapp.store.connect import connect
 from tests.store.rows import samples
+from tests.support.local_redis import embedded_redis
 
 
 async def dumped(url: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ async def lost(controller):
     ],
     ids=["all of it", "the least", "nulls and a fraction", "a day", "a large job"],
 )
-async def test_a_claim_is_recorded_as_it_was_said(controller, redis, body, claim):
+async def test_a_claim_is_recorded_as_sent(controller, redis, body, claim):
     for _ in range(2):
         answer = await controller.put(POD, json=body)
         assert (answer.status_code, answer.content) == (204, b"")
@@ -147,7 +147,7 @@ async def test_given_back_it_is_to_be_replaced_at_once_and_giving_back_again_is_
 
 
 @pytest.mark.parametrize(("after", "replace"), [(59.9, False), (60.0, True)])
-async def test_run_out_it_holds_nobody(controller, times, after, replace):
+async def test_an_expired_claim_protects_no_runner(controller, times, after, replace):
     await controller.put(POD, json={"ttl_seconds": 60, "runner_name": "c"})
     times[0] += after
     assert (await lost(controller))["replace"] is replace
@@ -162,7 +162,7 @@ async def test_a_busy_pod_s_liveness_probe_does_not_end_it(controller, times, re
     assert (await controller.get("/v1/orgs/acme/runners/c/alive")).status_code == 410
 
 
-async def test_without_room_the_controller_is_told(controller, redis, monkeypatch):
+async def test_without_room_a_claim_is_refused(controller, redis, monkeypatch):
     monkeypatch.setattr(module, "MOST", 1)
     await controller.put(POD, json={"ttl_seconds": 60})
     answer = await controller.put("/v1/orgs/acme/claims/other", json={"ttl_seconds": 60})

@@ -14,7 +14,7 @@ DEATH = Death("c", "c", "node-1", NOW - 60.5, 137, None, "OOMKilled", Cause.HOST
 FULL = DEATH._replace(at=NOW - 30, pod_uid="u", signal=9, job=JOB, runner_log=("one", "two"), host_log=("oom-kill",))
 
 
-async def test_a_death_is_told_by_the_runner_s_name(http, redis):
+async def test_a_death_is_found_by_the_runner_s_name(http, redis):
     await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH)
     answer = await http.get("/v1/orgs/ACME/deaths/c")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
@@ -34,7 +34,7 @@ async def test_a_death_is_told_by_the_runner_s_name(http, redis):
     }
 
 
-async def test_the_latest_is_told_with_its_job_and_what_surrounded_it(http, redis):
+async def test_the_latest_is_shown_with_its_job_and_its_context(http, redis):
     deaths = Deaths(redis, lambda: NOW)
     for each in (FULL, DEATH):
         await deaths.record(INSTALLATION, each)
@@ -44,7 +44,7 @@ async def test_the_latest_is_told_with_its_job_and_what_surrounded_it(http, redi
 
 
 @pytest.mark.parametrize("name", ["nobody", "a", "%00", "%C3%A4", "x" * 300])
-async def test_of_whom_no_death_is_known_it_says_so(http, name):
+async def test_a_runner_without_a_death_is_reported_so(http, name):
     answer = await http.get(f"/v1/orgs/acme/deaths/{name}")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert "30 days" in answer.json()["detail"]
@@ -63,7 +63,7 @@ async def test_it_takes_a_token_of_that_org(http):
     assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == 401
 
 
-async def test_while_redis_is_away_it_says_so_and_not_that_nobody_died(http, away):
+async def test_while_redis_is_away_the_answer_is_503_and_not_an_unknown_death(http, away):
     await http.get("/v1/orgs/acme/runners/1/health")
     away.away = True
     assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == 503

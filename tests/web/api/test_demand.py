@@ -14,7 +14,7 @@ from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW
 
 
-async def test_demand_is_told_by_pool_with_the_jobs_that_nobody_can_take(http, redis):
+async def test_demand_is_listed_by_pool_with_the_jobs_that_no_runner_can_take(http, redis):
     jobs = [
         Job(1, "queued", ("linux-4vcpu",), "acme/api", NOW - 60),
         Job(2, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 1, "a", NOW - 80),
@@ -63,7 +63,7 @@ async def test_assigned_is_what_the_cluster_counts_while_the_watch_sees_it(http,
 
 
 @pytest.mark.parametrize("pools", [(ARC,)])
-async def test_before_the_watch_has_listed_anything_nothing_is_said_of_it(http):
+async def test_before_the_watch_has_listed_anything_nothing_is_reported(http):
     (pool,) = (await http.get("/v1/orgs/acme/demand")).json()["pools"]
     assert pool["assigned"] is None
 

@@ -78,7 +78,7 @@ async def next_of(stream, count):
         return [await anext(stream) for _ in range(count)]
 
 
-async def test_a_listener_is_told_what_happens_from_now_on(listening, redis):
+async def test_a_listener_is_called_with_changes_from_now_on(listening, redis):
     await happen(redis, "before")
     async with messages(listening) as stream:
         await happen(redis, "a", "b")
@@ -118,7 +118,7 @@ async def test_of_an_org_where_nothing_ever_happened_the_first_event_is_not_miss
         assert [line async for line in first(2, answer.aiter_lines())] == ["retry: 2000", "id: 0"]
 
 
-async def test_who_was_away_for_too_long_is_told_that_something_is_lost(listening, redis):
+async def test_a_reader_that_was_away_for_too_long_is_sent_that_something_is_lost(listening, redis):
     await happen(redis, "a", "b", "c")
     (a, _), (b, _), (c, _) = await Events(redis).since(INSTALLATION, "0")
     await redis.xtrim(keys.events(INSTALLATION), maxlen=2, approximate=False)
@@ -129,7 +129,7 @@ async def test_who_was_away_for_too_long_is_told_that_something_is_lost(listenin
         assert await next_of(stream, 1) == [(c, "c")]
 
 
-async def test_who_listens_too_slowly_is_cut_off_rather_than_told_the_half(listening, redis, away):
+async def test_a_reader_that_is_too_slow_is_cut_off_rather_than_sent_half(listening, redis, away):
     await happen(redis, "a")
     async with messages(listening, "0") as stream:
         assert [name for _, name in await next_of(stream, 1)] == ["a"]
@@ -161,7 +161,7 @@ async def test_listeners_that_go_leave_nothing_running(listening):
         async with messages(listening):
             pass
     async with asyncio.timeout(10):
-        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks of uvicorn's, which nobody can wait for
+        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks of uvicorn's, which cannot be awaited
             await asyncio.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""The gate over HTTP, and what deploys tell of their shards."""
+"""The gate over HTTP, and what deploys report of their shards."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_what_is_asked_of_it_is_in_the_query(http, query, passed):
     assert answer.json()["passed"] is passed
 
 
-async def test_the_pool_says_how_many_where_nobody_asks_for_less(http):
+async def test_the_pool_decides_how_many_unless_fewer_are_requested(http):
     gate = "/v1/orgs/acme/pools/linux/shards/purple/gate"
     assert (await http.get(gate)).json()["passed"] is False, "one is online, and the pool wants two"
     assert (await http.get(f"{gate}?min_online=1")).json()["passed"] is True
@@ -157,7 +157,7 @@ async def test_a_deployed_commit_has_its_check_run_asked_for(http, asked, pool, 
     assert asked == ([(JobName.GATE, (INSTALLATION,), f"gate-{INSTALLATION}", False)] if waited_for else [])
 
 
-async def test_a_new_role_of_a_commit_that_was_told_before_asks_again(http, asked):
+async def test_a_new_role_of_a_reported_commit_starts_again(http, asked):
     for told in ({"role": "inactive", "ref": SHA}, {"role": "active"}):
         await http.put("/v1/orgs/acme/pools/win/shards/pink", json=told)
     assert len(asked) == 2
@@ -190,7 +190,7 @@ async def test_another_ref_is_another_deploy_of_now_unless_it_says_when(http, re
     assert (await tell(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
 
 
-async def test_when_a_deploy_was_first_told_of_stays_whoever_tells_again(http, redis, times):
+async def test_the_first_time_of_a_deploy_stays_when_it_is_reported_again(http, redis, times):
     assert (await tell(http, redis, ref="v41")).first_told_at == NOW
     times[0] += 60
     again = await tell(http, redis, role="active")
@@ -220,7 +220,7 @@ async def test_of_two_deploys_at_once_both_are_known(http, redis):
     assert sorted(each.shard for each in known) == ["green", "pink", "purple"]
 
 
-def test_the_description_tells_of_the_check_run_that_follows():
+def test_the_description_contains_the_check_run_that_follows():
     put = description()["paths"]["/v1/orgs/{org}/pools/{pool}/shards/{shard}"]["put"]
     assert 'the check run "Runner gate" is updated on that commit' in put["summary"]
 
@@ -310,7 +310,7 @@ async def test_what_is_not_understood_is_a_problem_and_nothing_is_recorded(
     assert await Shards(redis).deploys(INSTALLATION, "linux") == ()
 
 
-async def test_to_tell_takes_another_scope_than_to_ask(http, redis):
+async def test_reporting_needs_another_scope_than_reading(http, redis):
     secret, _ = await Tokens(redis).create("reader", ("acme",), ("read",), NOW)
     headers = {"authorization": f"Bearer {secret}"}
     assert (await http.get(GATE, headers=headers)).status_code == 200

@@ -12,7 +12,7 @@ from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
 
 
-async def test_a_runner_is_told_with_its_state_its_age_and_its_evidence(http):
+async def test_a_runner_is_shown_with_its_state_its_age_and_its_evidence(http):
     answer = await http.get("/v1/orgs/acme/runners/1/health")
     document = answer.json()
     assert answer.status_code == 200
@@ -69,7 +69,7 @@ async def test_a_page_that_is_none_is_a_400_problem(http, query):
     assert (await http.get(f"/v1/orgs/acme/runners?{query}")).status_code == 400
 
 
-async def test_the_fleet_tells_what_healed_from_what_is_open(http, redis):
+async def test_the_fleet_distinguishes_healed_from_open(http, redis):
     async def page(query=""):
         answer = (await http.get(f"/v1/orgs/acme/runners?{query}")).json()
         return [each["runner_id"] for each in answer["runners"]], answer["total"], answer["healed"]
@@ -142,7 +142,7 @@ async def test_alive_needs_no_token_and_is_410_only_for_the_invalidated_that_are
     assert (await http.get("/v1/orgs/elsewhere/runners/c/alive")).status_code == 200
 
 
-async def test_without_a_token_of_that_org_and_scope_nothing_is_told(http):
+async def test_without_a_token_of_that_org_and_scope_nothing_is_shown(http):
     good = http.headers["authorization"]
     assert (await http.get("/v1/orgs/other/runners/1/health")).status_code == 403
     for bad in ("Bearer nonsense", "Basic abc", "Bearer "):
@@ -151,7 +151,7 @@ async def test_without_a_token_of_that_org_and_scope_nothing_is_told(http):
     assert (await http.get("/v1/orgs/acme/runners/1/health", headers={"authorization": good})).status_code == 200
 
 
-async def test_while_redis_is_away_readers_are_told_what_was_known_and_how_old_it_is(http, away, times):
+async def test_while_redis_is_away_readers_get_the_last_answer_and_its_age(http, away, times):
     assert (await http.get("/v1/orgs/acme/runners/1/health")).json()["age_seconds"] == 3.2
     await asyncio.sleep(1.1)  # what is fresh for a second is no longer
     away.away = True
@@ -169,7 +169,7 @@ async def test_an_unknown_path_is_a_problem_too(http):
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_a_document_is_told_anew_when_what_it_says_has_changed_or_grown_older(http, times, redis):
+async def test_a_document_is_rendered_again_when_its_content_has_changed_or_grown_older(http, times, redis):
     first = (await http.get("/v1/orgs/acme/runners/1/health")).json()
     times[0] += 0.05
     assert (await http.get("/v1/orgs/acme/runners/1/health")).json() == first

@@ -33,7 +33,7 @@ from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW
 
 
-async def test_ready_tells_how_it_stands_with_each_installation(http, redis):
+async def test_ready_shows_the_state_of_each_installation(http, redis):
     await Schedule(redis).add(INSTALLATION, NOW + 30)
     await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 400, 2, NOW - 300, "RateLimited"))
     limit = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "2000", "x-ratelimit-reset": str(int(NOW + 60))}
@@ -124,7 +124,7 @@ async def test_what_healed_is_counted_apart_from_what_is_lost_and_missed(http, r
     assert sum(value for (name, *_), value in values.items() if name == "ghapp_runners") == 2
 
 
-async def test_the_fuse_of_the_whole_installation_is_told_as_such(http, redis):
+async def test_the_fuse_of_the_whole_installation_is_shown_as_such(http, redis):
     await Fuses(redis).save(INSTALLATION, "*", None, Fuse(Position.PROVING, since=NOW))
     _, values = await metrics(http)
     assert values[("ghapp_fuse", ("org", "acme"), ("pool", "*"), ("position", "proving"))] == 1
@@ -152,7 +152,7 @@ async def test_how_old_each_namespace_s_view_is(http, redis, seen_at, age):
 
 
 @pytest.mark.parametrize("pools", [PLACED])
-async def test_a_view_that_was_never_seen_has_no_age_and_phantoms_that_nobody_looks_for_no_number(http):
+async def test_a_view_that_was_never_seen_has_no_age_and_its_phantoms_no_number(http):
     families, _ = await metrics(http)
     assert not {"ghapp_watch_view_age_seconds", "ghapp_phantoms"} & families.keys()
 

@@ -1,1 +1,1 @@
-"""What a test, or somebody who tries things out, can do to the cluster; each module has the levers of one matter."""
+"""What a test, or a person who tries things out, can do to the cluster; each module has the controls of one subject."""

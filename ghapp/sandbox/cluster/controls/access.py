@@ -1,4 +1,4 @@
-"""Who may do what, and what was asked."""
+"""Controls permissions, and reads the recorded requests."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from ghapp.sandbox.cluster.objects import Obj
 from ghapp.sandbox.cluster.rbac import RbacRule
 
 
-class AccessLevers(ClusterControls):
-    """Levers on users, and on what is installed."""
+class AccessControls(ClusterControls):
+    """Controls of users, and of installed kinds."""
 
     def user(self, name: str, rules: Sequence[RbacRule] = ()) -> str:
-        """A user who may do just that, or another set of rules for one; its bearer token."""
+        """Creates a user with just these rules, or replaces a user's rules; returns the bearer token."""
         return self._cluster.user(name, rules).token or ""
 
     def load_roles(self, documents: Iterable[Obj]) -> list[str]:
-        """Users from parsed Roles, ClusterRoles and their bindings, as in manifests; their names.
+        """Creates users from parsed Roles, ClusterRoles and their bindings, as in manifests; returns their names.
 
-        A ServiceAccount `watch` in `ghapp` is the user `system:serviceaccount:ghapp:watch`. Other documents are passed
-        over. ValueError when a binding names a role that is not among them.
+        A ServiceAccount `watch` in `ghapp` is the user `system:serviceaccount:ghapp:watch`. Other documents are
+        ignored.
+        ValueError when a binding names a role that is not among them.
         """
         found = users_of(documents)
         for name, rules in found.items():
@@ -32,27 +33,27 @@ class AccessLevers(ClusterControls):
         return sorted(found)
 
     def rotate_token(self, user: str) -> str:
-        """The old token is refused with 401 from now on; the new one."""
+        """Replaces a user's token: the old one is refused with 401; returns the new one."""
         with self._cluster.lock:
             token = secrets.token_urlsafe(24)
             self._cluster.users[user].token = token
             return token
 
     def revoke(self, user: str) -> None:
-        """No token of this user is good any more."""
+        """Revokes every token of this user."""
         with self._cluster.lock:
             self._cluster.users[user].token = None
 
     def calls(self, user: str = "") -> list[ClusterCall]:
-        """What was asked for, in the order of the answers; by one user where one is given."""
+        """Returns the requests, in the order of the answers; by one user if given."""
         return [call for call in self._cluster.calls.all() if user in ("", call.user)]
 
     def forget_calls(self) -> None:
-        """Begins the record anew."""
+        """Deletes the record of requests."""
         self._cluster.calls.clear()
 
     def uninstall(self, *plurals: str) -> None:
-        """Takes CRDs away with all their objects: `ephemeralrunners`; with no name, all of them."""
+        """Removes CRDs with all their objects: `ephemeralrunners`; without a name, all of them."""
         with self._at():
             for kind in self._custom(plurals):
                 self._cluster.installed.discard(kind)
@@ -63,7 +64,7 @@ class AccessLevers(ClusterControls):
                         watch.finish()
 
     def install(self, *plurals: str) -> None:
-        """Brings them back, without objects."""
+        """Installs them again, without objects."""
         with self._at():
             self._cluster.installed |= set(self._custom(plurals))
 

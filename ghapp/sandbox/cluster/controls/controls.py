@@ -1,4 +1,4 @@
-"""What all levers share."""
+"""What all controls share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ghapp.sandbox.cluster.cluster import SimulatedCluster
 
 
 class ClusterControls:
-    """Levers on a cluster, callable from any thread. What they change follows its course at once."""
+    """Controls of a cluster, callable from any thread. Their changes take effect at once."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
     @contextmanager
     def _at(self) -> Iterator[float]:
-        """The lock, and the time (epoch seconds); at the end everything settles."""
+        """Yields the time (epoch seconds) under the lock; applies the effects at the end."""
         with self._cluster.lock:
             try:
                 yield self._cluster.clock()

@@ -1,4 +1,4 @@
-"""What goes wrong: requests that fail, watches that are cut, versions that are forgotten."""
+"""Controls faults: requests that fail, watches that are cut, versions that are dropped."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ghapp.sandbox.cluster.watch_cuts import Ending
 from ghapp.sandbox.faults.requests import CutShort, Hang, Reset
 
 
-class Meant(TypedDict, total=False):
-    """Which requests a trouble befalls; what is left out is any.
+class RequestMatch(TypedDict, total=False):
+    """Which requests a fault affects; a condition that is left out matches any.
 
     `verbs`, `resources` (`pods`, `pods/log`), `users` and `names` are collections; `seconds` on the cluster's clock
-    and `times` are how long it lasts and how many requests it befalls.
+    and `times` limit how long it lasts and how many requests it affects.
     """
 
     verbs: Collection[str]
@@ -28,114 +28,114 @@ class Meant(TypedDict, total=False):
     times: int
 
 
-class TroubleLevers(ClusterControls):
-    """Levers on what goes wrong. A trouble that is returned is over at its `end()`, or at the end of its `with`."""
+class FaultControls(ClusterControls):
+    """Controls of faults. A returned fault is over at its `end()`, or at the end of its `with`."""
 
-    def fails(self, code: int = 500, *, retry_after: int = 1, **meant: Unpack[Meant]) -> ClusterFault:
+    def fails(self, code: int = 500, *, retry_after: int = 1, **match: Unpack[RequestMatch]) -> ClusterFault:
         """Requests are answered with this code, and have no effect."""
-        return self._begin(faults.status(code, retry_after=retry_after), meant)
+        return self._begin(faults.status(code, retry_after=retry_after), match)
 
-    def answers_html(self, code: int = 502, **meant: Unpack[Meant]) -> ClusterFault:
-        """Requests are answered with a page of HTML, as by something that stands before the API server."""
-        return self._begin(faults.page(code), meant)
+    def answers_html(self, code: int = 502, **match: Unpack[RequestMatch]) -> ClusterFault:
+        """Requests are answered with a page of HTML, as by a proxy before the API server."""
+        return self._begin(faults.page(code), match)
 
-    def hangs(self, hang_seconds: float = 3600, **meant: Unpack[Meant]) -> ClusterFault:
-        """Requests hear nothing for so long, by the wall's clock, and are answered then."""
-        return self._begin(Hang(hang_seconds), meant)
+    def hangs(self, hang_seconds: float = 3600, **match: Unpack[RequestMatch]) -> ClusterFault:
+        """Requests are answered after so many seconds of the wall clock."""
+        return self._begin(Hang(hang_seconds), match)
 
-    def resets(self, **meant: Unpack[Meant]) -> ClusterFault:
+    def resets(self, **match: Unpack[RequestMatch]) -> ClusterFault:
         """Connections are reset before there is an answer; requests have no effect."""
-        return self._begin(Reset(), meant)
+        return self._begin(Reset(), match)
 
-    def loses_answers(self, **meant: Unpack[Meant]) -> ClusterFault:
-        """Requests have their effect, and connections are reset before the answer."""
-        return self._begin(AnswerLost(), meant)
+    def loses_answers(self, **match: Unpack[RequestMatch]) -> ClusterFault:
+        """Requests take effect, and connections are reset before the answer."""
+        return self._begin(AnswerLost(), match)
 
-    def cuts_short(self, **meant: Unpack[Meant]) -> ClusterFault:
+    def cuts_short(self, **match: Unpack[RequestMatch]) -> ClusterFault:
         """Answers stop half-way, after their effect. Not for watches, which have `cut_watches`."""
-        return self._begin(CutShort(), meant)
+        return self._begin(CutShort(), match)
 
     def delay(self, seconds: float) -> None:
-        """Each request takes so much longer, by the wall's clock."""
+        """Delays each request by this much of the wall clock."""
         self._cluster.troubles.delay_seconds = seconds
 
     def all_is_well(self) -> None:
-        """Ends all troubles, delays and cuts to come."""
+        """Ends all faults, delays and cuts to come."""
         self._cluster.troubles.end_all()
         self._cluster.cuts.disarm()
         self._cluster.expires_by_http = False
 
     def watches(self) -> int:
-        """How many are open."""
+        """Returns how many watches are open."""
         with self._cluster.lock:
             return len(self._cluster.watches)
 
     def cut_watches(self, how: str = "broken") -> int:
-        """Ends all that are open, at once: orderly, broken, reset, half or expired (see `Ending`); how many."""
+        """Ends all open watches, at once: orderly, broken, reset, half or expired (see `Ending`); returns how many."""
         with self._cluster.lock:
             for watch in self._cluster.watches:
                 watch.end(Ending(how))
             return len(self._cluster.watches)
 
     def cut_watches_after(self, events: int, how: str = "broken", *, times: int | None = 1) -> None:
-        """Ends the watch that sends the event with this number, counted over all watches, bookmarks not.
+        """Ends the watch that sends the event with this number, counted over all watches, without bookmarks.
 
-        After that it counts anew, until it has cut so many `times`; None is for ever.
+        After that it counts again, until it has cut so many `times`; None: no limit.
         """
         self._cluster.cuts.arm(events, Ending(how), times)
 
     def bookmark(self) -> int:
-        """Sends a bookmark on all watches that asked for some, after all events so far; how many are open."""
+        """Sends a bookmark on all watches that asked for some, after all events so far; returns how many are open."""
         with self._cluster.lock:
             for watch in self._cluster.watches:
                 watch.bookmark(self._cluster.store.version)
             return len(self._cluster.watches)
 
     def forget_versions(self, *, by_http: bool = False) -> int:
-        """Versions before now are gone: watches and pages from them get 410; the version that it is now.
+        """Drops versions before now: watches and pages from them get 410; returns the current version.
 
         `by_http`: watches are answered 410, and not 200 with an ERROR event.
         """
         with self._cluster.lock:
             self._cluster.expires_by_http = by_http
-            # Something else is written meanwhile, as always; so that also what was listed last is too old.
+            # Another object is written meanwhile, as in a real cluster, so that the last list is too old as well.
             self._cluster.store.version += 1
             self._cluster.store.forget()
             return self._cluster.store.version
 
     def version(self) -> int:
-        """The last resourceVersion that was given."""
+        """Returns the last resourceVersion."""
         with self._cluster.lock:
             return self._cluster.store.version
 
     def answers_plain_not_found(self, *, plain: bool = True) -> None:
-        """A path of no resource, as of a CRD that is not installed, is answered 404 in plain text, as by older ones."""
+        """An unknown path, as of a CRD that is not installed, is answered 404 in plain text, as by older servers."""
         self._cluster.plain_not_found = plain
 
     def collects_garbage(self, *, at_once: bool = True) -> None:
-        """Whether dependents go with their owners; when not, `collect_garbage` lets them."""
+        """Sets whether dependents are deleted with their owners, or only by `collect_garbage`."""
         with self._at():
             self._cluster.collects_garbage = at_once
 
     def collect_garbage(self) -> None:
-        """Lets dependents go now."""
+        """Deletes dependents now."""
         with self._cluster.lock:
             collect(self._cluster.store, self._cluster.clock())
 
     def settle(self) -> None:
-        """Lets happen what has fallen due by the cluster's clock; requests and levers do so by themselves."""
+        """Applies what is due by the cluster's clock; requests and controls do so by themselves."""
         self._cluster.settle()
 
-    def _begin(self, effect: ClusterFaultEffect, meant: Meant) -> ClusterFault:
-        until = self._cluster.clock() + meant["seconds"] if "seconds" in meant else None
+    def _begin(self, effect: ClusterFaultEffect, match: RequestMatch) -> ClusterFault:
+        until = self._cluster.clock() + match["seconds"] if "seconds" in match else None
         return self._cluster.troubles.begin(
             ClusterFault(
                 effect,
-                meant.get("verbs", ()),
-                meant.get("resources", ()),
-                meant.get("users", ()),
-                meant.get("names", ()),
+                match.get("verbs", ()),
+                match.get("resources", ()),
+                match.get("users", ()),
+                match.get("names", ()),
                 until,
-                meant.get("times"),
+                match.get("times"),
             )
         )

@@ -1,4 +1,4 @@
-"""Objects of any kind: made, changed, looked at, taken away. Kinds are named by their plural."""
+"""Controls objects of any kind: create, change, read, delete. Kinds are named by their plural."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ghapp.sandbox.cluster.objects import IN_ORDER, Key, Obj, Stored, copied
 from ghapp.sandbox.cluster.shapes import AssignedJob
 
 
-class ObjectLevers(ClusterControls):
-    """Levers on objects; LookupError for one that is not there."""
+class ObjectControls(ClusterControls):
+    """Controls of objects; LookupError for one that does not exist."""
 
     def namespace(self, name: str) -> None:
-        """Makes sure that there is such a namespace; other levers do so by themselves."""
+        """Creates the namespace if it does not exist; other controls do so by themselves."""
         with self._at():
             self._cluster.namespace(name)
 
     def service_account(
         self, namespace: str, name: str, *, labels: Mapping[str, str] | None = None, owner: Obj | None = None
     ) -> Obj:
-        """A service account."""
+        """Creates a service account."""
         meta: Obj = {"name": name, "namespace": namespace}
         if labels:
             meta["labels"] = dict(labels)
@@ -47,7 +47,7 @@ class ObjectLevers(ClusterControls):
         status: Mapping[str, Any] | None = None,
         age_seconds: float = 600,
     ) -> Obj:
-        """ARC's object for one runner; `status` goes over what is written by itself, `labels` over ARC's own."""
+        """Creates ARC's object for one runner; `status` and `labels` override ARC's own."""
         value = shapes.runner(EPHEMERAL_RUNNERS, namespace, name, scale_set, org)
         value["metadata"]["labels"] |= labels or {}
         if finalizers:
@@ -67,7 +67,7 @@ class ObjectLevers(ClusterControls):
         status: Mapping[str, Any] | None = None,
         age_seconds: float = 86_400,
     ) -> Obj:
-        """ARC's object for a set of runners."""
+        """Creates ARC's object for a set of runners."""
         value = shapes.runner(EPHEMERAL_RUNNER_SETS, namespace, name, scale_set, org)
         value["spec"]["replicas"] = replicas
         value["status"] = {"currentReplicas": replicas, "runningEphemeralRunners": replicas} | dict(status or {})
@@ -75,30 +75,30 @@ class ObjectLevers(ClusterControls):
             return self._make(EPHEMERAL_RUNNER_SETS, value, now - age_seconds, None)
 
     def create(self, kind: str, value: Obj, *, owner: Obj | None = None, age_seconds: float = 0) -> Obj:
-        """An object as it is given, status and all."""
+        """Creates an object as given, including its status."""
         with self._at() as now:
             found = called(kind)
             head = {"kind": found.kind, "apiVersion": found.api_version}
             return self._make(found, head | copied(value), now - age_seconds, owner)
 
     def object(self, kind: str, namespace: str, name: str) -> Obj | None:
-        """An object as it is; None when there is none."""
+        """Returns an object as it is; None if it does not exist."""
         with self._cluster.lock:
             stored = self._cluster.store.get(called(kind), Key(namespace, name))
             return copied(stored.value) if stored else None
 
     def objects(self, kind: str, namespace: str = "") -> list[Obj]:
-        """All of a kind, in the order of lists; of one namespace where one is given."""
+        """Returns all objects of a kind, in the order of lists; of one namespace if given."""
         with self._cluster.lock:
             found = self._cluster.store.all(called(kind))
             return [copied(found[key].value) for key in sorted(found, key=IN_ORDER) if namespace in ("", key.namespace)]
 
     def names(self, kind: str, namespace: str = "") -> list[str]:
-        """The names of all of a kind."""
+        """Returns the names of all objects of a kind."""
         return [str(value["metadata"]["name"]) for value in self.objects(kind, namespace)]
 
     def change(self, kind: str, namespace: str, name: str, change: Callable[[Obj], None]) -> Obj:
-        """Lets an object be changed in place, status and all, as its controller would."""
+        """Changes an object in place, including its status, as its controller would."""
         with self._at():
             stored = self._stored(called(kind), namespace, name)
             value = copied(stored.value)
@@ -106,7 +106,7 @@ class ObjectLevers(ClusterControls):
             return copied(self._cluster.store.put(stored.kind, value).value)
 
     def set_status(self, kind: str, namespace: str, name: str, **status: Any) -> Obj:
-        """Sets parts of a status; None takes one away."""
+        """Sets parts of a status; None removes a part."""
 
         def put(value: Obj) -> None:
             merged = value.get("status", {}) | status
@@ -115,7 +115,7 @@ class ObjectLevers(ClusterControls):
         return self.change(kind, namespace, name, put)
 
     def set_labels(self, kind: str, namespace: str, name: str, **labels: str | None) -> Obj:
-        """Sets labels; None takes one away. Names that are no identifiers go as `**{"a/b": "c"}`."""
+        """Sets labels; None removes a label. Names that are no identifiers go as `**{"a/b": "c"}`."""
 
         def put(value: Obj) -> None:
             merged = (value["metadata"].get("labels") or {}) | labels
@@ -124,11 +124,11 @@ class ObjectLevers(ClusterControls):
         return self.change(kind, namespace, name, put)
 
     def release(self, kind: str, namespace: str, name: str, *finalizers: str) -> None:
-        """Takes these finalizers away, or all; an object that waited for that is gone then."""
+        """Removes these finalizers, or all; an object that waited for that is deleted then."""
         with self._at():
             stored = self._stored(called(kind), namespace, name)
             value = copied(stored.value)
-            left = [said for said in value["metadata"].get("finalizers", ()) if finalizers and said not in finalizers]
+            left = [each for each in value["metadata"].get("finalizers", ()) if finalizers and each not in finalizers]
             value["metadata"]["finalizers"] = left
             if not left:
                 del value["metadata"]["finalizers"]
@@ -138,11 +138,11 @@ class ObjectLevers(ClusterControls):
                 self._cluster.store.put(stored.kind, value)
 
     def delete(self, kind: str, namespace: str, name: str, *, grace_seconds: int | None = None) -> bool:
-        """Deletes as any client would, with grace and finalizers; whether it is gone already."""
+        """Deletes as any client would, with grace period and finalizers; True if the object is deleted already."""
         with self._at() as now:
             stored = self._stored(called(kind), namespace, name)
             options = deletion.DeleteOptions(grace_seconds=grace_seconds)
-            return deletion.delete(self._cluster.store, stored, options, now).gone
+            return deletion.delete(self._cluster.store, stored, options, now).is_deleted
 
     def _stored(self, kind: ObjectKind, namespace: str, name: str) -> Stored:
         stored = self._cluster.store.get(kind, Key(namespace, name))

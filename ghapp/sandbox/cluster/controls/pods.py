@@ -1,11 +1,11 @@
-"""Pods and what becomes of them on their nodes."""
+"""Controls pods and their nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from ghapp.sandbox.cluster import shapes
-from ghapp.sandbox.cluster.controls.objects import ObjectLevers
+from ghapp.sandbox.cluster.controls.objects import ObjectControls
 from ghapp.sandbox.cluster.kinds import PODS, SERVICE_ACCOUNTS
 from ghapp.sandbox.cluster.kubelet import KILLED, TERMINATED, End
 from ghapp.sandbox.cluster.logs import ContainerLogLine
@@ -14,8 +14,8 @@ from ghapp.sandbox.cluster.objects import Key, Obj, copied
 RUNNER = "runner"
 
 
-class PodLevers(ObjectLevers):
-    """Levers on pods; LookupError for one that is not there. Each gives the pod back as it is then."""
+class PodControls(ObjectControls):
+    """Controls of pods; LookupError for a pod that does not exist. Each returns the pod after its change."""
 
     def pod(
         self,
@@ -33,7 +33,7 @@ class PodLevers(ObjectLevers):
         finalizers: Sequence[str] = (),
         age_seconds: float = 600,
     ) -> Obj:
-        """A pod, and its service account where that is missing; `node=""` leaves it unscheduled."""
+        """Creates a pod, and its service account if it does not exist; `node=""` leaves it unscheduled."""
         shape = shapes.PodShape(
             namespace,
             name,
@@ -55,7 +55,7 @@ class PodLevers(ObjectLevers):
             return self._make(PODS, shapes.pod(shape, created_at), created_at, owner)
 
     def container_starts(self, namespace: str, name: str, container: str | None = None) -> Obj:
-        """Its containers run from now on, or one of them."""
+        """Starts its containers, or one of them."""
         with self._at() as now:
             return copied(self._cluster.kubelet.starts(Key(namespace, name), now, container))
 
@@ -72,7 +72,7 @@ class PodLevers(ObjectLevers):
         restart: bool = False,
         log: Sequence[str] = (),
     ) -> Obj:
-        """A container ends, after it has written `log`; its pod is over with the last of them, unless restarted."""
+        """Ends a container, after it has written `log`; the pod ends with its last container, unless restarted."""
         with self._at() as now:
             key = Key(namespace, name)
             uid = self._cluster.kubelet.pod(key).value["metadata"]["uid"]
@@ -88,7 +88,7 @@ class PodLevers(ObjectLevers):
         message: str = "The node was low on resource: memory.",
         exit_code: int | None = KILLED,
     ) -> Obj:
-        """The node's kubelet evicts it for want of resources; `exit_code` None: no container says how it ended."""
+        """The node's kubelet evicts it for lack of resources; `exit_code` None: no container reports how it ended."""
         with self._at() as now:
             key, kubelet = Key(namespace, name), self._cluster.kubelet
             kubelet.disrupts(key, "TerminationByKubelet", message, now)
@@ -96,7 +96,7 @@ class PodLevers(ObjectLevers):
             return copied(kubelet.pod_fails(key, "Evicted", message, end, now))
 
     def preempt(self, namespace: str, name: str) -> Obj:
-        """The scheduler wants its place: a condition says so, and it is being deleted."""
+        """The scheduler preempts it: sets a condition, and deletes it."""
         with self._at() as now:
             message = "default-scheduler: preempting to accommodate a higher priority pod"
             key = Key(namespace, name)
@@ -105,7 +105,7 @@ class PodLevers(ObjectLevers):
             return copied(self._cluster.kubelet.pod(key).value)
 
     def node_lost(self, node: str, *, deletes: bool = False) -> list[str]:
-        """A node answers no more; the names of its pods. `deletes`: five minutes on, they are also being deleted."""
+        """Loses a node; returns the names of its pods. `deletes`: five minutes later, they are also deleted."""
         with self._at() as now:
             self._cluster.logs.lose(node)
             keys = self._cluster.kubelet.node_is_lost(node, now)
@@ -116,18 +116,18 @@ class PodLevers(ObjectLevers):
             return [key.name for key in keys]
 
     def finish_deletion(self, namespace: str, name: str, *, exit_code: int | None = TERMINATED) -> None:
-        """A pod that is being deleted ends and goes; `exit_code` None: it goes without a word of its containers."""
+        """Finishes a pod's deletion; `exit_code` None: without a report of its containers."""
         with self._at() as now:
             end = None if exit_code is None else End(exit_code)
             self._cluster.kubelet.finish_deletion(Key(namespace, name), end, now)
 
     def vanish(self, namespace: str, name: str) -> None:
-        """It is gone with no terminal state, as when its node is removed, or somebody deletes it by force."""
+        """Removes it without a terminal state, as after a forced deletion or the removal of its node."""
         with self._at():
             self._cluster.kubelet.vanish(Key(namespace, name))
 
     def kubelet_deletes_after(self, seconds: float | None) -> None:
-        """How long each deletion takes from when it was asked for; 0 is at once, None (at first) is never."""
+        """Sets how long each deletion takes; 0 is at once, None (the default) is never."""
         with self._at():
             self._cluster.kubelet.deletion_seconds = seconds
 
@@ -141,7 +141,7 @@ class PodLevers(ObjectLevers):
         previous: bool = False,
         age_seconds: float = 0,
     ) -> None:
-        """What `pods/log` gives out, all of it written so long ago; `previous`: before the last restart."""
+        """Sets what `pods/log` returns, all of it written so long ago; `previous`: before the last restart."""
         with self._at() as now:
             uid = self._cluster.kubelet.pod(Key(namespace, name)).value["metadata"]["uid"]
             stamped = [ContainerLogLine(now - age_seconds, line) for line in lines]
