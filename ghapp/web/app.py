@@ -36,7 +36,7 @@ from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.openapi import description
-from ghapp.web.pages import layout
+from ghapp.web.pages import layout, static_files
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.problems import problem
 
@@ -79,6 +79,7 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
             *EventStream(redis, reader, authenticator, clock, stopping).routes(),
             *StatusEndpoints(settings, redis, clock).routes(),
             *description.routes(),
+            *static_files.routes(),
             _home(lambda: bool(setup.webhook_secrets())),
         ],
         exception_handlers={
