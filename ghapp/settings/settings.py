@@ -30,6 +30,7 @@ ADDRESSES = (
     "GHAPP_LOG_FORMAT",
     "GHAPP_LOKI_URL",
     "GHAPP_SETUP_KEY",
+    "GHAPP_OPEN_PAGE",
 )
 
 CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
@@ -64,6 +65,9 @@ class Settings:
     setup_key: str | None = field(default=None, repr=False)
     """Set by `up` for its web role: it may run without credentials, and serve /setup to clients with this key."""
 
+    open_page: bool = False
+    """Set by `up` for its web role: browsers on this machine see the page without signing in."""
+
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Settings:
         """Reads and validates everything.
@@ -92,6 +96,7 @@ class Settings:
             loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
             credentials=read_credentials(environ, state_dir),
             setup_key=environ.get("GHAPP_SETUP_KEY") or None,
+            open_page=environ.get("GHAPP_OPEN_PAGE") == "1",
             policy=policy,
             org_policies=org_policies(table(orgs, "orgs"), policy),
             pools=pools,
