@@ -42,6 +42,9 @@ as its `KNOWN_JOBS`: the queue must not import the store."""
 TOKENS = "ghapp:tokens"
 """hash: SHA-256 of an API token → Token. One entry per token."""
 
+ALL_ORGS = 0
+"""In place of an installation's id: what concerns all of them."""
+
 LOG_STORE_RESTS = "ghapp:log-store-rests"
 """string: set after the log store gave no answer; expires after a minute."""
 
@@ -93,6 +96,21 @@ def taken(installation: int) -> str:
 def over(installation: int) -> str:
     """Prefix of strings: the Job of this id, which is over; each expires after an hour."""
     return f"ghapp:{installation}:over"
+
+
+def session(digest: str) -> str:
+    """string: a sealed Session, by the SHA-256 of its cookie; expires eight hours after the sign-in."""
+    return f"ghapp:session:{digest}"
+
+
+def sign_in(digest: str) -> str:
+    """string: a sealed SignInAttempt, by the SHA-256 of its state; expires after ten minutes."""
+    return f"ghapp:sign-in:{digest}"
+
+
+def audit(installation: int) -> str:
+    """list: AuditEntry, the latest first, at most 1,000; expires a year after the last one."""
+    return f"ghapp:{installation}:audit"
 
 
 def fuses(installation: int) -> str:
