@@ -28,6 +28,12 @@ def render(template: str, /, **values: Any) -> str:
     return _TEMPLATES.get_template(template).render(values)
 
 
+def render_block(template: str, block: str, /, **values: Any) -> str:
+    """Returns one block of a page, with which htmx replaces the same part of the page."""
+    found = _TEMPLATES.get_template(template)
+    return "".join(found.blocks[block](found.new_context(values)))
+
+
 def root_of(path: str) -> str:
     """Returns the relative address of `/` for a page at this path, such as `../../` for `/orgs/acme`."""
     return "../" * (path.count("/") - 1)
