@@ -278,7 +278,7 @@ class Buttons:
         given = request.path_params["runner_id"]
         if not (given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS):
             return None
-        known = (await self._host.data.evidence(visit.org_state)).get(int(given))
+        known = await self._host.data.runner(visit.org_state, int(given))
         return None if known is None else (known.id, known.name)
 
     async def _enqueue_sweep(self, visit: OrgVisit) -> None:

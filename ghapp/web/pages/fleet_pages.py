@@ -22,7 +22,6 @@ from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
 from ghapp.web.pages.shell import NOTICES, PageShell, navigation
 from ghapp.web.pages.views.github_status import github_page
-from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
 from ghapp.web.pages.views.system import MOST_ENTRIES, audit_lines, system_page
@@ -183,11 +182,10 @@ class FleetPages:
         seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
         if len(seen) == 1 and "all" not in request.query_params:
             return RedirectResponse(f"orgs/{quote(seen[0].org, safe='')}", 303, layout.headers(scripts=True))
-        rows, now = [], host.clock()
+        rows = []
         for each in seen[:MOST_LISTED]:
             if (org_state := await host.data.org(each.org)) is not None:
-                fleet = await host.data.fleet(org_state)
-                page = overview(fleet, now)
+                page = await host.data.overview(org_state)
                 rows.append({"org": each.org, "href": f"orgs/{quote(each.org, safe='')}", "page": page})
         shell = host.shell(request, visitor, current="Organizations", live=True)
         return host.render(request, visitor, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
@@ -197,7 +195,7 @@ class FleetPages:
         if isinstance(visit := await host.visit(request), Response):
             return visit
         installation, now = visit.org_state.installation, host.clock()
-        page = overview(await host.data.fleet(visit.org_state), now)
+        page = await host.data.overview(visit.org_state)
         entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
         base = _base(shell, installation)
@@ -226,15 +224,14 @@ class FleetPages:
         host, given = self._host, request.path_params["runner_id"]
         if isinstance(visit := await host.visit(request), Response):
             return visit
-        known = await host.data.evidence(visit.org_state)
         is_id = given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS
-        evidence = known.get(int(given)) if is_id else None
+        evidence = await host.data.runner(visit.org_state, int(given)) if is_id else None
         if evidence is None:
             return host.absent(request, visit.visitor)
         job = await host.data.job(visit.org_state, evidence.job_id)
         death = await host.data.death(visit.org_state, evidence.name)
-        view = host.data.view(visit.org_state)
-        page = runner_page(view, evidence, known.values(), job, death, visit.rights.reads, host.clock())
+        view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
+        page = runner_page(view, evidence, others, job, death, visit.rights.reads, host.clock())
         installation = visit.org_state.installation
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
         login = quote(installation.called, safe="")
