@@ -57,7 +57,7 @@ async def test_its_live_part_is_the_same_without_its_frame(local, path):
 
 async def test_the_overview_says_what_is_wrong_and_what_is_open(local):
     text = unescape((await local.get("/orgs/acme")).text)
-    assert "1 of 3 runners is lost; none is replaced, because remediation is dry-run." in text
+    assert "1 of 3 runners is lost; nothing is replaced, because remediation is dry-run." in text
     assert "The fuse of linux-4vcpu is stopped" in text
     assert "1 lost runner in linux-4vcpu" in text
 

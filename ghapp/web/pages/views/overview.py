@@ -156,16 +156,16 @@ def _what_next(fleet: FleetView, pools: Sequence[PoolView]) -> tuple[Severity, s
     """Returns what happens to lost runners next."""
     losing = [pool for pool in pools if pool.count[State.INVALIDATED]]
     if fleet.mode != "act":
-        return Severity.CRITICAL, f"none is replaced, because remediation is {fleet.mode}"
+        return Severity.CRITICAL, f"nothing is replaced, because remediation is {fleet.mode}"
     if any(pool.fuse.position is Position.STOPPED for pool in losing):
-        return Severity.CRITICAL, "a stopped fuse holds their replacement until an admin resumes it"
+        return Severity.CRITICAL, "a stopped fuse holds the replacement until an admin resumes it"
     if any(pool.pause is not None for pool in losing):
-        return Severity.CRITICAL, "a pause holds their replacement"
+        return Severity.CRITICAL, "a pause holds the replacement"
     if any(each.stuck for pool in losing for each in pool.members):
-        return Severity.CRITICAL, "replacements wait for an admin"
+        return Severity.CRITICAL, "the replacement waits for an admin"
     if any(pool.fuse.position is Position.PROVING for pool in losing):
-        return Severity.ATTENTION, "they are being replaced in batches, as long as the replacements come online"
-    return Severity.ATTENTION, "they are being replaced"
+        return Severity.ATTENTION, "replacement goes on in batches, as long as the new runners come online"
+    return Severity.ATTENTION, "replacement is under way"
 
 
 def _rest(fleet: FleetView, pools: Sequence[PoolView]) -> str:
