@@ -95,7 +95,7 @@ def build(
             *description.routes(),
             *static_files.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
-            *FleetPages(host, lambda: setup.credentials() is not None).routes(),
+            *FleetPages(host).routes(),
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={

@@ -98,6 +98,11 @@ class PageAccess:
         self._failed_at: dict[str, float] = {}
 
     @property
+    def has_app(self) -> bool:
+        """True once there is an App."""
+        return self._credentials() is not None
+
+    @property
     def is_configured(self) -> bool:
         """True if people can sign in."""
         credentials = self._credentials()

@@ -63,11 +63,13 @@ class PageHost:
         return endpoint
 
     async def visitor(self, request: Request) -> Visitor | Response:
-        """Returns the visitor, or the answer to somebody who is not signed in."""
+        """Returns the visitor, or a redirect: to the sign-in, and to the set-up while there is no App."""
+        root = layout.root_of(request.url.path)
+        if not self.access.has_app:
+            return RedirectResponse(f"{root}setup", 303, layout.headers(scripts=True))
         visitor = await self.access.visitor(request)
         if visitor is not None:
             return visitor
-        root = layout.root_of(request.url.path)
         if request.headers.get("hx-request"):  # a live part: the whole page must go to the sign-in
             return Response(status_code=401, headers={**layout.headers(scripts=True), "HX-Refresh": "true"})
         to = request.url.path.lstrip("/") if request.method == "GET" else ""
@@ -156,9 +158,8 @@ class PageHost:
 class FleetPages:
     """The pages that only read."""
 
-    def __init__(self, host: PageHost, is_set_up: Callable[[], bool]) -> None:
-        """`is_set_up` is False while there is no App: then `/` leads to the set-up."""
-        self._host, self._is_set_up = host, is_set_up
+    def __init__(self, host: PageHost) -> None:
+        self._host = host
 
     def routes(self) -> list[Route]:
         """Returns all routes."""
@@ -174,8 +175,6 @@ class FleetPages:
 
     async def _organizations(self, request: Request) -> Response:
         """Redirects to the only organization; else lists those that the visitor sees, each with its state."""
-        if not self._is_set_up():
-            return RedirectResponse("setup", 303, layout.headers())
         host = self._host
         if isinstance(visitor := await host.visitor(request), Response):
             return visitor
