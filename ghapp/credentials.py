@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -18,8 +18,19 @@ VARIABLES = (
     "GHAPP_PRIVATE_KEY_FILE",
     "GHAPP_WEBHOOK_SECRET",
     "GHAPP_WEBHOOK_SECRET_FILE",
+    "GHAPP_CLIENT_ID",
+    "GHAPP_CLIENT_SECRET",
+    "GHAPP_CLIENT_SECRET_FILE",
 )
 KEPT_NAME = "app.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SignInClient:
+    """The App's client id and client secret, with which people sign in to the page."""
+
+    id: str
+    secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +42,14 @@ class AppCredentials:
         private_key: PEM.
         webhook_secrets: newest first; several during a rotation.
         install_url: page where the App is installed on an organization; None for an App that /setup did not create.
+        client: for signing in; None: people cannot sign in.
     """
 
     app_id: str
     private_key: str = field(repr=False)
     webhook_secrets: tuple[str, ...] = field(repr=False)
     install_url: str | None = None
+    client: SignInClient | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,8 @@ class CreatedApp:
     def credentials(self) -> AppCredentials:
         """The part that the roles need."""
         secrets = (self.webhook_secret,) if self.webhook_secret else ()
-        return AppCredentials(str(self.id), self.pem, secrets, f"{self.html_url}/installations/new")
+        client = SignInClient(self.client_id, self.client_secret)
+        return AppCredentials(str(self.id), self.pem, secrets, f"{self.html_url}/installations/new", client)
 
 
 _kept = msgspec.json.Decoder(CreatedApp)
@@ -72,10 +86,13 @@ def read_credentials(environ: Mapping[str, str], state_dir: Path) -> AppCredenti
     Raises:
         ConfigurationError: as `given` and `kept`.
     """
-    if (credentials := given(environ)) is not None:
+    credentials = given(environ)
+    if credentials is None and (app := kept(state_dir)) is not None:
+        credentials = app.credentials
+    client = given_client(environ)
+    if credentials is None or client is None:
         return credentials
-    app = kept(state_dir)
-    return None if app is None else app.credentials
+    return replace(credentials, client=client)
 
 
 def given(environ: Mapping[str, str]) -> AppCredentials | None:
@@ -96,6 +113,25 @@ def given(environ: Mapping[str, str]) -> AppCredentials | None:
     named = "GHAPP_PRIVATE_KEY_FILE" if environ.get("GHAPP_PRIVATE_KEY_FILE") else "GHAPP_PRIVATE_KEY"
     _require_key(private_key, named)
     return AppCredentials(app_id, private_key + "\n", secrets)
+
+
+def given_client(environ: Mapping[str, str]) -> SignInClient | None:
+    """Returns the client id and secret in the environment; None if neither is set.
+
+    Raises:
+        ConfigurationError: one of them is missing, or the file is unreadable or world-readable.
+    """
+    client_id, secret = environ.get("GHAPP_CLIENT_ID", "").strip(), _secret(environ, "GHAPP_CLIENT_SECRET").strip()
+    if not client_id and not secret:
+        return None
+    if not client_id or not secret:
+        missing, other = (
+            ("GHAPP_CLIENT_ID", "GHAPP_CLIENT_SECRET") if secret else ("GHAPP_CLIENT_SECRET", "GHAPP_CLIENT_ID")
+        )
+        raise ConfigurationError(
+            f"{missing}: not set, though {other} is; set both, or neither for a page without sign-in"
+        )
+    return SignInClient(client_id, secret)
 
 
 def kept(state_dir: Path) -> CreatedApp | None:

@@ -44,6 +44,7 @@ def manifest(app: Mapping[str, Any], here: str, public_url: str | None) -> dict[
         "hook_attributes": {"url": hook, "active": public_url is not None},
         "redirect_url": f"{here}/setup/created",
         "setup_url": f"{public_url or here}/setup/installed",
+        "callback_urls": list(dict.fromkeys(f"{each}/sign-in/callback" for each in (public_url, here) if each)),
     }
 
 

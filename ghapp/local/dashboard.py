@@ -228,6 +228,7 @@ async def _hints(site: Site) -> Text:
         secret, _ = await stores.tokens.create("sandbox", ("acme",), ("read",), time.time())
     address, environment = _here(site.settings), f". {site.settings.state_dir}/env &&"
     lines = {
+        "page   ": f"{address}/",
         "request": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
         "API    ": f"{address}/docs",
         "checks ": f"{site.settings.web_url}/acme/.github/runs",

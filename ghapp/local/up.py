@@ -33,6 +33,9 @@ from ghapp.settings import Settings
 BACKGROUND_ROLES = ("worker", "worker", "clock")
 """The roles besides the web role; also `watch` if a cluster is configured."""
 
+OPEN_PAGE = {"GHAPP_OPEN_PAGE": "1"}
+"""For the web role: a browser on this machine may see the page, and press its buttons, without signing in."""
+
 STOP_SECONDS = 10.0
 SANDBOX_START_SECONDS = 20.0
 
@@ -121,9 +124,10 @@ class Site:
         self.setup_key: str | None = None
         if self.settings.credentials is None:
             self.setup_key = secrets.token_urlsafe(24)
-            self._roles = [start("web", {**environ, "GHAPP_SETUP_KEY": self.setup_key})]
+            self._roles = [start("web", {**environ, **OPEN_PAGE, "GHAPP_SETUP_KEY": self.setup_key})]
         else:
-            self._roles = [start(role, environ) for role in ("web", *_background_roles(self.settings))]
+            self._roles = [start("web", {**environ, **OPEN_PAGE})]
+            self._roles += [start(role, environ) for role in _background_roles(self.settings)]
 
     def supervise(self) -> None:
         """Restarts processes that exited, and starts the roles that waited for the App; call it repeatedly."""
@@ -304,5 +308,7 @@ def _sandbox_environment(sandbox: Mapping[str, Any], folder: Path) -> dict[str, 
         "GHAPP_APP_ID": str(sandbox["app_id"]),
         "GHAPP_PRIVATE_KEY_FILE": str(key),
         "GHAPP_WEBHOOK_SECRET": sandbox["webhook_secret"],
+        "GHAPP_CLIENT_ID": sandbox["client_id"],
+        "GHAPP_CLIENT_SECRET": sandbox["client_secret"],
         "CONTROLLER_SECRET": sandbox["controller_secret"],
     }

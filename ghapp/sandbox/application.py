@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from ghapp.sandbox import controller
 from ghapp.sandbox.control import Control
 from ghapp.sandbox.control.http import routes as control_routes
+from ghapp.sandbox.pages.authorize import AuthorizationPages
 from ghapp.sandbox.pages.checkruns import CheckRunPages
 from ghapp.sandbox.pages.manifest import ManifestPages
 from ghapp.sandbox.pages.runners import RunnerPages
@@ -37,6 +38,7 @@ def application(
         routes=[
             *_api(world.config.api_path),
             *ManifestPages(world).routes(),
+            *AuthorizationPages(world).routes(),
             *control_routes(control, describe),
             Route(controller.PATH, control.controller.__call__, methods=["POST"]),
             *RunnerPages(world).routes(),

@@ -49,6 +49,7 @@ class App:
     external_url: str = "https://example.com"
     description: str = ""
     setup_url: str = ""
+    callback_urls: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -106,6 +106,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         quiet: no jobs at all.
         ticking: whether the fleet follows the wall clock; without it only `Control.step` moves it.
         app: whether an App exists from the start; without one it must come from the manifest flow.
+        callback_urls: where GitHub may send people after they signed in; a loopback address permits every port.
         webhook_url: where the App's deliveries are sent; none are sent without it.
         webhook_secret: of the App's hook; a random one when empty.
         controller_secret: `whsec_…`, expected by the simulated runner controller; a random one when empty.
@@ -125,6 +126,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     app: bool = True
     permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(LEAST_PRIVILEGE))
     events: tuple[str, ...] = ("workflow_job",)
+    callback_urls: tuple[str, ...] = ("http://127.0.0.1/sign-in/callback",)
     webhook_url: str = ""
     webhook_secret: str = ""
     controller_secret: str = ""

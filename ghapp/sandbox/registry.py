@@ -119,5 +119,6 @@ class Registry:
         )
         app.external_url = manifest["url"]
         app.description = manifest.get("description", "")
+        app.callback_urls = tuple(manifest.get("callback_urls", ()))
         app.setup_url = manifest.get("setup_url", "")
         return app

@@ -114,6 +114,7 @@ class SandboxServer(Serving):
             document |= {
                 "app_id": app.id,
                 "client_id": app.client_id,
+                "client_secret": app.client_secret,
                 "slug": app.slug,
                 "private_key": app.private_key_pem,
                 "webhook_url": app.hook.url,

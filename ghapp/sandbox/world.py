@@ -22,6 +22,7 @@ from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.ledger.ledger import Ledger
 from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.people import Authorizations
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runnerview import ShownRunner
 
@@ -53,6 +54,7 @@ class World:
         self.sender = self.directory.sender
         self.deliveries = Deliveries(self.now, self.faults)
         self.announcements = Announcements(self.directory, self.deliveries)
+        self.authorizations = Authorizations()
         self.limits = RateLimits(config.rate_limit)
         self.account = Ledger(self.now())
         self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
@@ -196,6 +198,7 @@ class World:
             hook=SandboxHook(self.config.webhook_url, secret),
             now=self.now(),
         )
+        app.callback_urls = tuple(self.config.callback_urls)
         for org in self.config.orgs:
             if org.installed:
                 self.registry.install(app, org.login, self.now())

@@ -32,6 +32,7 @@ ADDRESSES = (
     "GHAPP_LOKI_URL",
     "GHAPP_NOTIFY_URLS",
     "GHAPP_SETUP_KEY",
+    "GHAPP_OPEN_PAGE",
 )
 
 CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
@@ -69,6 +70,9 @@ class Settings:
     setup_key: str | None = field(default=None, repr=False)
     """Set by `up` for its web role: it may run without credentials, and serve /setup to clients with this key."""
 
+    open_page: bool = False
+    """Set by `up` for its web role: browsers on this machine see the page without signing in."""
+
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Settings:
         """Reads and validates everything.
@@ -98,6 +102,7 @@ class Settings:
             credentials=read_credentials(environ, state_dir),
             notify_urls=_addresses(environ.get("GHAPP_NOTIFY_URLS") or ""),
             setup_key=environ.get("GHAPP_SETUP_KEY") or None,
+            open_page=environ.get("GHAPP_OPEN_PAGE") == "1",
             policy=policy,
             org_policies=org_policies(table(orgs, "orgs"), policy),
             pools=pools,

@@ -45,6 +45,9 @@ as its `KNOWN_JOBS`: the queue must not import the store."""
 TOKENS = "ghapp:tokens"
 """hash: SHA-256 of an API token → Token. One entry per token."""
 
+ALL_ORGS = 0
+"""In place of an installation's id: what concerns all of them."""
+
 LOG_STORE_RESTS = "ghapp:log-store-rests"
 """string: set after the log store gave no answer; expires after a minute."""
 
@@ -101,6 +104,21 @@ def over(installation: int) -> str:
 def ended(installation: int) -> str:
     """Sorted set: id of an ended job → when it ended. Of one hour, at most 5,000; no GitHub-hosted jobs."""
     return f"ghapp:{installation}:ended"
+
+
+def session(digest: str) -> str:
+    """string: a sealed Session, by the SHA-256 of its cookie; expires eight hours after the sign-in."""
+    return f"ghapp:session:{digest}"
+
+
+def sign_in(digest: str) -> str:
+    """string: a sealed SignInAttempt, by the SHA-256 of its state; expires after ten minutes."""
+    return f"ghapp:sign-in:{digest}"
+
+
+def audit(installation: int) -> str:
+    """list: AuditEntry, the latest first, at most 1,000; expires a year after the last one."""
+    return f"ghapp:{installation}:audit"
 
 
 def fuses(installation: int) -> str:

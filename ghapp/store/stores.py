@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from redis.asyncio import Redis
 
+from ghapp.store.audit import AuditLog
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.connect import connect
@@ -42,6 +43,7 @@ from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 
 if TYPE_CHECKING:
+    from ghapp.store.sessions import Sessions
     from ghapp.store.token_cache import SharedTokens
 
 
@@ -50,6 +52,7 @@ class Stores:
     """The stores, and the client that they share."""
 
     redis: Redis
+    audit: AuditLog
     budget: Budget
     cluster_summaries: ClusterSummaries
     counters: MetricCounters
@@ -86,6 +89,12 @@ class Stores:
 
         return SharedTokens(self.redis, private_key)
 
+    def sessions(self, private_key: str) -> Sessions:
+        """Returns the sessions of people who signed in, sealed by a key that is derived from the App's private key."""
+        from ghapp.store.sessions import Sessions
+
+        return Sessions(self.redis, private_key)
+
 
 def stores_over(
     redis: Redis,
@@ -103,6 +112,7 @@ def stores_over(
     """
     return Stores(
         redis=redis,
+        audit=AuditLog(redis),
         budget=Budget(redis, clock),
         cluster_summaries=ClusterSummaries(redis),
         counters=MetricCounters(redis),

@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import uvicorn
@@ -15,11 +15,11 @@ from redis.asyncio import Redis
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
-from ghapp.queue.jobs import JobName, enqueue
+from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import stores_over
@@ -36,12 +36,23 @@ from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.openapi import description
-from ghapp.web.pages import layout
+from ghapp.web.pages import static_files
+from ghapp.web.pages.access import PageAccess
+from ghapp.web.pages.buttons import Buttons
+from ghapp.web.pages.data import PageData, ReadLoad
+from ghapp.web.pages.fleet_pages import FleetPages, PageHost
 from ghapp.web.pages.setup import SetupEndpoints
+from ghapp.web.pages.sign_in import SignInEndpoints
 from ghapp.web.problems import problem
 
 
-def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock = time.time) -> Starlette:
+def build(
+    settings: Settings,
+    redis: Redis,
+    enqueue_job: Enqueue,
+    clock: Clock = time.time,
+    read_load: ReadLoad | None = None,
+) -> Starlette:
     """Builds the application.
 
     Args:
@@ -49,6 +60,7 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
         redis: closed by the application on shutdown.
         enqueue_job: enqueues a job without blocking the event loop.
         clock: epoch seconds.
+        read_load: reads the queues for `/system`; None: an empty load.
 
     Returns:
         The application; setting its `state.stopping` ends the event streams, which do not end by themselves.
@@ -60,6 +72,8 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
     reading = stores_over(PipeliningRedis(redis), settings.named, clock)  # many reads at once cost few round trips
     reader, authenticator = FleetReader(settings, reading), Authenticator(stores.tokens)
     setup = SetupEndpoints(settings, enqueue_job, clock)
+    access = PageAccess(settings, stores, setup.credentials, clock)
+    host = PageHost(settings, PageData(settings, reading, reader, read_load or _no_load, clock), access, clock)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -81,7 +95,10 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
             *EventStream(stores, reader, authenticator, clock, stopping).routes(),
             *StatusEndpoints(settings, reading, clock).routes(),
             *description.routes(),
-            _home(lambda: bool(setup.webhook_secrets())),
+            *static_files.routes(),
+            *SignInEndpoints(settings, access, clock).routes(),
+            *FleetPages(host).routes(),
+            *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={
             HTTPException: _as_problem,
@@ -94,13 +111,8 @@ def build(settings: Settings, redis: Redis, enqueue_job: Enqueue, clock: Clock =
     return application
 
 
-def _home(is_set_up: Callable[[], bool]) -> Route:
-    """Redirects `/` to the set-up while there is no App, else to the API's documentation."""
-
-    async def home(_: Request) -> Response:
-        return RedirectResponse("docs" if is_set_up() else "setup", 303, layout.headers())
-
-    return Route("/", home, methods=["GET"])
+async def _no_load() -> Load:
+    return Load(workers=0, waiting=dict.fromkeys(QUEUES, 0), failed=0)
 
 
 def serve(settings: Settings) -> None:
@@ -112,8 +124,11 @@ def serve(settings: Settings) -> None:
     async def enqueue_job(work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
         await asyncio.to_thread(enqueue, queue_redis, work, *args, key=key, retry=retry)
 
+    async def read_load() -> Load:
+        return await asyncio.to_thread(load, queue_redis)
+
     host, port = settings.listen
-    application = build(settings, connect(settings.redis_url), enqueue_job)
+    application = build(settings, connect(settings.redis_url), enqueue_job, read_load=read_load)
     # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
     Server(application, host=host, port=port).run()

@@ -47,7 +47,7 @@ def measure_reads(folder: Path) -> list[Figure]:
 
 def _measure_reads(folder: Path, runners: int, least: float) -> Figure:
     with embedded_redis(folder / "redis", durable=False) as url:
-        token = asyncio.run(_furnish(url, runners))
+        token = asyncio.run(furnish(url, runners))
         with web(url, folder) as ours:
             document = _read(ours.port, token, 1)
             if document["state"] != "healthy":
@@ -74,7 +74,7 @@ def measure_start(folder: Path) -> list[Figure]:
     """From starting `ghapp web` to its first answer, a health read; and what it holds in memory then and later."""
     seconds, fresh, later = [], [], 0.0
     with embedded_redis(folder / "redis", durable=False) as url:
-        token = asyncio.run(_furnish(url))
+        token = asyncio.run(furnish(url))
         for number in range(STARTS):
             port, log = free_port(), folder / "start.log"
             environ = web_environ(url, port)
@@ -117,7 +117,7 @@ def measure_start(folder: Path) -> list[Figure]:
     ]
 
 
-async def _furnish(url: str, runners: int = RUNNERS) -> str:
+async def furnish(url: str, runners: int = RUNNERS) -> str:
     """A fleet that has just been swept, and a token to read it with."""
     redis, now = connect(url), time.time()
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))

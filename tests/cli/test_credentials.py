@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ghapp import credentials
-from ghapp.credentials import AppCredentials, CreatedApp, keep, kept, read_credentials
+from ghapp.credentials import AppCredentials, CreatedApp, SignInClient, keep, kept, read_credentials
 from ghapp.errors import ConfigurationError
 from tests.support.keys import private_key
 
@@ -43,7 +43,8 @@ def test_what_is_kept_is_what_was_given(tmp_path):
 
 def test_its_credentials_are_those_of_the_app_and_know_where_it_is_installed():
     secrets = ("w",)
-    assert app().credentials == AppCredentials("7", private_key(), secrets, f"{URL}/installations/new")
+    client = SignInClient(app().client_id, app().client_secret)
+    assert app().credentials == AppCredentials("7", private_key(), secrets, f"{URL}/installations/new", client)
 
 
 def test_it_is_for_its_owner_alone_from_its_first_byte(tmp_path, monkeypatch):
@@ -118,6 +119,39 @@ def test_the_environment_comes_first(tmp_path):
 def test_what_is_kept_is_not_even_looked_at_when_the_environment_says_it(tmp_path):
     (tmp_path / "app.json").write_text("{")
     assert read_credentials(given(private_key()), tmp_path).app_id == "1"
+
+
+def test_the_client_that_signs_people_in_comes_from_the_environment_or_from_what_is_kept(tmp_path):
+    assert read_credentials(given(private_key()), tmp_path).client is None
+    client = {"GHAPP_CLIENT_ID": "Iv1.b", "GHAPP_CLIENT_SECRET": " hunter2\n"}
+    assert read_credentials(given(private_key()) | client, tmp_path).client == SignInClient("Iv1.b", "hunter2")
+    keep(tmp_path, app())
+    assert read_credentials({}, tmp_path).client == SignInClient(app().client_id, app().client_secret)
+    assert read_credentials(client, tmp_path).client == SignInClient("Iv1.b", "hunter2")
+
+
+def test_its_secret_may_be_in_a_file_that_not_everyone_can_read(tmp_path):
+    file = tmp_path / "secret"
+    file.write_text("hunter2\n")
+    file.chmod(0o600)
+    client = {"GHAPP_CLIENT_ID": "Iv1.b", "GHAPP_CLIENT_SECRET_FILE": str(file)}
+    assert read_credentials(given(private_key()) | client, tmp_path).client == SignInClient("Iv1.b", "hunter2")
+    file.chmod(0o644)
+    with pytest.raises(ConfigurationError, match=r"^GHAPP_CLIENT_SECRET_FILE: .* can be read by everyone"):
+        read_credentials(given(private_key()) | client, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("environ", "missing"),
+    [
+        ({"GHAPP_CLIENT_ID": "Iv1.b"}, "GHAPP_CLIENT_SECRET"),
+        ({"GHAPP_CLIENT_SECRET": "hunter2"}, "GHAPP_CLIENT_ID"),
+    ],
+)
+def test_half_of_the_client_is_refused(tmp_path, environ, missing):
+    with pytest.raises(ConfigurationError, match=f"^{missing}: not set, though GHAPP_CLIENT") as refused:
+        read_credentials(given(private_key()) | environ, tmp_path)
+    assert "hunter2" not in str(refused.value)
 
 
 def test_without_either_there_are_none(tmp_path):

@@ -12,7 +12,7 @@ def test_each_address_gets_a_message_and_the_command_says_which_accepted_it():
     with Receiver(status=200) as good, Receiver(status=500) as bad:
         urls = ", ".join(each.url.replace("http://", "json://user:secret@") for each in (good, bad))
         done = notify(urls, "--test")
-        assert [each.payload["title"] for each in good.received] == ["ghapp: test"]
+        assert [each.payload["title"] for each in good.wait(1)] == ["ghapp: test"]
     assert done.stdout == "json://…: accepted\njson://…: refused the notification, or did not answer\n"
     assert done.returncode == 1
     assert "secret" not in done.stdout + done.stderr

@@ -30,6 +30,7 @@ def test_the_hook_is_where_github_reaches_us_and_the_way_back_where_the_browser_
         "hook_attributes": {"url": f"{PUBLIC}/webhook", "active": True},
         "redirect_url": f"{HERE}/setup/created",
         "setup_url": f"{PUBLIC}/setup/installed",
+        "callback_urls": [f"{PUBLIC}/sign-in/callback", f"{HERE}/sign-in/callback"],
     }
 
 
@@ -38,6 +39,7 @@ def test_without_a_way_to_us_the_hook_is_not_active_and_names_nothing_of_ours():
     assert made["hook_attributes"]["active"] is False
     assert HERE not in made["hook_attributes"]["url"]
     assert made["setup_url"] == f"{HERE}/setup/installed"
+    assert made["callback_urls"] == [f"{HERE}/sign-in/callback"]
 
 
 def test_app_yml_is_not_changed_by_it():

@@ -52,7 +52,7 @@ def test_no_secret_and_no_address_of_a_registry_is_in_it():
 
 def test_what_it_copies_is_there_and_reaches_the_builder():
     copied = [name for each in said("COPY", STEPS) if "--from" not in each for name in each.split()[:-1]]
-    assert copied == ["pyproject.toml", "constraints.txt", "README.md", "LICENSE", "app.yml", "ghapp", "jobs"]
+    assert copied == ["pyproject.toml", "constraints.txt", "README.md", "LICENSE", "NOTICE", "app.yml", "ghapp", "jobs"]
     assert all((ROOT / name).exists() and f"!{name}" in IGNORED for name in copied)
     assert IGNORED[0] == "*"
 

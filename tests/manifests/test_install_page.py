@@ -46,7 +46,7 @@ def app(tmp_path):
 @needs_jq
 @needs_kubectl
 def test_the_secret_of_the_app_is_what_the_roles_are_given(app, tmp_path):
-    lines = [typed("jq -r .pem"), typed("jq -r .webhook_secret")]
+    lines = [typed("jq -r .pem"), typed("jq -r .webhook_secret"), typed("jq -r .client_secret")]
     lines.append(typed("kubectl -n ghapp create secret generic ghapp-app") + " --dry-run=client -o json")
     done = subprocess.run(
         ["bash", "-euc", "\n".join(lines)],
@@ -65,7 +65,13 @@ def test_the_secret_of_the_app_is_what_the_roles_are_given(app, tmp_path):
         if row["name"].endswith("_FILE")
         if "app/" in row["value"]
     }
-    assert data.keys() == asked | {"app-id"}
+    asked |= {
+        row["valueFrom"]["secretKeyRef"]["key"]
+        for row in container["env"]
+        if row.get("valueFrom", {}).get("secretKeyRef", {}).get("name") == "ghapp-app"
+    }
+    assert data.keys() == asked
+    assert {"app-id", "client-id", "client-secret"} <= asked
     key, secret = app / "private-key.pem", app / "webhook-secret"
     key.chmod(0o440)
     secret.chmod(0o440)

@@ -17,6 +17,7 @@ NEEDED = [
     *((role, NODE_LOCAL_DNS, None, protocol, 53) for role in EVERYONE for protocol in ("UDP", "TCP")),
     *((role, "10.1.2.3", OTHER, "TCP", port) for role in EVERYONE for port in (6379, 6380, 26379)),
     ("worker", GITHUB, None, "TCP", 443),
+    ("web", GITHUB, None, "TCP", 443),  # about people who sign in
     *((role, at, None, "TCP", port) for role in ("worker", "watch") for at, port in ((SERVICE, 443), (SERVER, 6443))),
     ("clock", "10.1.2.3", TOLD, "TCP", 9000),  # a controller
     ("clock", CONTROLLER, None, "TCP", 443),
@@ -27,7 +28,7 @@ REFUSED = [
     *((role, METADATA, None, "TCP", 443) for role in EVERYONE),
     *((role, METADATA, None, "TCP", 80) for role in EVERYONE),
     *((role, "10.1.2.3", OTHER, "TCP", 9000) for role in EVERYONE),
-    ("web", GITHUB, None, "TCP", 443),
+    ("web", SERVER, None, "TCP", 6443),
     ("clock", SERVER, None, "TCP", 6443),
 ]
 

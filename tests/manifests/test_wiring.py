@@ -18,6 +18,8 @@ WORKLOADS = ("Deployment", "StatefulSet")
 SECRETS = {
     ("ghapp-redis", "url"): "redis://ghapp:hush@ghapp-redis:6379/0",
     ("ghapp-app", "app-id"): "12345",
+    ("ghapp-app", "client-id"): "Iv1.a",
+    ("ghapp-app", "client-secret"): "hush\n",
 }
 
 
@@ -77,6 +79,7 @@ def test_ghapp_takes_a_roles_configuration(overlay, role, tmp_path):
     assert settings.redis_url == SECRETS[("ghapp-redis", "url")]
     assert settings.log_format == "json"
     assert (settings.credentials is not None) is (role in ("web", "worker"))
+    assert (settings.credentials is not None and settings.credentials.client is not None) is (role == "web")
 
 
 ADDRESS_FILES = sorted(MANIFESTS.rglob("ghapp.env"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import jwt
@@ -32,6 +33,33 @@ def mint(sandbox: SandboxServer, org: str = "acme", **body: Any) -> str:
 def installation_client(sandbox: SandboxServer, org: str = "acme", base: str | None = None) -> httpx.Client:
     headers = {"authorization": f"token {mint(sandbox, org)}"}
     return httpx.Client(base_url=base or sandbox.url, headers=headers)
+
+
+CALLBACK = "http://127.0.0.1:9/sign-in/callback"
+VERIFIER = "v" * 43
+CHALLENGE = "7w_YNF9DSfIdPf_pRjSq646_kPr-2-o9NAl16JGghdM"
+
+
+def authorized(sandbox: SandboxServer, login: str, **changes: str) -> dict[str, str]:
+    """What a person's button adds to the callback's address; an empty login is the button that refuses."""
+    fields = {"client_id": sandbox.client_id, "redirect_uri": CALLBACK, "state": "s", "login": login} | changes
+    answer = httpx.post(f"{sandbox.url}/login/oauth/authorize", data=fields)
+    assert answer.status_code == 302, answer.text
+    return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+
+
+def exchange(sandbox: SandboxServer, code: str, **changes: str) -> dict[str, Any]:
+    """GitHub's answer to a code."""
+    fields = {"client_id": sandbox.client_id, "client_secret": sandbox.app.client_secret, "code": code} | changes
+    answer = httpx.post(f"{sandbox.url}/login/oauth/access_token", data=fields, headers={"accept": "application/json"})
+    assert answer.status_code == 200
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def person_client(sandbox: SandboxServer, login: str) -> httpx.Client:
+    token = exchange(sandbox, authorized(sandbox, login)["code"])["access_token"]
+    return httpx.Client(base_url=sandbox.url, headers={"authorization": f"Bearer {token}"})
 
 
 def logged(app: httpx.Client, count: int, **query: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import pytest
 
 from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer
 from ghapp.sandbox.rest.routes import OPERATIONS
-from tests.sandbox.clients import app_client, installation_client, logged
+from tests.sandbox.clients import app_client, installation_client, logged, person_client
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.openapi import description, mistakes, statuses
 from tests.sandbox.receivers import Receiver
@@ -49,6 +49,7 @@ class Stage:
     sandbox: SandboxServer
     app: httpx.Client
     acme: httpx.Client
+    person: httpx.Client
     ids: dict[str, Any] = field(default_factory=dict)
 
     def call(
@@ -57,6 +58,8 @@ class Stage:
         path = template.format(**(self.ids | options.pop("ids", {}))) + query
         if nobody:
             return httpx.request(method, self.sandbox.url + path, **options)
+        if template.startswith("/user"):
+            return self.person.request(method, path, **options)
         caller = self.app if template.startswith(("/app", "/orgs/{org}/installation")) else self.acme
         return caller.request(method, path, **options)
 
@@ -69,6 +72,7 @@ def stage() -> Iterator[Stage]:
         Receiver() as hook,
         app_client(sandbox) as app,
         installation_client(sandbox) as acme,
+        person_client(sandbox, "lisa") as person,
     ):
         control = sandbox.control
         control.webhook(url=hook.url)
@@ -99,7 +103,7 @@ def stage() -> Iterator[Stage]:
             "check_run_id": posted["id"],
         }
         acme.post("/orgs/acme/actions/runners/generate-jitconfig", json=JIT | {"name": "taken"})
-        yield Stage(sandbox, app, acme, ids)
+        yield Stage(sandbox, app, acme, person, ids)
 
 
 @dataclass(frozen=True)
@@ -187,6 +191,12 @@ CASES = [
     case("GET", f"{REPO}/check-runs/{{check_run_id}}/annotations", 200),
     case("GET", f"{REPO}/check-runs/{{check_run_id}}/annotations", 404, **absent(check_run_id=1)),
     case("GET", f"{REPO}/commits/{{ref}}/check-runs", 200),
+    case("GET", "/user", 200),
+    case("GET", "/user", 401, nobody=True),
+    case("GET", "/user/installations", 200),
+    case("GET", "/user/installations", 401, nobody=True),
+    case("GET", "/user/installations/{installation_id}/repositories", 200),
+    case("GET", "/user/installations/{installation_id}/repositories", 404, **absent(installation_id=1)),
 ]
 
 

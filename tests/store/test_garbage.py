@@ -20,6 +20,7 @@ from ghapp.store.pods import Pods
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from ghapp.store.sessions import digest_of
 from tests.store.rows import samples
 from tests.store.rows.samples import JOB, NAMESPACE, NOW, ORG
 
@@ -30,6 +31,8 @@ NO_RECORDS = {
     keys.event(samples.EVENT): "only whether it exists is asked",
     keys.places(ORG): "only its fields are read",
     keys.credential(ORG): "never set aside: opened, it may be a token; another one is minted",
+    keys.session(digest_of(samples.TEXT)): "never set aside: opened, it has a token; the person signs in again",
+    keys.sign_in(digest_of(samples.TEXT)): "never set aside: opened, it has a verifier; the person signs in again",
     keys.death_names(ORG): "the field of a death: garbage is none's",
     keys.death_times(ORG): "the field of a death: garbage is none's",
     keys.deaths_unpublished(ORG): "the field of a death: garbage is none's",

@@ -48,6 +48,16 @@ class Pen:
             "site_admin": False,
         } | {key: api + path for key, path in USER_LINKS.items()}
 
+    def user(self, login: str, account_id: int) -> Document:
+        """A person in the public form."""
+        blank = dict.fromkeys(("name", "company", "location", "email", "hireable", "bio"))
+        counts = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
+        born = "2024-01-15T09:00:00Z"
+        dates = {"created_at": born, "updated_at": born}
+        return (
+            self.account(login, account_id, "User") | blank | counts | dates | {"blog": "", "user_view_type": "public"}
+        )
+
     def organization(self, login: str, account_id: int) -> Document:
         """Returns an organization as webhook payloads show it."""
         api = f"{self.url}/orgs/{login}"

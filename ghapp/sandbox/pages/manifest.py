@@ -34,6 +34,7 @@ class Manifest(msgspec.Struct):
     default_permissions: dict[str, str] = {}
     default_events: list[str] = []
     setup_url: str = ""
+    callback_urls: list[str] = []
     description: str = ""
     public: bool = False
 
@@ -45,6 +46,7 @@ class Manifest(msgspec.Struct):
             "hook_attributes.url": self.hook_attributes.url,
             "setup_url": self.setup_url or self.url,
         }
+        addresses |= {f"callback_urls[{at}]": url for at, url in enumerate(self.callback_urls)}
         wrong = [f"{key} must be a URL" for key, value in addresses.items() if not _is_url(value)]
         if not self.name.strip():
             wrong.append("name can't be blank")

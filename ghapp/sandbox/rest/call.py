@@ -16,6 +16,7 @@ from ghapp.sandbox.credentials import bearer, calling_app, calling_token
 from ghapp.sandbox.faults.access import TokensNotYetKnown
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.people import USER_TOKEN_PREFIX, Role, UserToken
 from ghapp.sandbox.rest.answers import RestError, not_found, unprocessable
 from ghapp.sandbox.world import World
 
@@ -28,6 +29,8 @@ class Caller(Enum):
     ANYONE = auto()
     APP = auto()
     INSTALLATION = auto()
+    """An installation by its token; where a person may ask the same, a person by theirs."""
+    USER = auto()
 
 
 @dataclass(slots=True)
@@ -44,6 +47,7 @@ class RestCall:
     _org: Organization | None = None
     _app: App | None = None
     _token: SandboxToken | None = None
+    _user: UserToken | None = None
     _repository: SandboxRepository | None = None
 
     @property
@@ -64,6 +68,27 @@ class RestCall:
         if self._token is None:
             raise RestError(HTTPStatus.UNAUTHORIZED, "Requires authentication")
         return self._token
+
+    @property
+    def user(self) -> UserToken:
+        """The user access token it called with."""
+        if self._user is None:
+            raise RestError(HTTPStatus.UNAUTHORIZED, "Requires authentication")
+        return self._user
+
+    @property
+    def is_of_a_person(self) -> bool:
+        """True if it called with a user access token."""
+        return self._user is not None
+
+    @property
+    def credential(self) -> str:
+        """The token it called with, an installation's or a person's."""
+        return self.user.value if self._token is None else self._token.value
+
+    def role_in(self, org: Organization) -> Role | None:
+        """The calling person's role in an organization."""
+        return self.user.person.role_in(org is min(self.world.orgs.values(), key=lambda each: each.id))
 
     @property
     def installation(self) -> SandboxInstallation:
@@ -117,7 +142,10 @@ class RestCall:
         if caller is Caller.ANYONE:
             return
         credential = bearer(self.request.headers.get("authorization", ""))
-        if caller is Caller.APP:
+        if caller is Caller.USER or (caller is Caller.INSTALLATION and credential.startswith(USER_TOKEN_PREFIX)):
+            self._user = self.world.authorizations.token(credential, self.now)
+            self._app = self.user.app
+        elif caller is Caller.APP:
             self._app = calling_app(self.world.registry, credential, self.world.clock.github_ahead)
         else:
             self._token = calling_token(self.world.registry, credential, self.now)
@@ -126,6 +154,13 @@ class RestCall:
 
     def locate(self) -> None:
         """Finds the organization and repository that the path names; 404 for those that an installation cannot see."""
+        if self._user is not None and self._org is not None:
+            if (
+                self.role_in(self._org) is None
+                or self.world.registry.installation_on(self._org.login, self.app) is None
+            ):
+                raise not_found()
+            return
         if self._token is None:
             return
         params = self.request.path_params

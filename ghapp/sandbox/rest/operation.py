@@ -87,7 +87,7 @@ class Operation:
         meter: RateMeter | None = None
         try:
             call.identify(self.caller)
-            if self.caller is Caller.INSTALLATION:
+            if self.caller is Caller.INSTALLATION and not call.is_of_a_person:
                 meter = call.world.limits.meter(call.installation.id, call.now)
             self._admit(call, meter)
             response = self.act(call)
@@ -107,6 +107,10 @@ class Operation:
             raise RestError(meter.refusal, spent)
         call.locate()
         if self.needs is None:
+            return
+        if call.is_of_a_person:
+            if call.role_in(call.org) != "owner":
+                raise RestError(HTTPStatus.FORBIDDEN, "Must have admin rights to organization.")
             return
         withheld = call.world.directory.refusal_of(call.installation, self.needs[0])
         if withheld == HTTPStatus.NOT_FOUND:

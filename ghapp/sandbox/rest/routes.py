@@ -6,11 +6,18 @@ from collections.abc import Iterator
 
 from starlette.routing import Route
 
-from ghapp.sandbox.rest import apps, checks, hooks, repositories, runners
+from ghapp.sandbox.rest import apps, checks, hooks, repositories, runners, users
 from ghapp.sandbox.rest.operation import Operation
 
 #: The list of runners comes first: routes are tried in order, and that one is asked for a hundred times in a sweep.
-OPERATIONS = (*runners.OPERATIONS, *apps.OPERATIONS, *hooks.OPERATIONS, *repositories.OPERATIONS, *checks.OPERATIONS)
+OPERATIONS = (
+    *runners.OPERATIONS,
+    *apps.OPERATIONS,
+    *hooks.OPERATIONS,
+    *repositories.OPERATIONS,
+    *checks.OPERATIONS,
+    *users.OPERATIONS,
+)
 
 
 def routes() -> list[Route]:

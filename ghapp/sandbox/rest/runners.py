@@ -37,7 +37,7 @@ def list_runners(call: RestCall) -> Response:
     window = Window.asked(query)
     view = call.world.runners_of(call.org)
     page = view.page(query.get("name", ""), window.page, window.size)
-    etag = f'W/"{hashlib.sha256((page.digest + call.token.value).encode()).hexdigest()}"'
+    etag = f'W/"{hashlib.sha256((page.digest + call.credential).encode()).hexdigest()}"'
     headers = {"ETag": etag, "Cache-Control": "private, max-age=60, s-maxage=60"}
     headers |= window.link(f"{call.base}/organizations/{call.org.id}/actions/runners", query, page.total)
     view.served(window.page, window.size)

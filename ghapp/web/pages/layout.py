@@ -1,18 +1,17 @@
-"""Renders our HTML pages from templates: one stylesheet, no scripts, no external resources.
+"""Renders our HTML pages from templates; pages load only our own static files, and have no inline script or style.
 
 Each page extends `templates/base.html`. Values are escaped; a name that a template uses and that is not given is an
-error.
+error. All addresses in pages are relative, so that they also work under a path of a proxy.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ghapp.web.pages.static_files import address_of
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -21,6 +20,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_TEMPLATES.globals["static"] = address_of
 
 
 def render(template: str, /, **values: Any) -> str:
@@ -28,23 +28,32 @@ def render(template: str, /, **values: Any) -> str:
     return _TEMPLATES.get_template(template).render(values)
 
 
-def headers(*form_targets: str) -> dict[str, str]:
-    """Returns the headers of every page.
+def render_block(template: str, block: str, /, **values: Any) -> str:
+    """Returns one block of a page, with which htmx replaces the same part of the page."""
+    found = _TEMPLATES.get_template(template)
+    return "".join(found.blocks[block](found.new_context(values)))
+
+
+def root_of(path: str) -> str:
+    """Returns the relative address of `/` for a page at this path, such as `../../` for `/orgs/acme`."""
+    return "../" * (path.count("/") - 1)
+
+
+def headers(*form_targets: str, scripts: bool = False) -> dict[str, str]:
+    """Returns the headers of a page.
 
     Args:
         form_targets: allowed targets of forms, redirects included, as origins or 'self'; default none.
+        scripts: True for a page that runs our own scripts, and fetches parts of itself.
     """
     targets = " ".join(form_targets) or "'none'"
+    sources = (
+        "default-src 'self'; object-src 'none'" if scripts else "default-src 'none'; style-src 'self'; img-src 'self'"
+    )
     return {
-        "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_style_digest()}'; base-uri 'none'; "
-        f"form-action {targets}; frame-ancestors 'none'",
+        "Content-Security-Policy": f"{sources}; base-uri 'none'; form-action {targets}; frame-ancestors 'none'",
         "Cache-Control": "no-store",
-        "Referrer-Policy": "no-referrer",
+        # Forms need it: with `no-referrer` browsers send `Origin: null`, which cannot be compared.
+        "Referrer-Policy": "same-origin" if scripts else "no-referrer",
         "X-Content-Type-Options": "nosniff",
     }
-
-
-@cache
-def _style_digest() -> str:
-    """Returns the digest of the stylesheet as `base.html` includes it."""
-    return base64.b64encode(hashlib.sha256(render("style.css").encode()).digest()).decode()

@@ -53,6 +53,10 @@ class SetupEndpoints:
         """Returns the current webhook secrets; empty before there is an App."""
         return self._credentials.webhook_secrets if self._credentials is not None else ()
 
+    def credentials(self) -> AppCredentials | None:
+        """Returns the App's credentials; None before there is an App."""
+        return self._credentials
+
     def routes(self) -> list[Route]:
         """Returns all routes of the set-up."""
         return [

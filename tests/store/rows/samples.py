@@ -25,6 +25,7 @@ from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.report.check_run_state import Head, Posted, PostFailure
 from ghapp.store import keys
+from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
@@ -44,6 +45,7 @@ from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.reports import Reports
 from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
+from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of
 from ghapp.store.shards import Shards
 from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
@@ -133,6 +135,11 @@ async def write(redis: Any) -> dict[str, Any]:
     await Inbox(redis).keep("guid-1", "workflow_job", deliveries.encode(delivery))
     shared = await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW)
     await Notifications(redis).record(ORG, {POOL: filled(Notified)}, [filled(PendingNotification)])
+    sessions, session = Sessions(redis, PRIVATE_KEY), filled(Session)._replace(expires_at=NOW + 60)
+    await redis.set(keys.session(digest_of(TEXT)), b"of a cookie that is not random")
+    await sessions.update(TEXT, session, NOW)
+    await sessions.begin(TEXT, filled(SignInAttempt))
+    await AuditLog(redis).record(ORG, filled(AuditEntry))
     return {
         "installation": installation,
         "installation-state": state,
@@ -161,6 +168,9 @@ async def write(redis: Any) -> dict[str, Any]:
         "active-shard": filled(ActiveShardAnswer),
         "token": token,
         "installation-token": shared,
+        "session": session,
+        "sign-in": filled(SignInAttempt),
+        "audit-entry": filled(AuditEntry),
         "delivery": delivery,
         "notified": filled(Notified),
         "pending-notification": filled(PendingNotification),
@@ -204,6 +214,9 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "installation-token": await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW),
         "notified": _first((await Notifications(redis).notified(ORG)).values()),
         "pending-notification": _first((await Notifications(redis).pending()).values()),
+        "session": await Sessions(redis, PRIVATE_KEY).find(TEXT, NOW),
+        "sign-in": await Sessions(redis, PRIVATE_KEY).take(TEXT),
+        "audit-entry": _first(await AuditLog(redis).latest(ORG, 10)),
     }
 
 
@@ -228,6 +241,8 @@ async def spoil(redis: Any, row: bytes) -> None:
         match await redis.type(key):
             case b"string":
                 await redis.set(key, row, keepttl=True)
+            case b"list":
+                await redis.lset(key, 0, row)
             case b"hash":
                 for field in await redis.hkeys(key):
                     if not key.startswith(b"ghapp:pods:") or field[1:2] == b"/":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import tomllib
 from pathlib import Path
@@ -14,10 +12,11 @@ from jinja2 import UndefinedError
 import ghapp
 from ghapp.web.openapi.description import description
 from ghapp.web.pages.docs import page, pieces
-from ghapp.web.pages.layout import headers, render
+from ghapp.web.pages.layout import headers, render, root_of
+from ghapp.web.pages.static_files import address_of
 
 PACKAGE = Path(ghapp.__file__).parent
-TEMPLATES = PACKAGE / "web" / "pages" / "templates"
+TEMPLATES, STATIC = (PACKAGE / "web" / "pages" / folder for folder in ("templates", "static"))
 FAILED = {"title": "<b>", "detail": "\"'><script>alert(1)</script>", "again": False}
 
 
@@ -33,26 +32,61 @@ def test_a_value_that_is_missing_is_an_error():
         render("setup/failed.html", title="a", detail="b")
 
 
-def test_the_policy_permits_the_style_of_the_page_and_nothing_else():
-    style = re.search("<style>(.*?)</style>", render("setup/failed.html", **FAILED), re.DOTALL)[1]
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = headers()["Content-Security-Policy"]
-    assert policy == (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+def test_the_policy_of_a_page_without_scripts_permits_our_stylesheet_and_our_icon():
+    assert headers()["Content-Security-Policy"] == (
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
+def test_the_policy_of_a_page_with_scripts_permits_what_we_serve_and_no_inline_code():
+    assert headers("'self'", scripts=True)["Content-Security-Policy"] == (
+        "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
 
 
 @pytest.mark.parametrize("template", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.stem)
-def test_a_template_has_no_script_no_inline_style_and_trusts_no_value(template):
-    text = template.read_text()
-    assert not re.search(r"<script|\sstyle=|\son\w+=|\|\s*safe|autoescape|https?://[^…]", text)
+def test_a_template_has_no_inline_script_no_inline_style_and_trusts_no_value(template):
+    text = re.sub(r'<script src="{{ root }}{{ static\("[a-z.]+"\) }}" defer></script>', "", template.read_text())
+    assert not re.search(r"<script|<style|\sstyle=|\son\w+=|\|\s*safe|autoescape|https?://[^…]", text)
 
 
-def test_the_distribution_has_all_templates():
+@pytest.mark.parametrize(
+    ("path", "root"), [("/", ""), ("/setup", ""), ("/orgs/acme", "../"), ("/orgs/acme/runners/1", "../../../")]
+)
+def test_a_page_finds_the_top_by_its_own_depth(path, root):
+    assert root_of(path) == root
+
+
+def test_a_page_below_the_top_finds_the_stylesheet():
+    assert f'href="../{address_of("style.css")}"' in render("setup/failed.html", **FAILED)
+    assert f'href="{address_of("style.css")}"' in render("setup/key_needed.html", wrong=False)
+
+
+async def test_a_static_file_is_kept_for_a_year_at_the_address_of_its_content(http):
+    answer = await http.get(address_of("style.css"))
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/css; charset=utf-8")
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+
+
+@pytest.mark.parametrize("path", ["static/0123456789abcdef/style.css", "static//style.css", "static/0/../layout.py"])
+async def test_another_address_has_no_static_file_and_is_not_kept(http, path):
+    answer = await http.get(path)
+    assert answer.status_code == 404
+
+
+def test_each_static_file_of_others_has_its_licence_and_a_notice():
+    notice = (PACKAGE.parent / "NOTICE").read_text()
+    assert "htmx.min.js" in notice
+    assert "htmx.LICENSE" in notice
+    assert (STATIC / "htmx.LICENSE").read_text().startswith("Zero-Clause BSD")
+
+
+def test_the_distribution_has_all_templates_and_static_files():
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
     globs = project["tool"]["setuptools"]["package-data"]["ghapp"]
     packaged = {path for pattern in globs for path in PACKAGE.glob(pattern) if path.is_file()}
-    assert {path for path in TEMPLATES.rglob("*") if path.is_file()} <= packaged
+    assert {path for folder in (TEMPLATES, STATIC) for path in folder.rglob("*") if path.is_file()} <= packaged
 
 
 def test_a_text_is_split_into_plain_text_code_and_names_of_schemas():

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 
-async def test_it_leads_to_what_there_is_to_read(http):
+async def test_it_leads_to_the_sign_in(http):
     del http.headers["authorization"]
     answer = await http.get("/")
-    assert (answer.status_code, answer.headers["location"]) == (303, "docs")
+    assert (answer.status_code, answer.headers["location"]) == (303, "sign-in")
+
+
+async def test_an_api_token_opens_no_page(http):
+    answer = await http.get("/orgs/acme")
+    assert (answer.status_code, answer.headers["location"]) == (303, "../sign-in?to=orgs/acme")

@@ -101,7 +101,11 @@ async def create(browser, github):
 
 async def test_this_machines_own_browser_may(start):
     assert "Create the App" in (await start().get("/setup")).text
-    assert (await start().get("/")).headers["location"] == "setup", "and the address alone leads there"
+    for open_page in ({}, {"GHAPP_OPEN_PAGE": "1"}):
+        browser = start(**open_page)
+        assert (await browser.get("/")).headers["location"] == "setup", "and the address alone leads there"
+        assert (await browser.get("/orgs/acme")).headers["location"] == "../setup", "and so does each page"
+        assert (await browser.get("/system")).headers["location"] == "setup"
 
 
 @pytest.mark.parametrize("base", ["http://localhost:8000", "http://[::1]:8000", "http://LOCALHOST", "http://127.0.0.2"])
@@ -188,7 +192,7 @@ async def test_every_page_runs_no_script_is_not_kept_and_tells_nobody_its_addres
     assert [each.status_code for each in pages] == [200, 403, 307, 400, 303, 200, 200]
     for each in pages:
         policy = each.headers["content-security-policy"]
-        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert policy.startswith("default-src 'none'; style-src 'self'; ")
         assert "unsafe" not in policy
         assert "script-src" not in policy
         assert "<script" not in each.text

@@ -1,0 +1,234 @@
+"""Who sees which page, and who may use its buttons.
+
+A person signs in with GitHub. `GET /user/installations` with the person's own token decides whose fleets are shown,
+`GET /orgs/{org}/actions/runners` whose buttons work, and `GET /user/installations/{id}/repositories` whose jobs are
+shown. GitHub is asked again after ten minutes; while it does not answer, its last answers hold for an hour.
+
+Under `ghapp up`, a browser on this machine sees everything without signing in (`local_access`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest, digest
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ghapp.credentials import AppCredentials
+from ghapp.errors import GitHubError, UnauthorizedError
+from ghapp.github.user_authorization import UserAuthorization
+from ghapp.health.installation import Installation
+from ghapp.log import logger
+from ghapp.settings import Settings
+from ghapp.store.sealing import derived_key
+from ghapp.store.sessions import OrgAccess, Session, Sessions
+from ghapp.store.stores import Stores
+from ghapp.web.api.health import Clock
+from ghapp.web.local_access import is_from_this_machine
+
+log = logger(__name__)
+
+ASK_SECONDS = 600.0
+"""Answers of GitHub are asked for again after this time."""
+
+KEPT_SECONDS = 3600.0
+"""While GitHub does not answer, its last answers hold for this time."""
+
+RETRY_SECONDS = 30.0
+"""While GitHub does not answer, it is asked again after this time."""
+
+SESSION_COOKIE, LOCAL_COOKIE = "ghapp_session", "ghapp_local"
+LOCAL_NAME = "this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who sends a request.
+
+    Attributes:
+        name: the login, or `this machine`.
+        cookie: the secret of this browser, to which its forms are bound.
+        session: None for this machine's own browser.
+    """
+
+    name: str
+    cookie: str
+    session: Session | None
+
+    @property
+    def is_local(self) -> bool:
+        """True for this machine's own browser, which may do everything."""
+        return self.session is None
+
+
+@dataclass(frozen=True, slots=True)
+class OrgRights:
+    """A visitor's rights in an organization that is shown to them.
+
+    Attributes:
+        manages: True if the page's buttons work.
+        repositories: those whose jobs are shown, in lower case; None for all.
+    """
+
+    manages: bool
+    repositories: frozenset[str] | None
+
+    def reads(self, repository: str) -> bool:
+        """True if the jobs of a repository (`owner/name`) are shown."""
+        return self.repositories is None or repository.lower() in self.repositories
+
+
+ALL_RIGHTS = OrgRights(manages=True, repositories=None)
+
+
+class PageAccess:
+    """Finds the visitor of a request and their rights."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, credentials: Callable[[], AppCredentials | None], clock: Clock
+    ) -> None:
+        """`credentials` returns the App's; None before there is an App."""
+        self._settings, self._stores, self._credentials, self._clock = settings, stores, credentials, clock
+        self._failed_at: dict[str, float] = {}
+
+    @property
+    def has_app(self) -> bool:
+        """True once there is an App."""
+        return self._credentials() is not None
+
+    @property
+    def is_configured(self) -> bool:
+        """True if people can sign in."""
+        credentials = self._credentials()
+        return credentials is not None and credentials.client is not None
+
+    def authorization(self) -> UserAuthorization:
+        """Returns the App's sign-in.
+
+        Raises:
+            LookupError: sign-in is not configured.
+        """
+        credentials = self._credentials()
+        if credentials is None or credentials.client is None:
+            raise LookupError("sign-in is not configured")
+        return UserAuthorization(self._settings.web_url, self._settings.api_url, credentials.client)
+
+    def sessions(self) -> Sessions:
+        """Returns the sessions; LookupError while there is no App."""
+        return self._stores.sessions(self._key())
+
+    async def visitor(self, request: Request) -> Visitor | None:
+        """Returns who sends the request; None if there is no session."""
+        if (cookie := request.cookies.get(SESSION_COOKIE)) and self.is_configured:
+            session = await self.sessions().find(cookie, self._clock())
+            session = None if session is None else await self._current(cookie, session)
+            if session is not None:
+                return Visitor(session.login, cookie, session)
+        if self._settings.open_page and is_from_this_machine(request):
+            return Visitor(LOCAL_NAME, request.cookies.get(LOCAL_COOKIE) or secrets.token_urlsafe(32), None)
+        return None
+
+    def keep_local_cookie(self, request: Request, response: Response, visitor: Visitor) -> None:
+        """Sets the cookie of this machine's own browser at its first page."""
+        if visitor.is_local and request.cookies.get(LOCAL_COOKIE) != visitor.cookie:
+            response.set_cookie(LOCAL_COOKIE, visitor.cookie, httponly=True, samesite="strict", path="/")
+
+    def sees(self, visitor: Visitor, installation: Installation) -> bool:
+        """True if the visitor may read the installation's fleet."""
+        return visitor.session is None or installation.id in visitor.session.installations
+
+    async def rights(self, visitor: Visitor, installation: Installation) -> OrgRights | None:
+        """Returns the visitor's rights in an organization; None if its pages are 404 to them.
+
+        Raises:
+            GitHubError: GitHub does not answer, and its last answer is too old.
+        """
+        session = visitor.session
+        if session is None:
+            return ALL_RIGHTS
+        if installation.id not in session.installations:
+            return None
+        now = self._clock()
+        known = next((each for each in session.orgs if each.installation == installation.id), None)
+        if known is None or now - known.asked_at > ASK_SECONDS:
+            known = await self._ask(visitor.cookie, session, installation, known)
+        return OrgRights(known.manages, frozenset(each.lower() for each in known.repositories))
+
+    def form_token(self, visitor: Visitor) -> str:
+        """Returns the token that this browser's forms must carry."""
+        key = derived_key(self._key(), "ghapp form tokens")
+        return digest(key, visitor.cookie.encode(), sha256).hex()
+
+    def is_own_form(self, request: Request, visitor: Visitor, token: str) -> bool:
+        """True if the form is from a page of ours, in this browser: by its token and by where the browser says."""
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        is_here = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+        is_same = site in (None, "same-origin")
+        return is_here and is_same and compare_digest(self.form_token(visitor).encode(), token.encode())
+
+    def is_secure(self, request: Request) -> bool:
+        """True if the browser reaches us by https, possibly through a proxy that ends TLS."""
+        public = self._settings.public_url or ""
+        return request.url.scheme == "https" or (public.startswith("https://") and not is_from_this_machine(request))
+
+    async def _current(self, cookie: str, session: Session) -> Session | None:
+        """Returns the session with present answers of GitHub; None if GitHub no longer accepts its token."""
+        now = self._clock()
+        if now - session.asked_at <= ASK_SECONDS or now - self._failed_at.get(cookie, 0.0) <= RETRY_SECONDS:
+            return session if now - session.asked_at <= KEPT_SECONDS else None
+        try:
+            installations = await self.authorization().installations(session.token)
+        except UnauthorizedError:
+            await self.sessions().end(cookie)
+            return None
+        except GitHubError as error:
+            self._note_failure(cookie, now)
+            log.warning("installations of a person not read", who=session.login, why=type(error).__name__)
+            return session if now - session.asked_at <= KEPT_SECONDS else None
+        session = session._replace(installations=installations, asked_at=now)
+        await self.sessions().update(cookie, session, now)
+        return session
+
+    async def _ask(
+        self, cookie: str, session: Session, installation: Installation, known: OrgAccess | None
+    ) -> OrgAccess:
+        now, authorization = self._clock(), self.authorization()
+        may_keep = known is not None and now - known.asked_at <= KEPT_SECONDS
+        failed_at = self._failed_at.get(f"{cookie} {installation.id}", 0.0)
+        if known is not None and may_keep and now - failed_at <= RETRY_SECONDS:
+            return known
+        try:
+            manages, repositories = await asyncio.gather(
+                authorization.manages(session.token, installation.called),
+                authorization.repositories(session.token, installation.id),
+            )
+        except UnauthorizedError:
+            await self.sessions().end(cookie)
+            raise
+        except GitHubError as error:
+            self._note_failure(f"{cookie} {installation.id}", now)
+            log.warning("rights of a person not read", who=session.login, why=type(error).__name__)
+            if known is None or not may_keep:
+                raise
+            return known
+        access = OrgAccess(installation.id, manages, repositories, now)
+        current = await self.sessions().find(cookie, now) or session  # another request may have asked meanwhile
+        others = tuple(each for each in current.orgs if each.installation != installation.id)
+        await self.sessions().update(cookie, current._replace(orgs=(*others, access)), now)
+        return access
+
+    def _note_failure(self, key: str, now: float) -> None:
+        self._failed_at = {each: at for each, at in self._failed_at.items() if now - at <= RETRY_SECONDS}
+        self._failed_at[key] = now
+
+    def _key(self) -> str:
+        credentials = self._credentials()
+        if credentials is None:
+            raise LookupError("there is no App yet")
+        return credentials.private_key

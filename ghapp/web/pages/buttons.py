@@ -1,0 +1,330 @@
+"""The buttons of the fleet's pages: sweep now, look at a runner, pause, resume, replay a delivery.
+
+Each has two steps that work without JavaScript: GET asks for confirmation, POST acts. A POST must carry the token of
+this browser, comes from a visitor who manages the organization, is limited, and is recorded in the audit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.store.audit import AuditEntry
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.web.api.health import MOST_DIGITS, Enqueue
+from ghapp.web.pages import layout
+from ghapp.web.pages.access import Visitor
+from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
+from ghapp.web.pages.sign_in import address_of
+from ghapp.web.rate_limit import RateLimit
+
+log = logger(__name__)
+
+LARGEST_FORM_BYTES = 16 * 1024
+LONGEST_WHY, LONGEST_POOL, LONGEST_ID = 500, 200, 64
+PRESSES_AT_ONCE, PRESSES_AN_HOUR, MOST_VISITORS = 20, 200, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What a button asks before it acts.
+
+    Attributes:
+        title: the question.
+        text: what will happen.
+        button: the label of the button that acts.
+        pools: a choice of pools; None without a choice.
+        pool: the chosen one; empty for the whole organization.
+        asks_why: True if a reason is needed.
+        why: the reason that was entered.
+        wrong: why the form was rejected; empty if it was not.
+        stops: True for a button that stops something.
+        back: address of the page to return to, relative to `/`.
+    """
+
+    title: str
+    text: str
+    button: str
+    back: str
+    pools: tuple[str, ...] | None = None
+    pool: str = ""
+    asks_why: bool = False
+    why: str = ""
+    wrong: str = ""
+    stops: bool = False
+
+
+Form = dict[str, str]
+
+
+class Buttons:
+    """The endpoints."""
+
+    def __init__(self, host: PageHost, enqueue: Enqueue) -> None:
+        self._host, self._enqueue = host, enqueue
+        self._presses: RateLimit[str] = RateLimit(PRESSES_AT_ONCE, PRESSES_AN_HOUR, MOST_VISITORS)
+
+    def routes(self) -> list[Route]:
+        """Returns all routes."""
+        buttons = {
+            "/orgs/{org}/sweep": (self._ask_sweep, self._sweep),
+            "/orgs/{org}/pause": (self._ask_pause, self._pause),
+            "/orgs/{org}/resume": (self._ask_resume, self._resume),
+            "/orgs/{org}/runners/{runner_id}/check": (self._ask_check, self._check),
+            "/system/replay/{letter_id}": (self._ask_replay, self._replay),
+        }
+        routes = []
+        for path, (ask, act) in buttons.items():
+            routes.append(Route(path, self._host.guarded(ask), methods=["GET"]))
+            routes.append(Route(path, self._host.guarded(act), methods=["POST"], max_body_size=LARGEST_FORM_BYTES))
+        return routes
+
+    # Sweep now.
+
+    async def _ask_sweep(self, request: Request) -> Response:
+        return await self._ask_of_org(request, _sweep_question)
+
+    async def _sweep(self, request: Request) -> Response:
+        if isinstance(allowed := await self._press_of_org(request), Response):
+            return allowed
+        visit, _ = allowed
+        await self._enqueue_sweep(visit)
+        await self._record(request, visit.visitor, visit, "sweep", "", "", "queued")
+        return self._done(request, _org_path(visit), "sweep")
+
+    # Pause and resume.
+
+    async def _ask_pause(self, request: Request) -> Response:
+        if isinstance(visit := await self._managed(request), Response):
+            return visit
+        return await self._ask_to_pause(request, visit, request.query_params.get("pool", ""), "", "")
+
+    async def _ask_to_pause(
+        self, request: Request, visit: OrgVisit, pool: str, why: str, wrong: str, status: int = 200
+    ) -> Response:
+        pools = await self._host.data.pools(visit.org_state)
+        question = Confirmation(
+            title="Pause remediation?",
+            text="Nothing is removed or replaced until somebody resumes it. Sweeps and reports continue.",
+            button="Pause remediation",
+            back=_org_path(visit),
+            pools=tuple(pools),
+            pool=pool if pool in pools else "",
+            asks_why=True,
+            why=why,
+            wrong=wrong,
+            stops=True,
+        )
+        return self._question(request, visit.visitor, visit.org_state.installation.org, question, status)
+
+    async def _pause(self, request: Request) -> Response:
+        if isinstance(allowed := await self._press_of_org(request), Response):
+            return allowed
+        visit, form = allowed
+        pool, why = form.get("pool", "")[:LONGEST_POOL], form.get("why", "").strip()
+        if not why or len(why) > LONGEST_WHY:
+            wrong = f"Enter a reason of at most {LONGEST_WHY} characters: others see it while the pause lasts."
+            return await self._ask_to_pause(request, visit, pool, why[:LONGEST_WHY], wrong, 422)
+        if pool and pool not in await self._host.data.pools(visit.org_state):
+            wrong = "There is no such pool; choose another one."
+            return await self._ask_to_pause(request, visit, "", why, wrong, 422)
+        pause = Pause(visit.visitor.name, why, self._host.clock())
+        is_first = await self._host.data.pause(visit.org_state, pool, pause) == pause
+        result = "paused" if is_first else "already-paused"
+        await self._record(request, visit.visitor, visit, "pause", pool or WHOLE_ORG, why, result)
+        return self._done(request, _org_path(visit), result)
+
+    async def _ask_resume(self, request: Request) -> Response:
+        if isinstance(visit := await self._managed(request), Response):
+            return visit
+        pools = await self._host.data.pools(visit.org_state)
+        pool = request.query_params.get("pool", "")
+        question = Confirmation(
+            title="Resume remediation?",
+            text="Pauses end, and stopped fuses prove again: a first small batch is replaced, then more if it helps. "
+            "A sweep follows at once. Without a pool, the whole organization and all of its pools are resumed.",
+            button="Resume remediation",
+            back=_org_path(visit),
+            pools=tuple(pools),
+            pool=pool if pool in pools else "",
+        )
+        return self._question(request, visit.visitor, visit.org_state.installation.org, question)
+
+    async def _resume(self, request: Request) -> Response:
+        if isinstance(allowed := await self._press_of_org(request), Response):
+            return allowed
+        visit, form = allowed
+        pool = form.get("pool", "")[:LONGEST_POOL]
+        done = await self._host.data.resume(visit.org_state, pool, visit.visitor.name)
+        await self._enqueue_sweep(visit)
+        result = "resumed" if done else "nothing-to-resume"
+        await self._record(request, visit.visitor, visit, "resume", pool or WHOLE_ORG, "", result)
+        return self._done(request, _org_path(visit), result)
+
+    # Look at one runner.
+
+    async def _ask_check(self, request: Request) -> Response:
+        if isinstance(visit := await self._managed(request), Response):
+            return visit
+        if (runner := await self._runner(request, visit)) is None:
+            return self._host.absent(request, visit.visitor)
+        runner_id, name = runner
+        question = Confirmation(
+            title=f"Look at {name} now?",
+            text="ghapp asks GitHub for this runner at once. It costs one call of the organization's hourly limit.",
+            button="Look at this runner",
+            back=f"{_org_path(visit)}/runners/{runner_id}",
+        )
+        return self._question(request, visit.visitor, visit.org_state.installation.org, question)
+
+    async def _check(self, request: Request) -> Response:
+        if isinstance(allowed := await self._press_of_org(request), Response):
+            return allowed
+        visit, _ = allowed
+        if (runner := await self._runner(request, visit)) is None:
+            return self._host.absent(request, visit.visitor)
+        runner_id, name = runner
+        installation = visit.org_state.installation.id
+        key = f"check-{installation}-{runner_id}"
+        await self._enqueue(JobName.CHECK, installation, runner_id, key=key, retry=False)
+        await self._record(request, visit.visitor, visit, "look at", f"{name} ({runner_id})", "", "queued")
+        return self._done(request, f"{_org_path(visit)}/runners/{runner_id}", "check")
+
+    # Replay a delivery that was given up.
+
+    async def _ask_replay(self, request: Request) -> Response:
+        if isinstance(visitor := await self._manager_of_all(request), Response):
+            return visitor
+        letter_id = request.path_params["letter_id"][:LONGEST_ID]
+        letter = next((each for each in await self._host.data.letters() if each.id == letter_id), None)
+        if letter is None:
+            return self._host.absent(request, visitor)
+        question = Confirmation(
+            title="Process this delivery again?",
+            text=f"The delivery {letter.guid} ({letter.event}) goes back to the inbox. It was given up: {letter.why}",
+            button="Replay the delivery",
+            back="system",
+        )
+        return self._question(request, visitor, "", question)
+
+    async def _replay(self, request: Request) -> Response:
+        if isinstance(visitor := await self._manager_of_all(request), Response):
+            return visitor
+        if isinstance(form := await self._form(request, visitor, "*"), Response):
+            return form
+        letter_id = request.path_params["letter_id"][:LONGEST_ID]
+        letter = next((each for each in await self._host.data.letters() if each.id == letter_id), None)
+        is_replayed = letter is not None and await self._host.data.replay(letter)
+        if is_replayed:
+            await self._enqueue(JobName.INBOX)
+        result = "replayed" if is_replayed else "not-replayed"
+        subject = letter_id if letter is None else letter.guid
+        await self._record(request, visitor, None, "replay", subject, "", result)
+        return self._done(request, "system", result)
+
+    # Shared by all.
+
+    async def _ask_of_org(self, request: Request, question: Callable[[OrgVisit], Confirmation]) -> Response:
+        if isinstance(visit := await self._managed(request), Response):
+            return visit
+        return self._question(request, visit.visitor, visit.org_state.installation.org, question(visit))
+
+    async def _managed(self, request: Request) -> OrgVisit | Response:
+        """Returns the visit of a person who manages the organization; else the refusal."""
+        visit = await self._host.visit(request)
+        if isinstance(visit, Response) or visit.rights.manages:
+            return visit
+        return self._host.refuse(request, 403, "You may not use this button", NOT_A_MANAGER)
+
+    async def _press_of_org(self, request: Request) -> tuple[OrgVisit, Form] | Response:
+        """Returns the visit and the form of a press that is allowed; else the refusal."""
+        if isinstance(visit := await self._managed(request), Response):
+            return visit
+        form = await self._form(request, visit.visitor, str(visit.org_state.installation.id))
+        return form if isinstance(form, Response) else (visit, form)
+
+    async def _manager_of_all(self, request: Request) -> Visitor | Response:
+        visitor = await self._host.visitor(request)
+        if isinstance(visitor, Response) or await self._host.manages_all(visitor):
+            return visitor
+        return self._host.refuse(request, 403, "You may not use this button", NOT_A_MANAGER_OF_ALL)
+
+    async def _form(self, request: Request, visitor: Visitor, where: str) -> Form | Response:
+        """Returns the fields of a form of ours, within the limit; else the refusal."""
+        parsed = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=20)
+        form = {name: values[0] for name, values in parsed.items()}
+        if not self._host.access.is_own_form(request, visitor, form.get("form_token", "")):
+            return self._host.refuse(request, 403, "Nothing was done", FORGED)
+        if wait := self._presses.grant(f"{visitor.name} {where}", self._host.clock()):
+            headers = {"Retry-After": str(ceil(wait))}
+            return self._host.refuse(request, 429, "Nothing was done", TOO_MANY, headers)
+        return form
+
+    async def _runner(self, request: Request, visit: OrgVisit) -> tuple[int, str] | None:
+        given = request.path_params["runner_id"]
+        if not (given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS):
+            return None
+        known = await self._host.data.runner(visit.org_state, int(given))
+        return None if known is None else (known.id, known.name)
+
+    async def _enqueue_sweep(self, visit: OrgVisit) -> None:
+        installation = visit.org_state.installation.id
+        await self._enqueue(JobName.SWEEP, installation, key=f"sweep-{installation}", retry=False)
+
+    async def _record(
+        self,
+        request: Request,
+        visitor: Visitor,
+        visit: OrgVisit | None,
+        action: str,
+        subject: str,
+        why: str,
+        result: str,
+    ) -> None:
+        entry = AuditEntry(self._host.clock(), visitor.name, action, subject, why, result, address_of(request))
+        installation = None if visit is None else visit.org_state.installation.id
+        await self._host.data.audit(installation, entry)
+        org = "" if visit is None else visit.org_state.installation.org
+        log.info("button used", who=visitor.name, action=action, subject=subject, org=org, result=result)
+
+    def _question(
+        self, request: Request, visitor: Visitor, org: str, question: Confirmation, status: int = 200, **values: Any
+    ) -> Response:
+        shell = self._host.shell(request, visitor, org)
+        return self._host.render(request, visitor, "confirm.html", status, shell=shell, question=question, **values)
+
+    def _done(self, request: Request, path: str, result: str) -> Response:
+        """Redirects to the page that shows the result, so that a reload does not press the button again."""
+        root = layout.root_of(request.url.path)
+        return RedirectResponse(f"{root}{path}?done={result}", 303, layout.headers(scripts=True))
+
+
+def _sweep_question(visit: OrgVisit) -> Confirmation:
+    return Confirmation(
+        title="Sweep now?",
+        text="ghapp lists all runners of the organization now, instead of at the next planned sweep. It costs at most "
+        "one call per hundred runners.",
+        button="Sweep now",
+        back=_org_path(visit),
+    )
+
+
+def _org_path(visit: OrgVisit) -> str:
+    return f"orgs/{quote(visit.org_state.installation.org, safe='')}"
+
+
+NOT_A_MANAGER = (
+    "Buttons are for people who may list the organization's runners at GitHub. GitHub was asked, and refused."
+)
+NOT_A_MANAGER_OF_ALL = "Deliveries may concern any organization, so replaying them needs the rights in all of them."
+FORGED = "The form was not sent by a page of this ghapp in this browser, or is too old. Reload the page and try again."
+TOO_MANY = "Too many buttons were used in a short time. Wait a little, then try again."

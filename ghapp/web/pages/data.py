@@ -1,0 +1,232 @@
+"""Reads what the pages show. The only module of the pages that knows the stores of the fleet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from cachetools import LRUCache
+
+from ghapp.health.deaths.death import Death
+from ghapp.health.installation import Installation
+from ghapp.health.job import Job
+from ghapp.health.pacing import Allowance
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.next_attempt import next_attempt
+from ghapp.queue.jobs import Load
+from ghapp.report.fleet import FleetView
+from ghapp.report.org_view import OrgView
+from ghapp.settings import Settings
+from ghapp.store import keys
+from ghapp.store.audit import AuditEntry
+from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
+from ghapp.store.inbox import DeadLetter
+from ghapp.store.stores import Stores
+from ghapp.web.api.health import Clock
+from ghapp.web.cache import FRESH_SECONDS, Cache
+from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
+from ghapp.web.pages.views.overview import OverviewPage, overview
+from ghapp.web.pages.views.runners import RunnerLine, lines
+
+V = TypeVar("V")
+
+LONGEST_OLD_SECONDS = 3.0
+
+ReadLoad = Callable[[], Awaitable[Load]]
+"""Reads the queues without blocking the event loop."""
+
+
+class RolesState(NamedTuple):
+    """The state of the processes and the inbox. `watches` is None without a cluster."""
+
+    load: Load
+    clocks: int
+    watches: int | None
+    lag: int
+    dead: int
+
+
+class Prepared(Generic[V]):
+    """What takes long to prepare, by installation, for all visitors.
+
+    A value is fresh for a second. For two more it is still given at once, while the next one is prepared: a page of
+    10,000 runners would otherwise take 100 to 200 ms each second, and a live page asks each second.
+    """
+
+    def __init__(self) -> None:
+        self._last: LRUCache[int, tuple[float, V]] = LRUCache(MOST_ORGS)
+        self._preparing: dict[int, asyncio.Task[V]] = {}
+
+    async def read(self, installation: int, prepare: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """Returns the value, at most three seconds old; errors are those of `prepare`."""
+        at, last = self._last.get(installation, (0.0, None))
+        age = asyncio.get_running_loop().time() - at
+        if last is not None and age <= FRESH_SECONDS:
+            return last
+        if (task := self._preparing.get(installation)) is None:
+            self._preparing[installation] = task = asyncio.create_task(prepare())
+            task.add_done_callback(partial(self._prepared, installation))
+        if last is not None and age <= LONGEST_OLD_SECONDS:
+            return last
+        return await asyncio.shield(task)
+
+    def forget(self, installation: int) -> None:
+        """Invalidates the value after a write, and one that is being prepared."""
+        self._last.pop(installation, None)
+        self._preparing.pop(installation, None)
+
+    def _prepared(self, installation: int, done: asyncio.Task[V]) -> None:
+        failed = done.cancelled() or done.exception() is not None  # raised in the tasks that await it
+        if self._preparing.get(installation) is done:
+            del self._preparing[installation]
+            if not failed:
+                self._last[installation] = asyncio.get_running_loop().time(), done.result()
+
+
+class PageData:
+    """Everything that pages read, and the few writes of their buttons."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, reader: FleetReader, read_load: ReadLoad, clock: Clock
+    ) -> None:
+        self._settings, self._reader, self._read_load, self._clock = settings, reader, read_load, clock
+        self._installations, self._schedule = stores.installations, stores.schedule
+        self._deaths, self._demand, self._budget = stores.deaths, stores.demand, stores.budget
+        self._inbox, self._heartbeats = stores.inbox, stores.heartbeats
+        self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
+        self._fleets: Cache[int, FleetView] = Cache(MOST_ORGS, MOST_ORGS)
+        self._lines: Prepared[list[RunnerLine]] = Prepared()
+        self._overviews: Prepared[OverviewPage] = Prepared()
+
+    async def installations(self) -> list[Installation]:
+        """Returns all installations, by name."""
+        return sorted(await self._installations.all(), key=lambda each: each.org.lower())
+
+    async def org(self, org: str) -> OrgState | None:
+        """Returns an organization by any of its names; None if the App is not installed there."""
+        return await self._reader.org(org)
+
+    async def fleet(self, org_state: OrgState) -> FleetView:
+        """Returns the fleet with what prevents its sweeps; at most a second old."""
+        installation, view = org_state.installation, org_state.view
+
+        async def load() -> FleetView:
+            runners, sweep_at, discovery_at = await asyncio.gather(
+                self._reader.runners(org_state), self._schedule.next(installation.id), self._schedule.next_discovery()
+            )
+            policy = self._settings.of(installation.org)
+            return FleetView(
+                org=installation.org,
+                web_url=self._settings.web_url,
+                runners=runners.values(),
+                survey=view.survey,
+                fuses=view.fuses,
+                pauses={pool: pause for pool, pause in view.pauses.items() if pool != WHOLE_ORG},
+                org_pause=view.pauses.get(WHOLE_ORG),
+                rules=self._settings.pools_of(installation.org),
+                mode=policy.remediation.mode,
+                limits=view.limits,
+                login=installation.login,
+                attempt=next_attempt(installation, view.survey, sweep_at, discovery_at, self._clock()),
+            )
+
+        found = await self._fleets.read(installation.id, load)
+        return found if found is not None else await load()
+
+    async def overview(self, org_state: OrgState) -> OverviewPage:
+        """Returns the overview."""
+
+        async def load() -> OverviewPage:
+            return overview(await self.fleet(org_state), self._clock())
+
+        return await self._overviews.read(org_state.installation.id, load)
+
+    async def lines(self, org_state: OrgState) -> list[RunnerLine]:
+        """Returns a line for each runner."""
+
+        async def load() -> list[RunnerLine]:
+            runners = await self._reader.runners(org_state)
+            return lines(org_state.view, runners.values(), self._clock())
+
+        return await self._lines.read(org_state.installation.id, load)
+
+    async def runner(self, org_state: OrgState, runner_id: int) -> Evidence | None:
+        """Returns the evidence of one runner; None if it is unknown."""
+        return (await self._runners.some(org_state.installation.id, [runner_id])).get(runner_id)
+
+    async def others(self, org_state: OrgState, evidence: Evidence) -> list[Evidence]:
+        """Returns the evidence of all runners if one of them may be the successor of this one; else nothing."""
+        if evidence.replaced_at is None and evidence.reregistered_as is None:
+            return []
+        return [*(await self._reader.runners(org_state)).values()]
+
+    async def pools(self, org_state: OrgState) -> list[str]:
+        """Returns the names of an organization's pools."""
+        return sorted(await self._reader.pools(org_state))
+
+    async def job(self, org_state: OrgState, job_id: int | None) -> Job | None:
+        """Returns the record of a job; None if it is unknown, or over for more than an hour."""
+        return None if job_id is None else await self._demand.one(org_state.installation.id, job_id)
+
+    async def death(self, org_state: OrgState, runner_name: str) -> Death | None:
+        """Returns the latest death of a runner of that name."""
+        return await self._deaths.of(org_state.installation.id, runner_name)
+
+    async def allowance(self, org_state: OrgState) -> Allowance:
+        """Returns the organization's hourly limit."""
+        return await self._budget.left(org_state.installation.id, self._clock())
+
+    async def roles(self) -> RolesState:
+        """Returns the state of the processes and the inbox."""
+        now, has_cluster = self._clock(), bool(self._settings.cluster and self._settings.namespaces)
+        load, clocks, watches, lag, dead = await asyncio.gather(
+            self._read_load(),
+            self._heartbeats.alive("clock", now),
+            self._heartbeats.alive("watch", now),
+            self._inbox.lag(),
+            self._inbox.dead_letters(),
+        )
+        return RolesState(load, len(clocks), len(watches) if has_cluster else None, lag, dead)
+
+    async def letters(self) -> list[DeadLetter]:
+        """Returns the deliveries that were given up, oldest first."""
+        return await self._inbox.dead()
+
+    async def replay(self, letter: DeadLetter) -> bool:
+        """Moves a delivery back to the inbox; returns False if another process did."""
+        return await self._inbox.replay(letter)
+
+    async def pause(self, org_state: OrgState, pool: str, pause: Pause) -> Pause:
+        """Pauses a pool, or with an empty name the organization; returns the pause in effect."""
+        installation = org_state.installation
+        first = await self._fuses.pause(installation.id, pool or WHOLE_ORG, pause)
+        self._forget(org_state)
+        return first
+
+    async def resume(self, org_state: OrgState, pool: str, by: str) -> Resumption:
+        """Resumes a pool, or with an empty name the organization and all its pools."""
+        installation, limits = org_state.installation, self._settings.of(org_state.installation.org).fuse
+        done = await self._fuses.resume(installation, pool or None, by, self._clock(), limits)
+        self._forget(org_state)
+        return done
+
+    async def audited(self, installation: int | None, most: int) -> list[AuditEntry]:
+        """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
+        return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most)
+
+    async def audit(self, installation: int | None, entry: AuditEntry) -> None:
+        """Records the use of a button; None: it concerns all organizations."""
+        await self._audit.record(keys.ALL_ORGS if installation is None else installation, entry)
+
+    def view(self, org_state: OrgState) -> OrgView:
+        """Returns what holds for all runners of an organization."""
+        return org_state.view
+
+    def _forget(self, org_state: OrgState) -> None:
+        for name in org_state.installation.own:
+            self._reader.forget(name)
+        self._fleets.forget(org_state.installation.id)
+        self._lines.forget(org_state.installation.id)
+        self._overviews.forget(org_state.installation.id)

@@ -1,0 +1,282 @@
+"""The pages of the fleet. Each reads its data, has a pure function make its content, and renders a template."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ghapp.errors import GitHubError, StoreUnavailableError
+from ghapp.health.installation import Installation
+from ghapp.report.documents import timestamp
+from ghapp.settings import Settings
+from ghapp.web.api.health import MOST_DIGITS, Clock
+from ghapp.web.fleet_view import OrgState
+from ghapp.web.pages import layout
+from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
+from ghapp.web.pages.data import PageData
+from ghapp.web.pages.shell import NOTICES, PageShell, navigation
+from ghapp.web.pages.views.github_status import github_page
+from ghapp.web.pages.views.runner import runner_page
+from ghapp.web.pages.views.runners import read_query, runners_page
+from ghapp.web.pages.views.system import MOST_ENTRIES, audit_lines, system_page
+
+MOST_LISTED = 200
+"""Organizations on `/`."""
+
+MOST_MANAGED = 20
+"""With more installations only this machine's own browser sees the dead letters of all of them."""
+
+
+class OrgVisit(NamedTuple):
+    """A visitor at an organization that is shown to them."""
+
+    visitor: Visitor
+    org_state: OrgState
+    rights: OrgRights
+
+
+class PageHost:
+    """What all pages and buttons share: who visits, refusals, and rendering."""
+
+    def __init__(self, settings: Settings, data: PageData, access: PageAccess, clock: Clock) -> None:
+        self.settings, self.data, self.access, self.clock = settings, data, access, clock
+
+    def guarded(self, page: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """Returns the endpoint with pages in place of errors of Redis and GitHub."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await page(request)
+            except StoreUnavailableError:
+                detail = "Redis does not answer, so nothing about the fleet can be shown. Try again in a few seconds."
+                return self.refuse(request, 503, "Redis does not answer", detail, {"Retry-After": "5"})
+            except GitHubError:
+                detail = "GitHub has to say what you may see, and does not answer. Try again in a minute."
+                return self.refuse(request, 502, "GitHub does not answer", detail, {"Retry-After": "30"})
+
+        return endpoint
+
+    async def visitor(self, request: Request) -> Visitor | Response:
+        """Returns the visitor, or a redirect: to the sign-in, and to the set-up while there is no App."""
+        root = layout.root_of(request.url.path)
+        if not self.access.has_app:
+            return RedirectResponse(f"{root}setup", 303, layout.headers(scripts=True))
+        visitor = await self.access.visitor(request)
+        if visitor is not None:
+            return visitor
+        if request.headers.get("hx-request"):  # a live part: the whole page must go to the sign-in
+            return Response(status_code=401, headers={**layout.headers(scripts=True), "HX-Refresh": "true"})
+        to = request.url.path.lstrip("/") if request.method == "GET" else ""
+        return RedirectResponse(
+            f"{root}sign-in" + (f"?to={quote(to)}" if to else ""), 303, layout.headers(scripts=True)
+        )
+
+    async def visit(self, request: Request) -> OrgVisit | Response:
+        """Returns the visitor at the organization of the address, or the refusal of a person who may not see it."""
+        visitor = await self.visitor(request)
+        if isinstance(visitor, Response):
+            return visitor
+        org_state = await self.data.org(request.path_params["org"])
+        rights = None if org_state is None else await self.access.rights(visitor, org_state.installation)
+        if org_state is None or rights is None:
+            return self.absent(request, visitor)
+        return OrgVisit(visitor, org_state, rights)
+
+    def shell(
+        self, request: Request, visitor: Visitor, org: str = "", current: str = "", *, live: bool = False
+    ) -> PageShell:
+        """Returns the frame of a page."""
+        root = layout.root_of(request.url.path)
+        here = f"{root}{request.url.path.lstrip('/')}" or "./"
+        query = "&".join(part for part in request.url.query.split("&") if part and not part.startswith("done="))
+        return PageShell(
+            root=root,
+            current=current,
+            org=org,
+            links=navigation(org),
+            who=visitor.name,
+            is_signed_in=not visitor.is_local,
+            form_token=self.access.form_token(visitor),
+            notice=NOTICES.get(request.query_params.get("done", ""), ""),
+            live=(f"{here}?{query}" if query else here) if live else "",
+            now=timestamp(float(int(self.clock()))),
+        )
+
+    def render(self, request: Request, visitor: Visitor, template: str, status: int = 200, **values: Any) -> Response:
+        """Renders a page, or only its live part if htmx asks for it."""
+        if request.headers.get("hx-request"):
+            html = layout.render_block(template, "live", **values)
+        else:
+            html = layout.render(template, **values)
+        response = HTMLResponse(html, status, {**layout.headers("'self'", scripts=True), "Vary": "HX-Request"})
+        self.access.keep_local_cookie(request, response, visitor)
+        return response
+
+    def absent(self, request: Request, visitor: Visitor) -> Response:
+        """Returns 404, the same for what does not exist and for what the visitor may not see."""
+        shell = PageShell(
+            root=layout.root_of(request.url.path),
+            who=visitor.name,
+            is_signed_in=not visitor.is_local,
+            form_token=self.access.form_token(visitor),
+        )
+        detail = "There is no such page, or it belongs to an organization that GitHub does not show to you."
+        return self._message(404, shell, "Page not found", detail)
+
+    def refuse(
+        self, request: Request, status: int, title: str, detail: str, headers: dict[str, str] | None = None
+    ) -> Response:
+        """Returns a refusal as a page."""
+        response = self._message(status, PageShell(root=layout.root_of(request.url.path)), title, detail)
+        response.headers.update(headers or {})
+        return response
+
+    def _message(self, status: int, shell: PageShell, title: str, detail: str) -> Response:
+        html = layout.render("message.html", shell=shell, title=title, detail=detail)
+        return HTMLResponse(html, status, layout.headers("'self'", scripts=True))
+
+    async def manages_all(self, visitor: Visitor) -> bool:
+        """True if the visitor manages every organization of this ghapp: deliveries may be of any of them."""
+        installations = await self.data.installations()
+        if visitor.is_local:
+            return True
+        if not installations or len(installations) > MOST_MANAGED:
+            return False
+        for each in installations:
+            rights = await self.access.rights(visitor, each)
+            if rights is None or not rights.manages:
+                return False
+        return True
+
+
+class FleetPages:
+    """The pages that only read."""
+
+    def __init__(self, host: PageHost) -> None:
+        self._host = host
+
+    def routes(self) -> list[Route]:
+        """Returns all routes."""
+        pages = {
+            "/": self._organizations,
+            "/orgs/{org}": self._overview,
+            "/orgs/{org}/runners": self._runners,
+            "/orgs/{org}/runners/{runner_id}": self._runner,
+            "/orgs/{org}/github": self._github,
+            "/system": self._system,
+        }
+        return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
+
+    async def _organizations(self, request: Request) -> Response:
+        """Redirects to the only organization; else lists those that the visitor sees, each with its state."""
+        host = self._host
+        if isinstance(visitor := await host.visitor(request), Response):
+            return visitor
+        seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
+        if len(seen) == 1 and "all" not in request.query_params:
+            return RedirectResponse(f"orgs/{quote(seen[0].org, safe='')}", 303, layout.headers(scripts=True))
+        rows = []
+        for each in seen[:MOST_LISTED]:
+            if (org_state := await host.data.org(each.org)) is not None:
+                page = await host.data.overview(org_state)
+                rows.append({"org": each.org, "href": f"orgs/{quote(each.org, safe='')}", "page": page})
+        shell = host.shell(request, visitor, current="Organizations", live=True)
+        return host.render(request, visitor, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
+
+    async def _overview(self, request: Request) -> Response:
+        host = self._host
+        if isinstance(visit := await host.visit(request), Response):
+            return visit
+        installation, now = visit.org_state.installation, host.clock()
+        page = await host.data.overview(visit.org_state)
+        entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
+        shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
+        base = _base(shell, installation)
+        return host.render(
+            request,
+            visit.visitor,
+            "overview.html",
+            shell=shell,
+            page=page,
+            entries=entries,
+            rights=visit.rights,
+            base=base,
+        )
+
+    async def _runners(self, request: Request) -> Response:
+        host = self._host
+        if isinstance(visit := await host.visit(request), Response):
+            return visit
+        query = read_query(request.query_params)
+        page = runners_page(await host.data.lines(visit.org_state), query, host.clock())
+        shell = host.shell(request, visit.visitor, visit.org_state.installation.org, "Runners", live=True)
+        base = _base(shell, visit.org_state.installation)
+        return host.render(request, visit.visitor, "runners.html", shell=shell, page=page, base=base)
+
+    async def _runner(self, request: Request) -> Response:
+        host, given = self._host, request.path_params["runner_id"]
+        if isinstance(visit := await host.visit(request), Response):
+            return visit
+        is_id = given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS
+        evidence = await host.data.runner(visit.org_state, int(given)) if is_id else None
+        if evidence is None:
+            return host.absent(request, visit.visitor)
+        job = await host.data.job(visit.org_state, evidence.job_id)
+        death = await host.data.death(visit.org_state, evidence.name)
+        view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
+        page = runner_page(view, evidence, others, job, death, visit.rights.reads, host.clock())
+        installation = visit.org_state.installation
+        shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
+        login = quote(installation.called, safe="")
+        at_github = f"{host.settings.web_url}/organizations/{login}/settings/actions/runners/{evidence.id}"
+        return host.render(
+            request,
+            visit.visitor,
+            "runner.html",
+            shell=shell,
+            page=page,
+            rights=visit.rights,
+            base=_base(shell, installation),
+            at_github=at_github,
+            web_url=host.settings.web_url,
+        )
+
+    async def _github(self, request: Request) -> Response:
+        host = self._host
+        if isinstance(visit := await host.visit(request), Response):
+            return visit
+        installation = visit.org_state.installation
+        policy, fleet = host.settings.of(installation.org), await host.data.fleet(visit.org_state)
+        allowance = await host.data.allowance(visit.org_state)
+        page = github_page(fleet, installation, allowance, policy.budget, policy.sweep.interval_seconds, host.clock())
+        shell = host.shell(request, visit.visitor, installation.org, "GitHub", live=True)
+        base = _base(shell, installation)
+        return host.render(
+            request, visit.visitor, "github.html", shell=shell, page=page, rights=visit.rights, base=base
+        )
+
+    async def _system(self, request: Request) -> Response:
+        """Shown to everyone who sees an organization here."""
+        host = self._host
+        if isinstance(visitor := await host.visitor(request), Response):
+            return visitor
+        seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
+        if not seen and not visitor.is_local:
+            return host.absent(request, visitor)
+        manages_all, roles, now = await host.manages_all(visitor), await host.data.roles(), host.clock()
+        letters = await host.data.letters() if manages_all else None
+        entries = await host.data.audited(None, MOST_ENTRIES) if manages_all else []
+        page = system_page(roles.load, roles.clocks, roles.watches, roles.lag, roles.dead, letters, entries, now)
+        org = seen[0].org if len(seen) == 1 else ""
+        shell = host.shell(request, visitor, org, "System", live=True)
+        return host.render(request, visitor, "system.html", shell=shell, page=page)
+
+
+def _base(shell: PageShell, installation: Installation) -> str:
+    """Returns the relative address of an organization's pages."""
+    return f"{shell.root}orgs/{quote(installation.org, safe='')}"

@@ -1,0 +1,70 @@
+"""What every page of the fleet shows around its content: navigation, the visitor, a notice. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote
+
+NOTICES = {
+    "sweep": "A sweep is queued. The page shows its result in a few seconds.",
+    "paused": "Remediation is paused.",
+    "already-paused": "Remediation was paused before; that pause and its reason stay in effect.",
+    "resumed": "Remediation is resumed, and a sweep is queued.",
+    "nothing-to-resume": "There was no pause and no stopped fuse to resume. A sweep is queued.",
+    "check": "A look at this runner is queued. Its evidence shows the result in a few seconds.",
+    "replayed": "The delivery is in the inbox again.",
+    "not-replayed": "This delivery is no longer among the dead letters.",
+    "signed-out": "You are signed out.",
+}
+"""Results of buttons, by the code in the address; no text from the address is ever shown."""
+
+
+class NavigationLink(NamedTuple):
+    """A link of the navigation: its name, and its address relative to `/`."""
+
+    name: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageShell:
+    """The frame of one page.
+
+    Attributes:
+        root: relative address of `/`.
+        current: name of the present page in the navigation.
+        org: the organization; empty on pages of no organization.
+        links: the navigation.
+        who: the visitor; empty without a session.
+        is_signed_in: True if the visitor can sign out.
+        form_token: for the forms of this browser; empty without a visitor.
+        notice: the result of a button; empty for none.
+        live: address of the part that is refreshed, relative to the page; empty for a page that is not live.
+        now: the time of rendering, for people.
+    """
+
+    root: str = ""
+    current: str = ""
+    org: str = ""
+    links: tuple[NavigationLink, ...] = ()
+    who: str = ""
+    is_signed_in: bool = False
+    form_token: str = ""
+    notice: str = ""
+    live: str = ""
+    now: str = ""
+
+
+def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, ...]:
+    """Returns the navigation of an organization; of an empty name, the links of pages of no organization."""
+    system = (NavigationLink("System", "system"),) if with_system else ()
+    if not org:
+        return (NavigationLink("Organizations", "?all"), *system) if with_system else ()
+    base = f"orgs/{quote(org, safe='')}"
+    return (
+        NavigationLink("Overview", base),
+        NavigationLink("Runners", f"{base}/runners"),
+        NavigationLink("GitHub", f"{base}/github"),
+        *system,
+    )

@@ -1,0 +1,183 @@
+"""Signing in and out: GitHub's web application flow with `state` and PKCE, and the session's cookie."""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from math import ceil
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+from cachetools import TTLCache
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ghapp.errors import CodeRefusedError, GitHubError
+from ghapp.log import logger
+from ghapp.settings import Settings
+from ghapp.store.sessions import ATTEMPT_SECONDS, SESSION_SECONDS, Session, SignInAttempt
+from ghapp.web.api.health import Clock
+from ghapp.web.local_access import is_from_this_machine
+from ghapp.web.pages import layout
+from ghapp.web.pages.access import LOCAL_COOKIE, SESSION_COOKIE, PageAccess
+from ghapp.web.pages.shell import NOTICES, PageShell
+from ghapp.web.rate_limit import RateLimit
+
+log = logger(__name__)
+
+STATE_COOKIE = "ghapp_sign_in"
+MOST_FAILURES, FAILURE_SECONDS = 10, 60.0
+"""Failed sign-ins per address and period; then its sign-ins are answered 429 until the period ends."""
+
+STARTS_AT_ONCE, STARTS_AN_HOUR, MOST_ADDRESSES = 30, 300, 10_000
+LARGEST_FORM_BYTES = 4096
+LONGEST_PATH = 500
+
+
+class SignInEndpoints:
+    """The endpoints."""
+
+    def __init__(self, settings: Settings, access: PageAccess, clock: Clock) -> None:
+        self._settings, self._access, self._clock = settings, access, clock
+        self._failures: TTLCache[str, int] = TTLCache(MOST_ADDRESSES, FAILURE_SECONDS)
+        self._starts: RateLimit[str] = RateLimit(STARTS_AT_ONCE, STARTS_AN_HOUR, MOST_ADDRESSES)
+
+    def routes(self) -> list[Route]:
+        """Returns all routes."""
+        return [
+            Route("/sign-in", self._show, methods=["GET"]),
+            Route("/sign-in/github", self._begin, methods=["GET"]),
+            Route("/sign-in/callback", self._callback, methods=["GET"]),
+            Route("/sign-out", self._sign_out, methods=["POST"], max_body_size=LARGEST_FORM_BYTES),
+        ]
+
+    async def _show(self, request: Request) -> Response:
+        to = own_path(request.query_params.get("to", ""))
+        notice = NOTICES.get(request.query_params.get("done", ""), "")
+        if not self._access.is_configured:
+            return self._page(request, "not_configured", 503)
+        return self._page(
+            request, "sign_in", 200, notice=notice, to=to, host=self._settings.web_url.partition("://")[2]
+        )
+
+    async def _begin(self, request: Request) -> Response:
+        if not self._access.is_configured:
+            return self._page(request, "not_configured", 503)
+        if too_many := self._too_many(request):
+            return too_many
+        if wait := self._starts.grant(address_of(request), self._clock()):
+            return self._refused(request, 429, "Too many sign-ins", TOO_MANY, {"Retry-After": str(ceil(wait))})
+        redirect_uri = f"{self._here(request)}/sign-in/callback"
+        begun = await self._access.authorization().begin(redirect_uri)
+        attempt = SignInAttempt(begun.verifier, redirect_uri, own_path(request.query_params.get("to", "")))
+        await self._access.sessions().begin(begun.state, attempt)
+        response = RedirectResponse(begun.url, 303, layout.headers())
+        self._set_cookie(request, response, STATE_COOKIE, begun.state, ATTEMPT_SECONDS)
+        return response
+
+    async def _callback(self, request: Request) -> Response:
+        """Handles GitHub's redirect: checks the state, exchanges the code, and creates the session."""
+        if not self._access.is_configured:
+            return self._page(request, "not_configured", 503)
+        if too_many := self._too_many(request):
+            return too_many
+        query = request.query_params
+        state = query.get("state", "")
+        if not state or not compare_digest(state.encode(), request.cookies.get(STATE_COOKIE, "").encode()):
+            return self._failed(request, 400, "This sign-in was not started in this browser", NOT_STARTED)
+        attempt = await self._access.sessions().take(state)
+        if attempt is None:
+            return self._failed(request, 400, "This sign-in is over", NOT_STARTED)
+        if query.get("error") or not query.get("code"):
+            return self._failed(request, 403, "GitHub did not sign you in", DENIED)
+        authorization, now = self._access.authorization(), self._clock()
+        try:
+            token, seconds = await authorization.exchange(query["code"], attempt.verifier, attempt.redirect_uri)
+            user = await authorization.user(token)
+            installations = await authorization.installations(token)
+        except CodeRefusedError as error:
+            log.warning("sign-in refused", why=str(error))
+            return self._failed(request, 403, "GitHub refused the sign-in", REFUSED)
+        except GitHubError as error:
+            log.warning("sign-in failed", why=type(error).__name__)
+            return self._refused(request, 502, "GitHub gave no answer", NO_ANSWER)
+        ends = now + min(seconds, SESSION_SECONDS)
+        session = Session(user.login, user.id, token, ends, installations, now)
+        if old := request.cookies.get(SESSION_COOKIE):
+            await self._access.sessions().end(old)
+        cookie = await self._access.sessions().create(session, now)
+        log.info("signed in", who=user.login, installations=len(installations))
+        response = RedirectResponse(f"../{attempt.to}", 303, layout.headers())
+        self._set_cookie(request, response, SESSION_COOKIE, cookie, int(ends - now))
+        response.delete_cookie(STATE_COOKIE)
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        """Deletes the session and its user access token."""
+        visitor = await self._access.visitor(request)
+        form = parse_qs((await request.body()).decode(errors="replace"))
+        response = RedirectResponse("sign-in?done=signed-out", 303, layout.headers())
+        if visitor is None or visitor.is_local:
+            return response
+        if not self._access.is_own_form(request, visitor, form.get("form_token", [""])[0]):
+            return self._refused(request, 403, "You are still signed in", FORGED)
+        await self._access.sessions().end(visitor.cookie)
+        log.info("signed out", who=visitor.name)
+        response.delete_cookie(SESSION_COOKIE)
+        response.delete_cookie(LOCAL_COOKIE)
+        return response
+
+    def _here(self, request: Request) -> str:
+        """Returns our address as this browser has it, which has our cookies."""
+        public = self._settings.public_url
+        if public is not None and not is_from_this_machine(request):
+            return public
+        return f"{request.url.scheme}://{request.headers.get('host', '')}"
+
+    def _too_many(self, request: Request) -> Response | None:
+        if self._failures.get(address_of(request), 0) < MOST_FAILURES:
+            return None
+        wait = {"Retry-After": str(int(FAILURE_SECONDS))}
+        return self._refused(request, 429, "Too many failed sign-ins", TOO_MANY, wait)
+
+    def _failed(self, request: Request, status: int, title: str, detail: str) -> Response:
+        """Counts a failed sign-in of this address."""
+        address = address_of(request)
+        self._failures[address] = self._failures.get(address, 0) + 1
+        return self._refused(request, status, title, detail)
+
+    def _refused(
+        self, request: Request, status: int, title: str, detail: str, headers: dict[str, str] | None = None
+    ) -> Response:
+        response = self._page(request, "refused", status, title=title, detail=detail)
+        response.headers.update(headers or {})
+        return response
+
+    def _page(self, request: Request, name: str, status: int, *, notice: str = "", **values: Any) -> Response:
+        shell = PageShell(root=layout.root_of(request.url.path), notice=notice)
+        html = layout.render(f"sign_in/{name}.html", shell=shell, **values)
+        return HTMLResponse(html, status, layout.headers(scripts=True))
+
+    def _set_cookie(self, request: Request, response: Response, name: str, value: str, seconds: int) -> None:
+        # Lax: the cookie must be sent with GitHub's redirect back to us.
+        secure = self._access.is_secure(request)
+        response.set_cookie(name, value, max_age=seconds, httponly=True, samesite="lax", secure=secure, path="/")
+
+
+NOT_STARTED = "The answer does not belong to a sign-in that was started in this browser within the last ten minutes."
+DENIED = "The authorization was cancelled at GitHub. Nothing was changed."
+REFUSED = "A code is valid once, and for ten minutes. If this happens again, check GHAPP_CLIENT_ID and its secret."
+NO_ANSWER = "Signing in needs GitHub. Try again in a minute."
+TOO_MANY = "Wait a minute, then try again."
+FORGED = "The form was not sent by a page of this ghapp in this browser. Reload the page and try again."
+
+
+def address_of(request: Request) -> str:
+    """Returns the client's address; empty if the server does not know it."""
+    return "" if request.client is None else request.client.host
+
+
+def own_path(path: str) -> str:
+    """Returns a path of ours, relative to `/`; empty for anything that could lead elsewhere."""
+    is_ours = path.startswith(("orgs/", "system")) and len(path) <= LONGEST_PATH
+    return quote(path, safe="/?=&%-_.~+") if is_ours and ".." not in path and "\\" not in path else ""

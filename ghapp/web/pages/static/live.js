@@ -1,0 +1,43 @@
+// Refreshes the part of a page that is marked `data-live` while the page is visible; htmx fetches and swaps it.
+// The address, the target and the swap are attributes of that element; without this script the page is only not live.
+(() => {
+  "use strict";
+  const wait = 1000;
+  const held = () => {
+    const live = document.querySelector("[data-live]");
+    // A person who selects text, or whose keyboard focus is within the part, must not lose either.
+    const selection = document.getSelection();
+    return !live || document.hidden || (selection && !selection.isCollapsed) ||
+      (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
+  };
+  let failed = 0;
+  const tick = () => {
+    if (!held()) window.htmx.trigger("[data-live]", "refresh");
+    window.setTimeout(tick, wait * Math.min(2 ** failed, 30));
+  };
+  const state = (text) => {
+    const place = document.querySelector("[data-live-state]");
+    if (place && place.textContent !== text) place.textContent = text;
+  };
+  document.addEventListener("htmx:afterRequest", (event) => {
+    failed = event.detail.successful ? 0 : failed + 1;
+    state(failed ? "Not live: the server does not answer. Trying again." : "Live");
+  });
+  document.addEventListener("visibilitychange", () => { if (!held()) window.htmx.trigger("[data-live]", "refresh"); });
+  // Focus stays where it was when the link or button under it is replaced by its successor.
+  let focused = "";
+  let shown = "";
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.responseText === shown) event.detail.shouldSwap = false;
+    shown = event.detail.xhr.responseText;
+    const at = document.activeElement;
+    focused = at && at.closest("[data-live]") ? at.id || at.getAttribute("href") || "" : "";
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    if (!focused) return;
+    const live = document.querySelector("[data-live]");
+    const same = [...live.querySelectorAll("a, button, summary")].find((each) => (each.id || each.getAttribute("href")) === focused);
+    if (same) same.focus({ preventScroll: true });
+  });
+  if (document.querySelector("[data-live]")) { state("Live"); window.setTimeout(tick, wait); }
+})();

@@ -1,0 +1,226 @@
+"""One runner: its evidence, its job and its death as one time line, and its replacement. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ghapp.health.deaths.death import Death
+from ghapp.health.job import Job
+from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.verdict import State
+from ghapp.report.documents import HealthDocument, death_document, history
+from ghapp.report.org_view import OrgView
+from ghapp.web.pages.views.wording import Moment, moment
+
+MOST_SUCCESSORS = 5
+SUCCESSOR_SECONDS = 900.0
+"""A runner that registers later than this after the replacement was accepted is not shown as its result."""
+
+CLOCK_SKEW_SECONDS = 60.0
+"""Tolerance between the cluster's clock and GitHub's."""
+
+MOST_LOG_LINES = 20
+
+SOURCES = {
+    "list": "GitHub's list",
+    "get": "GET by ghapp",
+    "delivery": "Webhook",
+    "pod": "Cluster",
+    "claim": "Remediation",
+    "death": "Death",
+}
+
+
+class TimeLineEntry(NamedTuple):
+    """One entry: when, from which source (code and name), and what."""
+
+    at: Moment
+    source: str
+    source_name: str
+    text: str
+
+
+class ShownJob(NamedTuple):
+    """The runner's last job. `repository` is empty if the visitor may not read it, or if it is unknown."""
+
+    id: int
+    repository: str
+    hidden: bool
+    state: str
+
+
+class ShownDeath(NamedTuple):
+    """How the runner ended. `log` is empty if the visitor may not read the job's repository."""
+
+    cause: str
+    advice: str
+    at: Moment | None
+    exit_code: int | None
+    reason: str
+    pod: str
+    node: str
+    log: tuple[str, ...]
+    hidden: bool
+
+
+class RunnerLink(NamedTuple):
+    """Another runner."""
+
+    id: int
+    name: str
+    first_seen: Moment | None
+
+
+class RunnerPageView(NamedTuple):
+    """The page's content. `replacement` says how far it is; empty if none is needed. `raw`: the documents as JSON."""
+
+    id: int
+    name: str
+    pool: str
+    shard: str
+    state: str
+    reason: str
+    since: Moment | None
+    observed: Moment | None
+    labels: tuple[str, ...]
+    os: str
+    version: str
+    entries: tuple[TimeLineEntry, ...]
+    job: ShownJob | None
+    death: ShownDeath | None
+    replacement: str
+    successors: tuple[RunnerLink, ...]
+    registered_again: RunnerLink | None
+    raw: str
+
+
+def runner_page(
+    view: OrgView,
+    evidence: Evidence,
+    others: Iterable[Evidence],
+    job: Job | None,
+    death: Death | None,
+    reads: Callable[[str], bool],
+    now: float,
+) -> RunnerPageView:
+    """Returns the page of a runner.
+
+    Args:
+        view: of its organization.
+        evidence: about it.
+        others: evidence of the organization's runners.
+        job: the record of its last job; None if it is unknown.
+        death: the latest death of a runner of its name; ignored if that was an earlier runner.
+        reads: True if the visitor may read a repository (`owner/name`).
+        now: epoch seconds.
+    """
+    document = view.document(evidence, now)
+    verdict = view.verdict(evidence, now)
+    death = death if death is not None and _is_of(death, evidence) else None
+    others = list(others)
+    hides = death is not None and death.job is not None and not reads(death.job.repository)
+    return RunnerPageView(
+        id=evidence.id,
+        name=evidence.name,
+        pool=document["pool"] or "",
+        shard=document["shard"] or "",
+        state="healed" if document["healed"] else document["state"].value,
+        reason=document["reason"].value,
+        since=moment(verdict.since, now),
+        observed=moment(verdict.observed_at, now),
+        labels=evidence.labels,
+        os=evidence.os,
+        version=evidence.version or "",
+        entries=_entries(evidence, view, death, now),
+        job=_job(evidence, job, reads),
+        death=None if death is None else _death(death, now, hides=hides),
+        replacement=_replacement(document, evidence, now),
+        successors=_successors(view, evidence, others, now),
+        registered_again=_registered_again(evidence, others, now),
+        raw=_raw(document, death, hides=hides),
+    )
+
+
+def _entries(evidence: Evidence, view: OrgView, death: Death | None, now: float) -> tuple[TimeLineEntry, ...]:
+    """Returns the evidence and the death in order of time, the latest first."""
+    facts: list[tuple[float, str, str]] = [*history(evidence, view.survey, claim_on(view.claimed, evidence.name, now))]
+    if death is not None:
+        facts.append((death.at, "death", f"its container ended: {death.cause}"))
+    facts.sort(key=lambda fact: fact[0], reverse=True)
+    found = []
+    for at, source, text in facts:
+        if (when := moment(at, now)) is not None:
+            found.append(TimeLineEntry(when, source, SOURCES[source], text[:1].upper() + text[1:]))
+    return tuple(found)
+
+
+def _job(evidence: Evidence, job: Job | None, reads: Callable[[str], bool]) -> ShownJob | None:
+    if evidence.job_id is None:
+        return None
+    state = "over" if evidence.job_ended_at is not None else "running"
+    known = job if job is not None and job.id == evidence.job_id else None
+    readable = known is not None and reads(known.repository)
+    repository = known.repository if known is not None and readable else ""
+    return ShownJob(evidence.job_id, repository, known is not None and not readable, state)
+
+
+def _death(death: Death, now: float, *, hides: bool) -> ShownDeath:
+    log = () if hides else death.runner_log[-MOST_LOG_LINES:]
+    at = moment(death.at, now)
+    return ShownDeath(
+        death.cause.value, death.advice, at, death.exit_code, death.reason, death.pod, death.node, log, hides
+    )
+
+
+def _replacement(document: HealthDocument, evidence: Evidence, now: float) -> str:
+    if evidence.replaced_at is not None and (at := moment(evidence.replaced_at, now)) is not None:
+        return f"The request for its replacement was accepted {at.text}."
+    if evidence.granted_at is not None and (at := moment(evidence.granted_at, now)) is not None:
+        return f"Its replacement was requested {at.text}, and is not accepted yet."
+    if document["state"] is not State.INVALIDATED:
+        return ""
+    if document["paused"]:
+        return "Its replacement waits: remediation is paused."
+    if document["fuse"].value != "closed":
+        return f"Its replacement waits: the fuse of its pool is {document['fuse'].value}."
+    return "It is to be replaced, and no replacement was requested yet."
+
+
+def _successors(view: OrgView, evidence: Evidence, others: Sequence[Evidence], now: float) -> tuple[RunnerLink, ...]:
+    """Returns the first runners of its pool that registered after its replacement was accepted: one may be its own."""
+    at = evidence.replaced_at
+    if at is None:
+        return ()
+    pool = view.pool(evidence)
+    found = sorted(
+        (each for each in others if each.registered and at <= each.first_seen <= at + SUCCESSOR_SECONDS),
+        key=lambda each: (each.first_seen, each.id),
+    )
+    mine = [each for each in found if each.id != evidence.id and view.pool(each) == pool]
+    return tuple(RunnerLink(each.id, each.name, moment(each.first_seen, now)) for each in mine[:MOST_SUCCESSORS])
+
+
+def _registered_again(evidence: Evidence, others: Sequence[Evidence], now: float) -> RunnerLink | None:
+    """Returns the later registration of the same name."""
+    again = evidence.reregistered_as
+    found = next((each for each in others if each.id == again), None)
+    return None if found is None else RunnerLink(found.id, found.name, moment(found.first_seen, now))
+
+
+def _is_of(death: Death, evidence: Evidence) -> bool:
+    """True if this runner died, and not an earlier runner of the same name."""
+    if death.runner_id is not None:
+        return death.runner_id == evidence.id
+    return death.at >= evidence.first_seen - CLOCK_SKEW_SECONDS
+
+
+def _raw(document: HealthDocument, death: Death | None, *, hides: bool) -> str:
+    content: dict[str, Any] = {**document}
+    if death is not None:
+        # Logs of a job are shown to readers of its repository only.
+        shown: dict[str, Any] = {**death_document(death)}
+        content["death"] = {**shown, "job": None, "runner_log": [], "host_log": []} if hides else shown
+    return json.dumps(content, indent=2, ensure_ascii=False)

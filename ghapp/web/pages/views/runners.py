@@ -1,0 +1,213 @@
+"""The list of an organization's runners: filtered, sorted, and one page of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from ghapp.health.pool_matching import pool_of
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.verdict import State, judge
+from ghapp.report.documents import is_healed
+from ghapp.report.org_view import OrgView
+from ghapp.web.pages.views.wording import Moment, moment
+
+PAGE_SIZE = 100
+MOST_LABELS = 6
+LONGEST_FILTER = 200
+HIGHEST_PAGE = 9_999_999
+
+CURRENT, EVERY, HEALED = "", "all", "healed"
+STATES = (*(state.value for state in State), HEALED)
+SORTS = ("name", "state", "since", "pool")
+STATE_ORDER = {
+    name: at for at, name in enumerate(("invalidated", "suspect", "offline", "unknown", "starting", "healthy"))
+}
+"""Worst first."""
+
+
+class RunnerLine(NamedTuple):
+    """A runner. `state` is `healed` for an invalidated one whose replacement was accepted; `since` in epoch seconds."""
+
+    id: int
+    name: str
+    pool: str
+    state: str
+    reason: str
+    since: float | None
+    labels: tuple[str, ...]
+    busy: bool
+
+
+class RunnerQuery(NamedTuple):
+    """What is asked for. An empty `state` is every runner that counts now: without retired and healed ones."""
+
+    state: str = CURRENT
+    pool: str = ""
+    label: str = ""
+    text: str = ""
+    sort: str = "state"
+    descending: bool = False
+    page: int = 1
+
+    def address(self, **changes: object) -> str:
+        """Returns the query string of this selection with changes; without defaults."""
+        asked = self._replace(**changes)  # type: ignore[arg-type]
+        values = {
+            "state": asked.state,
+            "pool": asked.pool,
+            "label": asked.label,
+            "text": asked.text,
+            "sort": "" if asked.sort == "state" else asked.sort,
+            "order": "desc" if asked.descending else "",
+            "page": "" if asked.page == 1 else str(asked.page),
+        }
+        return "?" + urlencode({name: value for name, value in values.items() if value})
+
+
+class Column(NamedTuple):
+    """A column's heading: its title, the address that sorts by it, and how it is sorted now (for `aria-sort`)."""
+
+    title: str
+    address: str
+    sorted: str
+
+
+class RunnerTableRow(NamedTuple):
+    """A row of the table."""
+
+    id: int
+    name: str
+    pool: str
+    state: str
+    reason: str
+    since: Moment | None
+    labels: tuple[str, ...]
+    more_labels: int
+    busy: bool
+
+
+class RunnersPageView(NamedTuple):
+    """The page's content. `previous` and `following` are query strings; empty without such a page."""
+
+    query: RunnerQuery
+    rows: tuple[RunnerTableRow, ...]
+    matching: int
+    known: int
+    first: int
+    last: int
+    page: int
+    pages: int
+    previous: str
+    following: str
+    columns: tuple[Column, ...]
+    pools: tuple[str, ...]
+
+
+def read_query(given: Mapping[str, str]) -> RunnerQuery:
+    """Returns the query of an address; values that make no sense are taken as their defaults."""
+    state, sort, page = given.get("state", ""), given.get("sort", ""), given.get("page", "")
+    return RunnerQuery(
+        state=state if state in (EVERY, *STATES) else CURRENT,
+        pool=given.get("pool", "")[:LONGEST_FILTER],
+        label=given.get("label", "").strip()[:LONGEST_FILTER],
+        text=given.get("text", "").strip()[:LONGEST_FILTER],
+        sort=sort if sort in SORTS else "state",
+        descending=given.get("order") == "desc",
+        page=min(int(page), HIGHEST_PAGE)
+        if page.isascii() and page.isdigit() and len(page) < len(str(HIGHEST_PAGE)) + 1
+        else 1,
+    )
+
+
+def lines(view: OrgView, runners: Iterable[Evidence], now: float) -> list[RunnerLine]:
+    """Returns all runners that were ever registered. Runners with equal labels are matched to their pool once."""
+    pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+    found = []
+    for each in runners:
+        if not each.registered:
+            continue
+        labels = (each.labels, each.custom_labels)
+        if (pool := pools.get(labels)) is None:
+            pool = pools[labels] = pool_of(*labels, view.rules)
+        verdict = judge(each, view.survey, now, view.limits)
+        state = HEALED if is_healed(each, verdict) else verdict.state.value
+        reason, shown = verdict.reason.value, each.custom_labels or each.labels
+        busy = each.busy and verdict.state is State.HEALTHY
+        found.append(RunnerLine(each.id, each.name, pool, state, reason, verdict.since, shown, busy))
+    return found
+
+
+def runners_page(known: Sequence[RunnerLine], query: RunnerQuery, now: float) -> RunnersPageView:
+    """Returns one page of the runners that match."""
+    matching = [each for each in known if _matches(each, query)]
+    _sort(matching, query)
+    pages = max(1, ceil(len(matching) / PAGE_SIZE))
+    page = min(max(query.page, 1), pages)
+    begin = (page - 1) * PAGE_SIZE
+    rows = matching[begin : begin + PAGE_SIZE]
+    return RunnersPageView(
+        query=query,
+        rows=tuple(_shown(each, now) for each in rows),
+        matching=len(matching),
+        known=len(known),
+        first=begin + 1 if rows else 0,
+        last=begin + len(rows),
+        page=page,
+        pages=pages,
+        previous=query.address(page=page - 1) if page > 1 else "",
+        following=query.address(page=page + 1) if page < pages else "",
+        columns=tuple(_column(name, query) for name in SORTS),
+        pools=tuple(sorted({each.pool for each in known})),
+    )
+
+
+def _matches(line: RunnerLine, query: RunnerQuery) -> bool:
+    if query.state == CURRENT:
+        if line.state in ("retired", HEALED):
+            return False
+    elif query.state not in (EVERY, line.state):
+        return False
+    if query.pool and line.pool != query.pool:
+        return False
+    if query.label and query.label.lower() not in (label.lower() for label in line.labels):
+        return False
+    return not query.text or query.text.lower() in line.name.lower() or query.text == str(line.id)
+
+
+def _sort(found: list[RunnerLine], query: RunnerQuery) -> None:
+    """Sorts by name, then by the chosen column: equal values stay in the order of names."""
+    found.sort(key=lambda each: (each.name, each.id))
+    match query.sort:
+        case "state":
+            last = len(STATE_ORDER)
+            found.sort(key=lambda each: STATE_ORDER.get(each.state, last), reverse=query.descending)
+        case "since":
+            found.sort(key=lambda each: -(each.since or 0.0), reverse=query.descending)
+        case "pool":
+            found.sort(key=lambda each: each.pool, reverse=query.descending)
+        case _ if query.descending:
+            found.reverse()
+
+
+def _column(name: str, query: RunnerQuery) -> Column:
+    is_sorted = query.sort == name
+    direction = ("descending" if query.descending else "ascending") if is_sorted else "none"
+    address = query.address(sort=name, descending=is_sorted and not query.descending, page=1)
+    return Column(name.capitalize(), address, direction)
+
+
+def _shown(line: RunnerLine, now: float) -> RunnerTableRow:
+    return RunnerTableRow(
+        line.id,
+        line.name,
+        line.pool,
+        line.state,
+        line.reason,
+        moment(line.since, now),
+        line.labels[:MOST_LABELS],
+        max(0, len(line.labels) - MOST_LABELS),
+        line.busy,
+    )

@@ -1,0 +1,139 @@
+"""The processes of ghapp itself: roles, queues, the inbox, and deliveries that were given up. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ghapp.queue.jobs import Load
+from ghapp.store.audit import AuditEntry
+from ghapp.store.inbox import DeadLetter
+from ghapp.web.pages.views.wording import Moment, counted, moment
+
+MOST_LETTERS = 50
+MOST_ENTRIES = 20
+LONG_INBOX = 10_000
+
+
+class RoleLine(NamedTuple):
+    """A role: how many processes are alive, whether that is enough, and what to do if not."""
+
+    name: str
+    alive: int
+    good: bool
+    note: str
+
+
+class QueueLine(NamedTuple):
+    """A queue of jobs, and how many wait there."""
+
+    name: str
+    waiting: int
+
+
+class LetterLine(NamedTuple):
+    """A delivery that was given up. `id` is the stream's."""
+
+    id: str
+    guid: str
+    event: str
+    why: str
+    at: Moment | None
+
+
+class AuditLine(NamedTuple):
+    """One use of a button."""
+
+    at: Moment | None
+    who: str
+    text: str
+    why: str
+    result: str
+    address: str
+
+
+class SystemPageView(NamedTuple):
+    """The page's content. `letters` are None for a visitor who does not manage all organizations."""
+
+    good: bool
+    sentence: str
+    roles: tuple[RoleLine, ...]
+    queues: tuple[QueueLine, ...]
+    failed: int
+    lag: int
+    dead: int
+    letters: tuple[LetterLine, ...] | None
+    more_letters: int
+    entries: tuple[AuditLine, ...]
+
+
+def system_page(
+    load: Load,
+    clocks: int,
+    watches: int | None,
+    lag: int,
+    dead: int,
+    letters: Sequence[DeadLetter] | None,
+    entries: Sequence[AuditEntry],
+    now: float,
+) -> SystemPageView:
+    """Returns the page.
+
+    Args:
+        load: live workers, and jobs by queue.
+        clocks: number of live schedulers.
+        watches: number of live pod watches; None without a cluster.
+        lag: deliveries that wait in the inbox.
+        dead: number of deliveries that were given up.
+        letters: these, oldest first; None if the visitor may not see them.
+        entries: the audit log of what concerns all organizations, latest first.
+        now: epoch seconds.
+    """
+    roles = [
+        _role("worker", load.workers, "No worker is alive: start `ghapp worker`."),
+        _role("clock", clocks, "No clock is alive, so no sweep starts: start `ghapp clock`."),
+    ]
+    if watches is not None:
+        roles.append(_role("watch", watches, "No watch is alive: start `ghapp watch`."))
+    shown = None if letters is None else [*reversed(letters)][:MOST_LETTERS]
+    missing = [role.name for role in roles if not role.good]
+    return SystemPageView(
+        good=not missing and lag <= LONG_INBOX and not dead,
+        sentence=_sentence(missing, lag, dead),
+        roles=tuple(roles),
+        queues=tuple(QueueLine(name, count) for name, count in load.waiting.items()),
+        failed=load.failed,
+        lag=lag,
+        dead=dead,
+        letters=None if shown is None else tuple(_letter(each, now) for each in shown),
+        more_letters=0 if letters is None else max(0, len(letters) - MOST_LETTERS),
+        entries=audit_lines(entries, now),
+    )
+
+
+def audit_lines(entries: Sequence[AuditEntry], now: float) -> tuple[AuditLine, ...]:
+    """Returns the latest entries of an audit log, for pages."""
+    return tuple(
+        AuditLine(
+            moment(each.at, now), each.who, f"{each.action} {each.subject}".strip(), each.why, each.result, each.address
+        )
+        for each in entries[:MOST_ENTRIES]
+    )
+
+
+def _role(name: str, alive: int, note: str) -> RoleLine:
+    return RoleLine(name, alive, alive > 0, "" if alive else note)
+
+
+def _sentence(missing: Sequence[str], lag: int, dead: int) -> str:
+    if missing:
+        return f"No {' and no '.join(missing)} is alive."
+    if lag > LONG_INBOX:
+        return f"{counted(lag, 'delivery', 'deliveries')} wait in the inbox."
+    if dead:
+        return f"All roles are alive; {counted(dead, 'delivery was', 'deliveries were')} given up."
+    return "All roles are alive."
+
+
+def _letter(letter: DeadLetter, now: float) -> LetterLine:
+    return LetterLine(letter.id, letter.guid, letter.event, letter.why, moment(letter.at, now))

@@ -1,0 +1,48 @@
+"""Times and counts as pages show them. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ghapp.report.documents import timestamp
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+JUST_NOW_SECONDS, STEP_SECONDS = 5, 5
+
+
+class Moment(NamedTuple):
+    """A time for machines (RFC 3339) and, relative to now, for people."""
+
+    iso: str
+    text: str
+
+
+def moment(at: float | None, now: float) -> Moment | None:
+    """Returns a time (epoch seconds) as of `now`; None without a time."""
+    if at is None:
+        return None
+    seconds = now - at
+    if abs(seconds) < JUST_NOW_SECONDS:
+        text = "just now" if seconds >= 0 else "now"
+    else:
+        text = f"{duration(seconds)} ago" if seconds > 0 else f"in {duration(-seconds)}"
+    return Moment(timestamp(float(int(at))), text)
+
+
+def duration(seconds: float) -> str:
+    """Returns a length of time in at most two units; seconds in steps of five, so that a live page is calm."""
+    whole = int(seconds)
+    if whole < MINUTE:
+        return f"{whole - whole % STEP_SECONDS} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min"
+    if whole < DAY:
+        hours, minutes = whole // HOUR, whole % HOUR // MINUTE
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = whole // DAY, whole % DAY // HOUR
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """Returns a number with its noun: `1 runner`, `2,000 runners`."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

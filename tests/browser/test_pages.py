@@ -1,0 +1,227 @@
+"""The fleet's pages in a real browser: real roles in front of the sandbox, each page, each button, without JavaScript."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from tests.stories.test_up import free_port, wait_for
+from tests.support.running import running
+
+AXE = (Path(__file__).parent / "axe.min.js").read_text()
+POLICY = """
+[sweep]
+interval_seconds = 1
+[evidence]
+confirm_seconds = 1
+startup_seconds = 1
+"""
+PAGES = {
+    "organizations": "/?all",
+    "overview": "/orgs/acme",
+    "runners": "/orgs/acme/runners",
+    "runner": "/orgs/acme/runners/{runner}",
+    "github": "/orgs/acme/github",
+    "system": "/system",
+    "pause": "/orgs/acme/pause",
+    "not found": "/orgs/nothing",
+    "sign-in": "/sign-in",
+}
+ABSENT = {"not found"}
+REFUSED = re.compile(r"the server responded with a status of 40[34]")
+"""What Chromium logs of a page that is refused on purpose."""
+
+
+class Site:
+    """`base` is its address for this machine's own browser, `proxied` the headers of everyone else's."""
+
+    def __init__(self, github, app):
+        self.github, self.app, self.base = github, app, app.base
+        self.proxied = {"x-forwarded-for": "192.0.2.1"}
+
+    def path(self, name):
+        runner = next(iter(self.github.fleet.roster.registered))
+        return PAGES[name].format(runner=runner)
+
+
+@contextmanager
+def site(folder):
+    policy = folder / "ghapp.toml"
+    policy.write_text(POLICY)
+    config = SandboxConfig(orgs=(OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=12),)),), quiet=True)
+    with SandboxServer(config) as github:
+        key = folder / "app.pem"
+        key.write_text(github.private_key_pem)
+        key.chmod(0o600)
+        more = {
+            "GHAPP_CONFIG": str(policy),
+            "GHAPP_APP_ID": str(github.app_id),
+            "GHAPP_PRIVATE_KEY_FILE": str(key),
+            "GHAPP_WEBHOOK_SECRET": github.webhook_secret,
+            "GHAPP_CLIENT_ID": github.client_id,
+            "GHAPP_CLIENT_SECRET": github.app.client_secret,
+        }
+        with running(github, folder, free_port(), more=more) as app:
+            shown = Site(github, app)
+            assert wait_for(lambda: "All 12 runners" in httpx.get(f"{app.base}/orgs/acme").text, 60), app.log()
+            yield shown
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory, chromium):
+    with site(tmp_path_factory.mktemp("page")) as shown:
+        yield shown
+
+
+@pytest.fixture
+def open_page(chromium, fleet):
+    """Opens a tab; fails for console errors, requests to elsewhere, and pages wider than the screen."""
+    contexts, flaws = [], []
+
+    def listen(message):
+        if message.type in ("error", "warning") and not REFUSED.search(message.text):
+            flaws.append(message.text)
+
+    def watch(request):
+        if not request.url.startswith((fleet.base, fleet.github.url)):
+            flaws.append(f"request to {request.url}")
+
+    def measure(page):
+        if not page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"):
+            flaws.append(f"{page.url} is too wide")
+
+    def run(**screen):
+        contexts.append(chromium.new_context(**screen))
+        page = contexts[-1].new_page()
+        page.on("console", listen)
+        page.on("request", watch)
+        if screen.get("java_script_enabled", True):
+            page.on("load", measure)
+        return page
+
+    yield run
+    for context in contexts:
+        context.close()
+    assert flaws == []
+
+
+def sign_in(page, fleet, person, path="/orgs/acme"):
+    page.goto(fleet.base + path)
+    page.get_by_role("link", name="Sign in with").click()
+    page.get_by_role("button", name=f"Authorize ghapp as {person}").click()
+    page.wait_for_url(f"{fleet.base}/**")
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, fleet, name, scheme):
+    page = open_page(color_scheme=scheme, viewport={"width": 360, "height": 800}, bypass_csp=True)
+    answer = page.goto(fleet.base + fleet.path(name))
+    assert answer.status == (404 if name in ABSENT else 200)
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]] == []
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("name", PAGES)
+def test_a_wide_page_runs_under_its_policy(open_page, fleet, name):
+    page = open_page(viewport={"width": 1600, "height": 900})
+    page.goto(fleet.base + fleet.path(name))
+    assert page.get_by_role("heading", level=1).is_visible()
+
+
+@pytest.mark.xdist_group("up")
+def test_the_keyboard_reaches_the_content_and_each_link_shows_its_focus(open_page, fleet):
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Sweep now"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
+def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_page, fleet, script):
+    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    sign_in(page, fleet, "lisa", "/orgs/acme/runners")
+    assert page.url == f"{fleet.base}/orgs/acme/runners"
+    page.get_by_role("link", name="Overview").click()
+    assert page.get_by_role("link", name="Pause").count() == 0
+    assert page.context.cookies()[0]["httpOnly"]
+    page.get_by_role("button", name="Sign out").click()
+    assert page.get_by_text("You are signed out.").is_visible()
+    page.goto(f"{fleet.base}/orgs/acme")
+    assert "/sign-in" in page.url
+
+
+@pytest.mark.xdist_group("up")
+def test_a_stranger_and_who_refuses_see_nothing(open_page, fleet):
+    page = open_page(extra_http_headers=fleet.proxied)
+    sign_in(page, fleet, "sam")
+    assert page.get_by_role("heading", name="Page not found").is_visible()
+    other = open_page(extra_http_headers=fleet.proxied)
+    other.goto(f"{fleet.base}/orgs/acme")
+    other.get_by_role("link", name="Sign in with").click()
+    other.get_by_role("button", name="Cancel").click()
+    assert other.get_by_role("heading", name="GitHub did not sign you in").is_visible()
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
+def test_an_owner_pauses_and_resumes(open_page, fleet, script):
+    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    sign_in(page, fleet, "mona")
+    page.get_by_role("link", name="Pause").click()
+    page.get_by_label("Pool").select_option("linux-4vcpu")
+    page.get_by_label("Reason").fill("driver <update>")
+    page.get_by_role("button", name="Pause remediation").click()
+    assert page.get_by_text("Remediation is paused.").is_visible()
+    assert page.get_by_text("linux-4vcpu is paused").is_visible()
+    assert page.get_by_text("driver <update>").first.is_visible()
+    page.get_by_role("link", name="Resume").click()
+    page.get_by_role("button", name="Resume remediation").click()
+    assert page.get_by_text("Remediation is resumed").is_visible()
+    assert page.get_by_text("linux-4vcpu is paused").count() == 0
+    audited = page.get_by_role("region", name="Audit log")
+    assert audited.get_by_role("row").filter(has_text="pause linux-4vcpu").first.is_visible()
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
+def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
+    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    sign_in(page, fleet, "mona")
+    page.get_by_role("link", name="Sweep now").click()
+    page.get_by_role("button", name="Sweep now").click()
+    assert page.get_by_text("A sweep is queued.").is_visible()
+    page.get_by_role("link", name="Runners", exact=True).click()
+    name = next(iter(fleet.github.fleet.roster.registered.values())).name
+    page.get_by_label("Name or id").fill(name)
+    page.get_by_role("button", name="Filter").click()
+    page.get_by_role("link", name=name).click()
+    page.get_by_role("link", name="Look at this runner").click()
+    page.get_by_role("button", name="Look at this runner").click()
+    assert page.get_by_text("A look at this runner is queued.").is_visible()
+
+
+@pytest.mark.xdist_group("up")
+def test_a_page_that_is_open_shows_a_loss_without_a_reload(open_page, fleet):
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme")
+    page.evaluate("window.untouched = true")
+    fleet.github.control.lose("acme", count=2)
+    page.get_by_text(re.compile(r"2 of 12 runners are lost")).wait_for()
+    page.get_by_text("2 lost runners in linux-4vcpu").wait_for()
+    assert page.evaluate("window.untouched") is True

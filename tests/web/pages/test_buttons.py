@@ -1,0 +1,251 @@
+"""The buttons: who may press them, what they ask, what they do, what the audit log has, and every refusal."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from ghapp.queue.jobs import JobName
+from ghapp.store.audit import AuditLog
+from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.inbox import Inbox
+from ghapp.web.pages.access import LOCAL_NAME
+from ghapp.web.pages.buttons import LONGEST_WHY, PRESSES_AT_ONCE
+from tests.web.conftest import NOW
+from tests.web.pages.conftest import ELSEWHERE
+
+WHY = {"why": "driver <update>", "pool": ""}
+OF_ORG = ["/orgs/acme/sweep", "/orgs/acme/pause", "/orgs/acme/resume", "/orgs/acme/runners/1/check"]
+
+
+async def form_token(browser, path):
+    page = await browser.get(path)
+    assert page.status_code == 200, page.text
+    return re.search(r'<form method="post">\s*<input type="hidden" name="form_token" value="(\w+)">', page.text)[1]
+
+
+async def press(browser, path, **fields):
+    """Asks, then confirms."""
+    return await browser.post(path, data={"form_token": await form_token(browser, path), **fields})
+
+
+async def dead_letter(redis):
+    inbox = Inbox(redis)
+    await inbox.keep("guid-1", "workflow_job", b"{}")
+    (entry,) = await inbox.take(1)
+    for _ in range(3):
+        await inbox.failed(entry, "no <effect>", NOW)
+    (letter,) = await inbox.dead()
+    return letter
+
+
+async def entries(redis, installation):
+    return [(each.who, each.action, each.subject, each.why, each.result, each.address) for each in (
+        await AuditLog(redis).latest(installation, 10)
+    )]  # fmt: skip
+
+
+async def test_sweep_now_enqueues_a_sweep_and_shows_that(signed_in, fleet, asked, redis):
+    browser = await signed_in("mona")
+    answer = await press(browser, "/orgs/acme/sweep")
+    assert (answer.status_code, answer.headers["location"]) == (303, "../../orgs/acme?done=sweep")
+    assert asked == [(JobName.SWEEP, (fleet["acme"],), f"sweep-{fleet['acme']}")]
+    assert "A sweep is queued" in (await browser.get("/orgs/acme?done=sweep")).text
+    assert await entries(redis, fleet["acme"]) == [("mona", "sweep", "", "", "queued", ELSEWHERE)]
+
+
+async def test_asking_does_nothing(signed_in, asked, redis, fleet):
+    browser = await signed_in("mona")
+    for path in OF_ORG:
+        assert (await browser.get(path)).status_code == 200
+    assert asked == []
+    assert await Fuses(redis).pauses(fleet["acme"]) == {}
+    assert await entries(redis, fleet["acme"]) == []
+
+
+@pytest.mark.parametrize(("pool", "paused"), [("", "*"), ("linux-4vcpu", "linux-4vcpu")])
+async def test_a_pause_has_a_reason_and_a_name_and_is_shown_with_both(signed_in, redis, fleet, pool, paused):
+    browser = await signed_in("mona")
+    answer = await press(browser, "/orgs/acme/pause", why=" driver <update> ", pool=pool)
+    assert answer.headers["location"] == "../../orgs/acme?done=paused"
+    assert await Fuses(redis).pauses(fleet["acme"]) == {paused: Pause("mona", "driver <update>", NOW)}
+    page = (await browser.get("/orgs/acme")).text
+    assert "driver &lt;update&gt;" in page
+    assert "<update>" not in page
+    assert await entries(redis, fleet["acme"]) == [("mona", "pause", paused, "driver <update>", "paused", ELSEWHERE)]
+
+
+async def test_a_second_pause_keeps_the_first_and_says_so(signed_in, redis, fleet):
+    first = Pause("lisa", "first", NOW - 60)
+    await Fuses(redis).pause(fleet["acme"], "*", first)
+    answer = await press(await signed_in("mona"), "/orgs/acme/pause", **WHY)
+    assert answer.headers["location"] == "../../orgs/acme?done=already-paused"
+    assert await Fuses(redis).pauses(fleet["acme"]) == {"*": first}
+
+
+@pytest.mark.parametrize("why", ["", "   ", "x" * (LONGEST_WHY + 1)], ids=["none", "blank", "too long"])
+async def test_a_pause_without_a_good_reason_asks_again_and_keeps_the_pool(signed_in, redis, fleet, why):
+    answer = await press(await signed_in("mona"), "/orgs/acme/pause", why=why, pool="linux-4vcpu")
+    assert answer.status_code == 422
+    assert '<option value="linux-4vcpu" selected>' in answer.text
+    assert 'role="alert"' in answer.text
+    assert await Fuses(redis).pauses(fleet["acme"]) == {}
+
+
+async def test_a_pool_that_does_not_exist_is_not_paused_and_the_reason_is_kept(signed_in, redis, fleet):
+    answer = await press(await signed_in("mona"), "/orgs/acme/pause", why="a reason", pool="nothing")
+    assert answer.status_code == 422
+    assert 'value="a reason"' in answer.text
+    assert await Fuses(redis).pauses(fleet["acme"]) == {}
+
+
+async def test_resume_ends_pauses_restarts_fuses_and_sweeps(signed_in, redis, fleet, asked):
+    await Fuses(redis).pause(fleet["acme"], "*", Pause("lisa", "first", NOW - 60))
+    browser = await signed_in("mona")
+    answer = await press(browser, "/orgs/acme/resume", pool="")
+    assert answer.headers["location"] == "../../orgs/acme?done=resumed"
+    assert await Fuses(redis).pauses(fleet["acme"]) == {}
+    fuse = (await Fuses(redis).all(fleet["acme"]))["linux-4vcpu"]
+    assert (fuse.position, fuse.by) == ("proving", "mona")
+    assert asked == [(JobName.SWEEP, (fleet["acme"],), f"sweep-{fleet['acme']}")]
+    again = await press(browser, "/orgs/acme/resume", pool="")
+    assert again.headers["location"] == "../../orgs/acme?done=nothing-to-resume"
+
+
+async def test_a_look_at_a_runner_is_enqueued(signed_in, fleet, asked):
+    browser = await signed_in("mona")
+    answer = await press(browser, "/orgs/acme/runners/3/check")
+    assert answer.headers["location"] == "../../../../orgs/acme/runners/3?done=check"
+    assert asked == [(JobName.CHECK, (fleet["acme"], 3), f"check-{fleet['acme']}-3")]
+
+
+@pytest.mark.parametrize("runner", ["99", "x", "9", "1" * 30])
+async def test_a_runner_that_acme_does_not_have_is_404(signed_in, asked, runner):
+    browser = await signed_in("mona")
+    assert (await browser.get(f"/orgs/acme/runners/{runner}/check")).status_code == 404
+    token = await form_token(browser, "/orgs/acme/sweep")
+    answer = await browser.post(f"/orgs/acme/runners/{runner}/check", data={"form_token": token})
+    assert (answer.status_code, asked) == (404, [])
+
+
+async def test_a_dead_letter_is_replayed(signed_in, redis, asked):
+    letter, browser = await dead_letter(redis), await signed_in("mona")
+    assert "no &lt;effect&gt;" in (await browser.get("/system")).text
+    answer = await press(browser, f"/system/replay/{letter.id}")
+    assert answer.headers["location"] == "../../system?done=replayed"
+    assert (await Inbox(redis).dead_letters(), await Inbox(redis).lag()) == (0, 1)
+    assert asked == [(JobName.INBOX, (), None)]
+    assert await entries(redis, 0) == [("mona", "replay", "guid-1", "", "replayed", ELSEWHERE)]
+    assert "replay guid-1" in (await browser.get("/system")).text
+
+
+async def test_a_letter_that_is_no_longer_there_is_said_to_be_so(signed_in, redis):
+    letter, browser = await dead_letter(redis), await signed_in("mona")
+    token = await form_token(browser, f"/system/replay/{letter.id}")
+    await Inbox(redis).replay(letter)
+    answer = await browser.post(f"/system/replay/{letter.id}", data={"form_token": token})
+    assert answer.headers["location"] == "../../system?done=not-replayed"
+    assert (await browser.get(f"/system/replay/{letter.id}")).status_code == 404
+
+
+async def test_this_machine_may_press_and_is_recorded_as_such(local, fleet, redis):
+    answer = await press(local, "/orgs/acme/pause", **WHY)
+    assert answer.headers["location"] == "../../orgs/acme?done=paused"
+    (entry,) = await AuditLog(redis).latest(fleet["acme"], 10)
+    assert (entry.who, entry.address) == (LOCAL_NAME, "127.0.0.1")
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize("path", OF_ORG)
+async def test_a_member_who_may_not_list_runners_sees_no_button_and_presses_none(signed_in, asked, redis, fleet, path):
+    browser = await signed_in("lisa")
+    overview = (await browser.get("/orgs/acme")).text
+    assert not re.search(r"/(sweep|pause|resume)\"", overview)
+    assert (await browser.get(path)).status_code == 403
+    token = re.search(r'name="form_token" value="(\w+)"', overview)[1]
+    assert (await browser.post(path, data={"form_token": token, **WHY})).status_code == 403
+    assert (asked, await Fuses(redis).pauses(fleet["acme"])) == ([], {})
+
+
+@pytest.mark.parametrize("path", [path.replace("acme", "globex") for path in OF_ORG])
+async def test_buttons_of_another_organization_are_404(signed_in, asked, path):
+    browser = await signed_in("lisa")
+    token = re.search(r'name="form_token" value="(\w+)"', (await browser.get("/orgs/acme")).text)[1]
+    assert (await browser.get(path)).status_code == 404
+    assert (await browser.post(path, data={"form_token": token, **WHY})).status_code == 404
+    assert asked == []
+
+
+async def test_a_member_neither_sees_nor_replays_dead_letters(signed_in, redis):
+    letter, browser = await dead_letter(redis), await signed_in("lisa")
+    page = (await browser.get("/system")).text
+    assert "guid-1" not in page
+    assert (await browser.get(f"/system/replay/{letter.id}")).status_code == 403
+    token = re.search(r'name="form_token" value="(\w+)"', page)[1]
+    assert (await browser.post(f"/system/replay/{letter.id}", data={"form_token": token})).status_code == 403
+    assert await Inbox(redis).dead_letters() == 1
+
+
+@pytest.mark.parametrize("path", [*OF_ORG, "/system/replay/1-1"])
+async def test_without_a_session_nothing_is_pressed(start, asked, path):
+    browser = start()
+    assert (await browser.post(path, data=WHY)).headers["location"].endswith("sign-in")
+    assert asked == []
+
+
+FORGERIES = {
+    "without a token": ({}, {}),
+    "with an empty token": ({"form_token": ""}, {}),
+    "with a token that is not ASCII": ({"form_token": "é"}, {}),
+    "from another site by its Origin": (None, {"origin": "https://evil.example"}),
+    "from another site by Sec-Fetch-Site": (None, {"sec-fetch-site": "cross-site"}),
+    "from another port of this host": (None, {"sec-fetch-site": "same-site"}),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
+async def test_a_forged_form_does_nothing(signed_in, local, asked, redis, fleet, forgery):
+    given, headers = forgery
+    for browser in (await signed_in("mona"), local):
+        fields = {"form_token": await form_token(browser, "/orgs/acme/pause")} if given is None else given
+        for path in OF_ORG:
+            answer = await browser.post(path, data={**fields, **WHY}, headers=headers)
+            assert answer.status_code == 403, path
+    assert (asked, await Fuses(redis).pauses(fleet["acme"])) == ([], {})
+
+
+async def test_the_token_of_another_browser_is_a_forgery(signed_in, asked):
+    one, other = await signed_in("mona"), await signed_in("mona")
+    token = await form_token(one, "/orgs/acme/sweep")
+    assert (await other.post("/orgs/acme/sweep", data={"form_token": token})).status_code == 403
+    assert asked == []
+
+
+async def test_presses_are_limited_by_person_and_organization(signed_in, asked):
+    browser = await signed_in("mona")
+    token = await form_token(browser, "/orgs/acme/sweep")
+    statuses = [
+        (await browser.post("/orgs/acme/sweep", data={"form_token": token})).status_code
+        for _ in range(PRESSES_AT_ONCE + 1)
+    ]
+    assert statuses == [303] * PRESSES_AT_ONCE + [429]
+    assert len(asked) == PRESSES_AT_ONCE
+    assert (await browser.post("/orgs/globex/sweep", data={"form_token": token})).status_code == 303
+
+
+async def test_a_form_that_is_too_large_is_refused(signed_in, redis, fleet):
+    browser = await signed_in("mona")
+    token = await form_token(browser, "/orgs/acme/pause")
+    answer = await browser.post("/orgs/acme/pause", data={"form_token": token, "why": "x" * 20_000})
+    assert answer.status_code == 413
+    assert await Fuses(redis).pauses(fleet["acme"]) == {}
+
+
+async def test_no_text_of_the_address_is_shown_as_a_result(signed_in):
+    browser = await signed_in("mona")
+    page = unescape((await browser.get("/orgs/acme?done=You+are+hacked")).text)
+    assert "hacked" not in page

@@ -1,0 +1,147 @@
+"""The pages over HTTP: what each shows, what is escaped, what holds for all of them, and Redis away."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.job import Job
+from ghapp.health.runner.evidence import Registration
+from ghapp.health.runner.observations import registration_seen
+from ghapp.store.deaths import Deaths
+from ghapp.store.demand import Demand
+from ghapp.store.runners import Runners
+from tests.web.conftest import NOW
+
+PAGES = ["/", "/orgs/acme", "/orgs/acme/runners", "/orgs/acme/runners/3", "/orgs/acme/github", "/system"]
+
+
+async def with_job(redis, installation, repository):
+    """Runner 1 runs a job of this repository, and died in it."""
+    runners = Runners(redis)
+    await runners.revise(installation, {1: lambda each: each._replace(job_id=70, job_started_at=NOW - 30)})
+    await Demand(redis).record(installation, [Job(70, "running", (), repository, NOW - 40, 1, "a", NOW - 30)])
+    job = DeadJob(70, repository, "build", "a" * 40)
+    death = Death("a", "pod-a", "node-1", NOW - 5, 137, 9, "OOMKilled", Cause.HOST_OOM, "Add memory.", runner_id=1)
+    death = death._replace(job=job, runner_log=("a secret line",))
+    await Deaths(redis, lambda: NOW).record(installation, death)
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_page_is_a_whole_page_under_a_strict_policy_and_is_not_kept(local, path):
+    answer = await local.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-security-policy"] == (
+        "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script>|https?://(?!127\.0\.0\.1|www\.w3\.org)", answer.text)
+    assert len(re.findall("<h1>", answer.text)) == 1
+    assert '<html lang="en">' in answer.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_its_live_part_is_the_same_without_its_frame(local, path):
+    whole = await local.get(path)
+    part = await local.get(path, headers={"hx-request": "true"})
+    assert part.status_code == 200
+    assert "<html" not in part.text
+    assert part.text.strip() in whole.text
+    assert (whole.headers["vary"], part.headers["vary"]) == ("HX-Request", "HX-Request")
+
+
+async def test_the_overview_says_what_is_wrong_and_what_is_open(local):
+    text = unescape((await local.get("/orgs/acme")).text)
+    assert "1 of 3 runners is lost; nothing is replaced, because remediation is dry-run." in text
+    assert "The fuse of linux-4vcpu is stopped" in text
+    assert "1 lost runner in linux-4vcpu" in text
+
+
+async def test_the_list_filters(local):
+    def names(page):
+        return re.findall(r'<th scope="row"><a href="[^"]+">([^<]+)</a>', page.text)
+
+    assert names(await local.get("/orgs/acme/runners")) == ["c", "a", "b"]
+    assert names(await local.get("/orgs/acme/runners?state=healed")) == ["d"]
+    assert names(await local.get("/orgs/acme/runners?state=healthy&text=B")) == ["b"]
+    assert names(await local.get("/orgs/acme/runners?pool=nothing")) == []
+    assert names(await local.get("/orgs/acme/runners?state=no-state&page=-1&sort=x")) == ["c", "a", "b"]
+
+
+async def test_a_runner_shows_its_evidence_its_replacement_and_its_document(local):
+    lost, healed = (await local.get("/orgs/acme/runners/3")).text, (await local.get("/orgs/acme/runners/4")).text
+    assert "404 again, and a complete control list without it" in lost
+    assert "&#34;state&#34;: &#34;invalidated&#34;" in lost
+    assert "The request for its replacement was accepted 50 s ago." in healed
+
+
+@pytest.mark.parametrize("runner", ["99", "x", "9", "1" * 30])
+async def test_a_runner_that_is_unknown_or_of_another_organization_is_404(local, runner):
+    assert (await local.get(f"/orgs/acme/runners/{runner}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("login", "repository", "shown"),
+    [("mona", "acme/infra", True), ("lisa", "acme/api", True), ("lisa", "acme/infra", False)],
+    ids=["an owner", "a member who may read it", "a member who may not"],
+)
+async def test_a_job_and_its_log_are_shown_to_readers_of_its_repository(
+    signed_in, redis, fleet, login, repository, shown
+):
+    await with_job(redis, fleet["acme"], repository)
+    page = (await (await signed_in(login)).get("/orgs/acme/runners/1")).text
+    assert "host-oom" in page
+    assert ("a secret line" in page) is shown
+    assert (repository in page) is shown
+    assert ("in a repository that you may not read" in page) is not shown
+
+
+async def test_texts_from_outside_are_escaped(local, redis, fleet):
+    labels = ("self-hosted", "<script>alert(1)</script>")
+    seen = Registration(5, "<b onx=1>", "<i>", True, False, labels, labels[1:])
+    evidence = registration_seen(None, seen, NOW - 600, listed=True)
+    await Runners(redis).revise(fleet["acme"], {5: lambda _: evidence})
+    for path in (
+        "/orgs/acme",
+        "/orgs/acme/runners",
+        "/orgs/acme/runners/5",
+        "/orgs/acme/runners?text=<script>alert(2)",
+    ):
+        page = (await local.get(path)).text
+        assert "<script>alert" not in page
+        assert "<b onx" not in page
+        assert "<i>" not in page
+
+
+async def test_github_shows_the_budget_and_the_next_sweep(local):
+    text = (await local.get("/orgs/acme/github")).text
+    assert "Sweeps are prevented: PermissionMissing" in text
+    assert "Missing: organization_self_hosted_runners: write" in text
+    assert "of 2,500, 50 % of the limit" in text
+
+
+async def test_system_shows_roles_queues_and_the_inbox(local):
+    text = re.sub(r"\s+", " ", (await local.get("/system")).text)
+    assert "No clock is alive." in text
+    assert "<dt>worker</dt><dd>2<small>alive</small>" in text
+    assert "<dt>inbox</dt><dd>3<small>waiting</small>" in text
+    assert "<dt>failed</dt><dd>1<small>in the last hour</small>" in text
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_without_redis_a_page_says_so(start, away, path):
+    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, database=away, GHAPP_OPEN_PAGE="1")
+    away.away = True
+    answer = await browser.get(path)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "Redis does not answer" in answer.text
+
+
+async def test_an_organization_is_found_by_its_name_in_any_case(local):
+    assert (await local.get("/orgs/ACME")).status_code == 200

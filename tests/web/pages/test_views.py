@@ -1,0 +1,362 @@
+"""The content of each page as a pure function of what is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.job import Job
+from ghapp.health.pacing import Allowance, BudgetLimits
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.next_attempt import NextAttempt
+from ghapp.health.runner.observations import replaced
+from ghapp.health.runner.verdict import Limits
+from ghapp.queue.jobs import Load
+from ghapp.report.fleet import FleetView
+from ghapp.report.org_view import OrgView
+from ghapp.store.audit import AuditEntry
+from ghapp.store.fuses import Pause
+from ghapp.store.inbox import DeadLetter
+from ghapp.web.pages.views.github_status import github_page
+from ghapp.web.pages.views.overview import Severity, overview
+from ghapp.web.pages.views.runner import SUCCESSOR_SECONDS, runner_page
+from ghapp.web.pages.views.runners import PAGE_SIZE, RunnerLine, RunnerQuery, lines, read_query, runners_page
+from ghapp.web.pages.views.system import system_page
+from ghapp.web.pages.views.wording import counted, duration, moment
+from tests.web.conftest import NOW, healthy, invalidated
+
+POOL = "linux-4vcpu"
+SWEPT = Survey(NOW - 3, 2)
+STOPPED = Fuse(Position.STOPPED, NOW - 90, 3, 3, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW - 30)
+PROVING = Fuse(Position.PROVING, NOW - 90, 3, 3, reason=FuseReason.MASS_LOSS)
+PAUSE = Pause("mona", "network", NOW - 60)
+WELL = (healthy(1, "a"), healthy(2, "b"))
+LOST = (*WELL, invalidated(3, "c"))
+
+
+def fleet(*runners, **changes):
+    return FleetView("acme", "https://github.example", runners, **{"survey": SWEPT} | changes)
+
+
+def offline(runner):
+    return runner._replace(online=False, offline_since=NOW - 600)
+
+
+def suspect(runner):
+    return runner._replace(listed=False, absent_since=NOW - 2, observed_at=NOW - 4)
+
+
+# Words.
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (NOW, "just now"),
+        (NOW - 4.9, "just now"),
+        (NOW - 5, "5 s ago"),
+        (NOW - 59, "55 s ago"),
+        (NOW - 60, "1 min ago"),
+        (NOW - 3599, "59 min ago"),
+        (NOW - 3600, "1 h ago"),
+        (NOW - 86_399, "23 h 59 min ago"),
+        (NOW - 86_400, "1 d ago"),
+        (NOW - 90_000, "1 d 1 h ago"),
+        (NOW + 4.9, "now"),
+        (NOW + 5, "in 5 s"),
+        (NOW + 90, "in 1 min"),
+    ],
+)
+def test_a_time_is_said_in_at_most_two_units(at, text):
+    assert moment(at, NOW).text == text
+
+
+def test_no_time_is_no_moment_and_a_time_is_exact_for_machines():
+    assert moment(None, NOW) is None
+    assert moment(NOW - 0.5, NOW).iso == "2027-01-15T07:59:59Z"
+
+
+def test_counts_have_their_nouns():
+    assert [counted(0, "runner"), counted(1, "runner"), counted(2000, "delivery", "deliveries")] == [
+        "0 runners",
+        "1 runner",
+        "2,000 deliveries",
+    ]
+    assert duration(7260) == "2 h 1 min"
+
+
+# The overview.
+
+HEADLINES = {
+    "well": (fleet(*WELL), Severity.GOOD, "All 2 runners are healthy."),
+    "one": (fleet(WELL[0]), Severity.GOOD, "The only runner is healthy."),
+    "none": (fleet(), Severity.GOOD, "No runner is registered."),
+    "lost": (fleet(*LOST), Severity.ATTENTION, "1 of 3 runners is lost; replacement is under way."),
+    "lost in dry-run": (
+        fleet(*LOST, mode="dry-run"),
+        Severity.CRITICAL,
+        "nothing is replaced, because remediation is dry-run",
+    ),
+    "lost and stopped": (
+        fleet(*LOST, fuses={POOL: STOPPED}),
+        Severity.CRITICAL,
+        "a stopped fuse holds the replacement",
+    ),
+    "lost and paused": (fleet(*LOST, pauses={POOL: PAUSE}), Severity.CRITICAL, "a pause holds the replacement"),
+    "lost and proving": (fleet(*LOST, fuses={"*": PROVING}), Severity.ATTENTION, "replacement goes on in batches"),
+    "healed": (fleet(*WELL, replaced(invalidated(3, "c"), NOW)), Severity.GOOD, "All 2 runners are healthy."),
+    "offline": (fleet(WELL[0], offline(WELL[1])), Severity.ATTENTION, "1 of 2 runners is offline."),
+    "suspect": (fleet(WELL[0], suspect(WELL[1])), Severity.BUSY, "1 of 2 runners is missing from GitHub's list"),
+    "paused": (fleet(*WELL, org_pause=PAUSE), Severity.ATTENTION, "All 2 runners are healthy; remediation is paused."),
+    "a pool paused": (fleet(*WELL, pauses={POOL: PAUSE}), Severity.ATTENTION, "remediation is paused in some pools"),
+    "stopped": (
+        fleet(*WELL, fuses={POOL: STOPPED}),
+        Severity.ATTENTION,
+        "All 2 runners are healthy; a fuse is stopped.",
+    ),
+    "never swept": (fleet(survey=Survey()), Severity.ATTENTION, "The first list of runners has not been read yet."),
+    "never read": (
+        fleet(survey=Survey(failing_since=NOW - 9, failure="Unauthorized")),
+        Severity.CRITICAL,
+        "No list of runners could be read yet: Unauthorized.",
+    ),
+    "stale": (
+        fleet(*WELL, survey=Survey(NOW - 600, 2, NOW - 500, "GitHubUnavailable")),
+        Severity.CRITICAL,
+        "is unknown: the last complete list was read 10 min ago (GitHubUnavailable).",
+    ),
+}
+
+
+@pytest.mark.parametrize(("known", "severity", "sentence"), HEADLINES.values(), ids=HEADLINES)
+def test_the_state_is_said_in_one_sentence_the_worst_first(known, severity, sentence):
+    page = overview(known, NOW)
+    assert page.severity is severity
+    assert sentence in page.sentence
+
+
+def test_each_open_thing_is_an_incident_with_its_time_and_its_runners():
+    attempt = NextAttempt("RateLimited", NOW - 120, NOW + 60)
+    page = overview(fleet(*LOST, fuses={POOL: STOPPED}, attempt=attempt), NOW)
+    prevented, fuse, lost = page.incidents
+    assert (prevented.title, prevented.since.text) == ("Sweeps are prevented: RateLimited", "2 min ago")
+    assert prevented.detail == "Next attempt in 1 min."
+    assert (fuse.title, fuse.since.text) == (f"The fuse of {POOL} is stopped", "30 s ago")
+    assert (lost.title, lost.query) == (f"1 lost runner in {POOL}", f"pool={POOL}&state=invalidated")
+    assert page.can_resume
+
+
+def test_a_pool_has_its_counts_a_bar_of_all_of_its_width_and_its_pause():
+    page = overview(fleet(*LOST, replaced(invalidated(4, "d"), NOW), pauses={POOL: PAUSE}), NOW)
+    (pool,) = page.pools
+    assert (pool.total, pool.healed, pool.fuse) == (3, 1, "closed")
+    assert {each.state: each.runners for each in pool.states if each.runners} == {"healthy": 2, "invalidated": 1}
+    assert sum(each.width for each in pool.states) == pytest.approx(100, abs=0.01)
+    assert (pool.pause.who, pool.pause.why) == ("mona", "network")
+
+
+def test_a_healthy_fleet_has_no_incident_and_nothing_to_resume():
+    page = overview(fleet(*WELL), NOW)
+    assert (page.incidents, page.pauses, page.can_resume) == ((), (), False)
+
+
+# The list of runners.
+
+
+def line(number, state="healthy", pool=POOL, labels=("x64",), since=NOW):
+    return RunnerLine(number, f"r-{number:03}", pool, state, "Online", since, labels, busy=False)
+
+
+MIXED = [
+    line(1),
+    line(2, "invalidated", since=NOW - 9),
+    line(3, "healed"),
+    line(4, "retired"),
+    line(5, "offline", "gpu", ("GPU",), NOW - 99),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        (RunnerQuery(), [2, 5, 1]),
+        (RunnerQuery(state="all"), [2, 5, 1, 3, 4]),
+        (RunnerQuery(state="healed"), [3]),
+        (RunnerQuery(pool="gpu"), [5]),
+        (RunnerQuery(label="gpu"), [5]),
+        (RunnerQuery(label="gp"), []),
+        (RunnerQuery(text="R-00", sort="name"), [1, 2, 5]),
+        (RunnerQuery(text="5"), [5]),
+        (RunnerQuery(sort="name", descending=True), [5, 2, 1]),
+        (RunnerQuery(sort="since"), [1, 2, 5]),
+        (RunnerQuery(sort="pool"), [5, 1, 2]),
+        (RunnerQuery(descending=True), [1, 5, 2]),
+    ],
+)
+def test_runners_are_filtered_and_sorted(query, ids):
+    assert [each.id for each in runners_page(MIXED, query, NOW).rows] == ids
+
+
+@pytest.mark.parametrize(
+    ("page", "shown", "previous", "following"),
+    [(1, (1, 100), "", "?page=2"), (3, (201, 201), "?page=2", ""), (99, (201, 201), "?page=2", "")],
+)
+def test_a_list_is_paged_and_the_last_page_is_the_last(page, shown, previous, following):
+    found = runners_page([line(each) for each in range(2 * PAGE_SIZE + 1)], RunnerQuery(page=page), NOW)
+    assert ((found.first, found.last), found.previous, found.following) == (shown, previous, following)
+    assert (found.matching, found.pages) == (201, 3)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"state": "x", "sort": "x", "order": "x", "page": "0x1"}, {"page": "-1"}, {"page": "٣"}, {"page": "9" * 8}],
+)
+def test_values_that_make_no_sense_are_defaults(given):
+    assert read_query(given) == RunnerQuery()
+
+
+def test_an_address_is_read_as_it_was_written():
+    query = RunnerQuery("offline", "a b", "x&y", "é", "since", descending=True, page=7)
+    from urllib.parse import parse_qsl
+
+    assert read_query(dict(parse_qsl(query.address()[1:]))) == query
+    assert RunnerQuery().address() == "?"
+
+
+def test_a_healed_runner_is_called_so_and_one_that_was_never_registered_is_left_out():
+    view = OrgView("acme", (), Limits(), SWEPT)
+    healed, hosted = replaced(invalidated(4, "d"), NOW), healthy(5, "e")._replace(registered=False)
+    assert [(each.id, each.state) for each in lines(view, [*LOST, healed, hosted], NOW)] == [
+        (1, "healthy"),
+        (2, "healthy"),
+        (3, "invalidated"),
+        (4, "healed"),
+    ]
+
+
+# One runner.
+
+VIEW = OrgView("acme", (), Limits(), SWEPT)
+JOB = Job(70, "running", (), "acme/api", NOW - 40, 1, "a", NOW - 30)
+DEATH = Death("a", "pod-a", "node-1", NOW - 5, 137, 9, "OOMKilled", Cause.HOST_OOM, "Add memory.", runner_id=1)
+DEATH = DEATH._replace(job=DeadJob(70, "acme/api"), runner_log=("a line",))
+AT_WORK = WELL[0]._replace(job_id=70, job_started_at=NOW - 30)
+
+
+def page_of(evidence, others=(), job=None, death=None, reads=True, view=VIEW):
+    return runner_page(view, evidence, others, job, death, lambda _: reads, NOW)
+
+
+def test_evidence_and_death_are_one_time_line_the_latest_first():
+    page = page_of(AT_WORK, job=JOB, death=DEATH)
+    assert [(each.source, each.text) for each in page.entries] == [
+        ("list", "Online in a complete list of 2"),
+        ("death", "Its container ended: host-oom"),
+        ("delivery", "Took job 70"),
+        ("list", "First seen"),
+    ]
+    assert (page.job.repository, page.death.log) == ("acme/api", ("a line",))
+    assert "a line" in page.raw
+
+
+def test_a_job_of_a_repository_that_the_visitor_may_not_read_shows_its_number_alone():
+    page = page_of(AT_WORK, job=JOB, death=DEATH, reads=False)
+    assert (page.job.id, page.job.repository, page.job.hidden) == (70, "", True)
+    assert (page.death.hidden, page.death.log) == (True, ())
+    assert "a line" not in page.raw
+    assert "acme/api" not in page.raw
+
+
+@pytest.mark.parametrize(
+    "death",
+    [DEATH._replace(runner_id=2), DEATH._replace(runner_id=None, at=NOW - 600 - 60.1)],
+    ids=["of another id", "before this runner was first seen"],
+)
+def test_the_death_of_an_earlier_runner_of_that_name_is_not_shown(death):
+    assert page_of(WELL[0], death=death).death is None
+
+
+@pytest.mark.parametrize(
+    ("evidence", "view", "words"),
+    [
+        (WELL[0], VIEW, ""),
+        (LOST[2], VIEW, "It is to be replaced, and no replacement was requested yet."),
+        (LOST[2], OrgView("acme", (), Limits(), SWEPT, {POOL: STOPPED}), "the fuse of its pool is stopped."),
+        (
+            LOST[2],
+            OrgView("acme", (), Limits(), SWEPT, {}, {"*": PAUSE}),
+            "Its replacement waits: remediation is paused.",
+        ),
+        (
+            LOST[2]._replace(granted_at=NOW - 10),
+            VIEW,
+            "Its replacement was requested 10 s ago, and is not accepted yet.",
+        ),
+        (replaced(LOST[2], NOW - 10), VIEW, "The request for its replacement was accepted 10 s ago."),
+    ],
+    ids=["healthy", "next", "stopped", "paused", "requested", "accepted"],
+)
+def test_a_replacement_says_how_far_it_is(evidence, view, words):
+    page = page_of(evidence, view=view)
+    assert page.replacement.endswith(words)
+    assert bool(page.replacement) is bool(words)
+
+
+def test_successors_are_those_of_the_pool_that_registered_soon_after():
+    healed = replaced(invalidated(4, "d"), NOW - 1000)
+    times = {5: -1000.001, 6: -1000, 7: -1000 + SUCCESSOR_SECONDS, 8: -999.999 + SUCCESSOR_SECONDS}
+    others = [healthy(each, f"n-{each}")._replace(first_seen=NOW + at) for each, at in times.items()]
+    other_pool = healthy(9, "n-9")._replace(first_seen=NOW - 999, custom_labels=("gpu",), labels=("gpu",))
+    assert [each.id for each in page_of(healed, [*others, other_pool]).successors] == [6, 7]
+
+
+# GitHub and the system.
+
+
+def test_github_shows_what_is_left_and_what_is_missing():
+    known = fleet(survey=Survey(NOW - 3, 2, blind=((NOW - 7200, NOW - 3600),)), attempt=NextAttempt("", None, NOW + 30))
+    installation = Installation(7, "acme", 1, {**NEEDED, "checks": "read"}, login="acme-inc")
+    page = github_page(known, installation, Allowance(5000, 600, 1800.0), BudgetLimits(0.5), 60, NOW)
+    assert (page.limit, page.used, page.usable, page.left, page.share) == (5000, 600, 2500, 1900, 50)
+    assert (page.resets, page.held, page.next_at.text) == ("in 30 min", "", "in 30 s")
+    assert (page.missing, page.login) == (("checks: write",), "acme-inc")
+    assert [(each.length, each.end.text) for each in page.blind] == [("1 h", "1 h ago")]
+
+
+LETTER = DeadLetter("1-1", "guid", "ping", "why", NOW - 60)
+LOAD = Load(2, {"urgent": 1}, 0)
+
+
+@pytest.mark.parametrize(
+    ("load", "clocks", "watches", "lag", "dead", "good", "sentence"),
+    [
+        (LOAD, 1, None, 0, 0, True, "All roles are alive."),
+        (LOAD, 1, 1, 10_000, 0, True, "All roles are alive."),
+        (LOAD, 1, 0, 0, 0, False, "No watch is alive."),
+        (Load(0, {}, 0), 0, None, 0, 0, False, "No worker and no clock is alive."),
+        (LOAD, 1, None, 10_001, 0, False, "10,001 deliveries wait in the inbox."),
+        (LOAD, 1, None, 0, 1, False, "All roles are alive; 1 delivery was given up."),
+    ],
+)
+def test_the_system_is_said_in_one_sentence(load, clocks, watches, lag, dead, good, sentence):
+    page = system_page(load, clocks, watches, lag, dead, [LETTER] * dead, [], NOW)
+    assert (page.good, page.sentence) == (good, sentence)
+
+
+def test_letters_are_latest_first_bounded_and_hidden_from_those_who_may_not_see_them():
+    letters = [LETTER._replace(id=f"{each}-1") for each in range(60)]
+    page = system_page(LOAD, 1, None, 0, 60, letters, [], NOW)
+    assert (page.letters[0].id, len(page.letters), page.more_letters) == ("59-1", 50, 10)
+    hidden = system_page(LOAD, 1, None, 0, 60, None, [], NOW)
+    assert (hidden.letters, hidden.dead) == (None, 60)
+
+
+def test_an_entry_of_the_audit_log_has_who_what_and_from_where():
+    entry = AuditEntry(NOW - 60, "mona", "pause", "*", "network", "paused", "192.0.2.7")
+    (shown,) = system_page(LOAD, 1, None, 0, 0, [], [entry], NOW).entries
+    assert (shown.at.text, shown.who, shown.text, shown.why, shown.result, shown.address) == (
+        "1 min ago", "mona", "pause *", "network", "paused", "192.0.2.7",
+    )  # fmt: skip
