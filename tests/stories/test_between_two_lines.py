@@ -50,14 +50,14 @@ async def nothing(*_args):
 
 def meanwhile(app, monkeypatch, happens):
     """Something happens after the plan was made, and before it is recorded."""
-    turn = module._turn
+    save = module._save_fuses
 
     async def then(*args):
-        done = await turn(*args)
+        done = await save(*args)
         await happens()
         return done
 
-    monkeypatch.setattr(module, "_turn", then)
+    monkeypatch.setattr(module, "_save_fuses", then)
 
 
 async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(story, monkeypatch):
