@@ -49,8 +49,8 @@ def measure(folder: Path) -> list[Figure]:
             against=f"bare Starlette {against.rate:,.0f}/s",
             spread=spread,
             least=LEAST,
-            note=f"all {accepted:,} answered 202 are in the stream, each once; {measured.said()}; "
-            f"bare: {against.said()}",
+            note=f"all {accepted:,} answered 202 are in the stream, each once; {measured.summary()}; "
+            f"bare: {against.summary()}",
         )
     ]
 

@@ -88,7 +88,7 @@ class Outcome(msgspec.Struct):
         """The ratio of the rates, in each round."""
         return [ours.rate / theirs.rate for ours, theirs in zip(self.rounds, other.rounds, strict=True)]
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """What an answer cost, whether the server was what the others waited for, and what this machine had for it."""
         microseconds, busy, crowded = (
             median(getattr(each, name) for each in self.rounds) for name in ("microseconds", "busy", "crowded")

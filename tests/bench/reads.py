@@ -66,7 +66,7 @@ def _measure_reads(folder: Path, runners: int, least: float) -> Figure:
         spread=spread,
         least=least,
         note=f"each runner in turn; both answer the same {len(json.dumps(document))} bytes; "
-        f"{measured.said()}; bare: {against.said()}",
+        f"{measured.summary()}; bare: {against.summary()}",
     )
 
 

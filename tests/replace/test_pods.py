@@ -71,14 +71,14 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
     cluster = FakeCluster(*there, accounts=("linux-1",))
     finding = await look(cluster)
 
-    async def comes_anew(*_):
+    async def comes_back(*_):
         cluster.found_pods["linux-1"] = pod(uid="pod-2")
         return False  # the one that was meant was gone
 
     if there and there[0].deleting_since is None:
-        cluster.delete_pod = comes_anew
+        cluster.delete_pod = comes_back
     else:
-        await comes_anew()
+        await comes_back()
     await pods.execute(cluster, finding)
     assert cluster.accounts == {"linux-1"}
 

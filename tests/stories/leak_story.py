@@ -191,7 +191,7 @@ class Leaking:
         calls = self.api.control.calls()
         return [each.name for each in calls if (each.verb, each.resource, each.code) == ("delete", resource, 200)]
 
-    async def told(self):
+    async def published(self):
         return [data["pod"] for data in await self.app.told("pod.orphaned")]
 
     async def counted(self, outcome):

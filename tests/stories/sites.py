@@ -84,19 +84,19 @@ class Site:
         with mock.patch.object(self.api.cluster, "clock", clock):
             return asyncio.run(then())
 
-    def said(self, role=""):
+    def log_text(self, role=""):
         """All that the roles have logged, or those of one name."""
         return "".join(each.log for each in self.began if role in ("", each.name))
 
     def lines(self, event, role="watch"):
         """What was logged of one event."""
-        said = self.said(role).splitlines()
-        return [json.loads(line) for line in said if f'"event": "{event}"' in line and line.endswith("}")]
+        log_text = self.log_text(role).splitlines()
+        return [json.loads(line) for line in log_text if f'"event": "{event}"' in line and line.endswith("}")]
 
     def until(self, condition, seconds=30):
         """What `condition` answers once it is true; by then it has to be."""
         found = wait_for(condition, seconds)
-        assert found, self.said()[-6000:]
+        assert found, self.log_text()[-6000:]
         return found
 
     def sees(self):

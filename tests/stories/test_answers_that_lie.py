@@ -80,7 +80,7 @@ LIES = {
 }
 
 
-async def is_told(app, flaws):
+async def is_reported(app, flaws):
     """A metric counts what was wrong; and while it is, the report says so and the reason is each runner's."""
     counted = await app.context.counters.all()
     org = (await app.context.installations.one(app.installation)).org
@@ -112,7 +112,7 @@ async def test_no_runner_that_works_is_lost_to(story, lie):
             assert set(await app.states()) <= lie.states
         assert flaws <= lie.flaws
         assert flaws, "each sweep says how it went"
-        await is_told(app, flaws)
+        await is_reported(app, flaws)
 
         lie.end(app.sandbox.control)
         await discover_installations(app.context)

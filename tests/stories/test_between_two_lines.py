@@ -50,14 +50,14 @@ async def nothing(*_args):
 
 def meanwhile(app, monkeypatch, happens):
     """Something happens after the plan was made, and before it is recorded."""
-    turn = module._turn
+    save = module._save_fuses
 
     async def then(*args):
-        done = await turn(*args)
+        done = await save(*args)
         await happens()
         return done
 
-    monkeypatch.setattr(module, "_turn", then)
+    monkeypatch.setattr(module, "_save_fuses", then)
 
 
 async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(story, monkeypatch):
@@ -117,8 +117,8 @@ async def test_a_crash_after_a_fuse_turned_loses_no_word_of_it(story, monkeypatc
         assert await app.told("fuse.tripped") == []
         for _ in range(3):
             await plan_remediation(app.context, acme)
-        (told,) = await app.told("fuse.tripped")
-        assert (told["pool"], told["fuse"], told["reason"]) == (POOL, "proving", "MassLoss")
+        (reported,) = await app.told("fuse.tripped")
+        assert (reported["pool"], reported["fuse"], reported["reason"]) == (POOL, "proving", "MassLoss")
 
 
 async def dies(*_args):
@@ -138,8 +138,8 @@ async def test_each_fuse_change_is_published_once_however_often_it_is_planned(st
         await app.context.fuses.resume(acme, POOL, "mona", app.clock(), app.settings.of("acme").fuse)
         for _ in range(25):
             await app.live_through_an_interval()
-        told = [len(await app.told(f"fuse.{turn}")) for turn in ("tripped", "stopped", "reset")]
-        assert told == [2, 1, 1], "tripped, and proving anew when a person said so"
+        reported = [len(await app.told(f"fuse.{turn}")) for turn in ("tripped", "stopped", "reset")]
+        assert reported == [2, 1, 1], "tripped, and proving again when an admin resumed it"
 
 
 async def test_a_job_reported_between_the_removal_and_its_record_does_not_lose_the_replacement(story, monkeypatch):

@@ -277,8 +277,8 @@ async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_again_
         by = app.sandbox.world.sender["login"]
         assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, by)
         assert await app.context.fuses.pauses(app.installation) == {}
-        told = [event for _, event in await app.context.events.latest(app.installation, 9)]
-        assert sum(b"ghapp.fuse.tripped.v1" in event and b"Resumed" in event for event in told) == 1
+        events = [event for _, event in await app.context.events.latest(app.installation, 9)]
+        assert sum(b"ghapp.fuse.tripped.v1" in event and b"Resumed" in event for event in events) == 1
         assert waiting(app, "sweep") == [f"sweep-{app.installation}"], "a look comes before any action"
 
         run = await reported(app)
@@ -397,6 +397,6 @@ async def test_a_fuse_resumed_by_command_is_published_once_by_the_next_decision(
         for _ in range(2):
             app.clock.pass_(1)
             await sweep_installation(app.context, app.installation)
-        told = [event for _, event in await app.context.events.latest(app.installation, 9)]
-        assert sum(b"ghapp.fuse.tripped.v1" in event and b"Resumed" in event for event in told) == 1
+        events = [event for _, event in await app.context.events.latest(app.installation, 9)]
+        assert sum(b"ghapp.fuse.tripped.v1" in event and b"Resumed" in event for event in events) == 1
         assert waiting(app, "report") == [f"report-{app.installation}"]

@@ -69,7 +69,7 @@ def a_job_runs(app, repository):
     return job
 
 
-def told_of(app, name):
+def deaths_sent(app, name):
     """How its end was reported to the controller."""
     return [each["data"] for each in app.events("runner.died") if each["subject"] == name]
 
@@ -121,12 +121,12 @@ def test_while_the_api_server_is_away_nothing_is_taken_for_gone_and_afterwards_n
                     app.control.cut_watches("reset")
                     app.ends(name)
                     app.until(lambda trouble=trouble: trouble.struck >= 3)
-                app.until(lambda name=name: told_of(app, name))
+                app.until(lambda name=name: deaths_sent(app, name))
             (waits,) = app.lines("replacement waits", "worker")
             assert (waits["runner"], waits["because"]) == (pod, Blocker.CLUSTER_UNAVAILABLE)
             assert app.removals() == 0, "whoever cannot see the pod takes nothing away"
         app.ends(names[3])
-        app.until(lambda: told_of(app, names[3]))
+        app.until(lambda: deaths_sent(app, names[3]))
         assert app.recorded() == 4, "and the others live"
         app.remediate(lost, LEAST_PAUSE_SECONDS)  # what the next sweep asks for then, if none has yet
         app.until(lambda: replaced(app, lost))
@@ -148,8 +148,8 @@ def test_while_redis_is_away_the_watch_waits_and_afterwards_no_death_is_missing(
         app.ends(names[2])
         app.redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
         for name, cause in zip(names, ("host-oom", "vanished", "host-oom"), strict=False):
-            (told,) = app.until(lambda name=name: told_of(app, name))
-            assert told["cause"] == cause
+            (reported,) = app.until(lambda name=name: deaths_sent(app, name))
+            assert reported["cause"] == cause
         assert app.recorded() == 3
         assert all(each.process.poll() is None for each in app.began), "nobody gave up"
 
@@ -175,8 +175,8 @@ def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks
         "runner": name,
         "org": "acme",
     }
-    (told,) = app.until(lambda: told_of(app, name))
-    assert (told["cause"], told["job"]["id"], told["job"]["repository"]) == ("host-oom", job.id, "acme/api")
+    (reported,) = app.until(lambda: deaths_sent(app, name))
+    assert (reported["cause"], reported["job"]["id"], reported["job"]["repository"]) == ("host-oom", job.id, "acme/api")
     app.until(lambda: not app.waits("post-mortem"))
     assert app.check_runs("api") == {}, "GitHub does not say yet that the job failed"
 
@@ -187,7 +187,7 @@ def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks
     explained = app.command("explain", "acme", name)
     assert "host-oom" in explained
     assert "resources.limits.memory" in explained
-    assert len(told_of(app, name)) == 1
+    assert len(deaths_sent(app, name)) == 1
 
 
 @ONE_FLEET
@@ -196,10 +196,10 @@ def test_a_clean_exit_is_reported_and_posts_no_check_run(fleet):
     job = a_job_runs(app, "web")
     app.github.control.finish("acme", job_id=job.id)
     app.ends(job.runner_name, exit_code=0, reason="Completed", log=CLEAN_WORDS)
-    (told,) = app.until(lambda: [each for each in app.events("runner.died") if each["subject"] == job.runner_name])
-    assert told["data"]["cause"] == "clean-exit"
+    (reported,) = app.until(lambda: [each for each in app.events("runner.died") if each["subject"] == job.runner_name])
+    assert reported["data"]["cause"] == "clean-exit"
     app.until(lambda: not app.waits("post-mortem"))
-    assert app.asked_for(f"post-mortem-{told['id']}") == set(), "nobody looks again"
+    assert app.asked_for(f"post-mortem-{reported['id']}") == set(), "nobody looks again"
     assert app.check_runs("web") == {}
 
 
@@ -385,5 +385,5 @@ def test_up_watches_the_cluster_where_one_is_configured_and_ends_the_watch_with_
             app.knows(2)
             app.sees()
             app.ends(names[0])
-            assert wait_for(lambda: told_of(app, names[0])), up.log()
+            assert wait_for(lambda: deaths_sent(app, names[0])), up.log()
         assert app.leader() == "", "it was asked to end, and not killed"

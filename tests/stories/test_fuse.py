@@ -94,8 +94,8 @@ async def test_replacements_that_never_come_online_stop_it_after_the_first_batch
     async with story(runners=50) as app:
         await stopped(app)
         assert len(await app.replacements()) == 3
-        (told,) = await app.told("fuse.stopped")
-        assert (told["pool"], told["reason"], told["replaced"], told["waiting"]) == (
+        (reported,) = await app.told("fuse.stopped")
+        assert (reported["pool"], reported["reason"], reported["replaced"], reported["waiting"]) == (
             POOL,
             "BatchNeverOnline",
             3,
@@ -213,7 +213,7 @@ async def test_in_dry_run_a_mass_loss_says_what_its_first_batch_would_be_and_the
         (lost,) = app.sandbox.control.lose("acme", count=1)
         await app.live_through_an_interval()
         evidence = (await app.context.runners.some(app.installation, [lost]))[lost]
-        assert evidence.would_remediate_at is not None, "one more is told like any other"
+        assert evidence.would_remediate_at is not None, "one more is logged like any other"
         assert [len(await app.told(f"fuse.{turn}")) for turn in ("tripped", "reset", "stopped")] == [1, 1, 0]
         assert await app.replacements() == []
 

@@ -34,8 +34,8 @@ class Shop(Story):
         await sweep_installation(self.context, self.installation)
 
     async def tell(self, shard, role, ref=""):
-        told = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
-        await Shards(self.context.redis).record(self.installation, POOL, lambda _: told)
+        reported = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
+        await Shards(self.context.redis).record(self.installation, POOL, lambda _: reported)
         await self.pass_(2)  # GitHub's times are in whole seconds
 
     async def work_on(self, shard, count=1, *, finish=False):
@@ -189,11 +189,11 @@ async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes
             said.append(check(await look(), "role").said)
             if seconds == 0.1:
                 (tmp_path / "active").write_text("green\n")
-    told = [
+    reported = [
         next(shard for shard in ("purple", "pink", "green") if f"says that {shard} is active (" in each)
         for each in said
     ]
-    assert told == ["purple", "pink", "green"]
+    assert reported == ["purple", "pink", "green"]
 
 
 async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role(shards, tmp_path):

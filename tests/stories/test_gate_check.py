@@ -40,7 +40,7 @@ def only(app):
     return run
 
 
-def told_of(run):
+def shown(run):
     return run["status"], run["conclusion"] if run["status"] == "completed" else None, run["output"]["title"]
 
 
@@ -83,17 +83,17 @@ async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  
         assert await look(app) is CheckRunOutcome.CREATED
         first = only(app)
         assert (first["name"], first["head_sha"]) == ("Runner gate", sha)
-        assert told_of(first)[:2] == ("in_progress", None)
+        assert shown(first)[:2] == ("in_progress", None)
 
         app.sandbox.control.register("acme", pool="pink", count=2)
         await app.live()
         assert await look(app) is CheckRunOutcome.UPDATED
-        assert told_of(only(app)) == ("in_progress", None, "pink passes, and must keep passing")
+        assert shown(only(app)) == ("in_progress", None, "pink passes, and must keep passing")
         assert await waits(app)
         await app.live()
         assert await look(app) is CheckRunOutcome.UPDATED
         done = only(app)
-        assert told_of(done) == ("completed", "success", "pink passes")
+        assert shown(done) == ("completed", "success", "pink passes")
         assert "make pink active in place of purple" in done["output"]["text"]
         assert "no outage" in done["output"]["summary"]
 
@@ -109,11 +109,11 @@ async def test_a_shard_that_never_comes_up_fails_after_an_hour_with_what_to_do_n
         await deploy(app)
         await app.live()
         await look(app)
-        assert told_of(only(app)) == ("in_progress", None, "pink does not pass yet: online")
+        assert shown(only(app)) == ("in_progress", None, "pink does not pass yet: online")
         await an_hour(app)
         assert await look(app) is CheckRunOutcome.UPDATED
         failed = only(app)
-        assert told_of(failed) == ("completed", "failure", "pink does not pass: online")
+        assert shown(failed) == ("completed", "failure", "pink does not pass: online")
         for words in ("1 runner of pink online, 2 needed", "provision pink again", "break glass", "Warning: "):
             assert words in failed["output"]["text"]
         assert not await waits(app)
@@ -123,11 +123,11 @@ async def test_where_github_shows_nothing_since_the_deploy_it_is_timed_out_and_n
     async with shards(rows=HERE) as app:
         await deploy(app)
         await look(app)
-        assert told_of(only(app)) == ("in_progress", None, "pink waits for a list of runners since the deploy")
+        assert shown(only(app)) == ("in_progress", None, "pink waits for a list of runners since the deploy")
         app.sandbox.control.fault(match="/actions/runners", status=500)
         await an_hour(app)
         await look(app)
-        assert told_of(only(app)) == ("completed", "timed_out", "pink could not be checked")
+        assert shown(only(app)) == ("completed", "timed_out", "pink could not be checked")
 
 
 async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noqa: F811
@@ -163,7 +163,7 @@ async def test_the_same_commit_deployed_twice_has_two_and_reported_twice_has_one
         await deploy(app, sha)
         await app.live()
         assert await look(app) is CheckRunOutcome.CREATED
-        assert [told_of(run)[1] for run in check_runs(app)] == ["success", "success"]
+        assert [shown(run)[1] for run in check_runs(app)] == ["success", "success"]
         assert len({run["external_id"] for run in check_runs(app)}) == 2
 
 
@@ -248,7 +248,7 @@ async def test_a_superseded_deploy_is_completed_as_superseded(shards, monkeypatc
                 await look(app)
         assert await look(app) is CheckRunOutcome.CREATED
         first, second = check_runs(app)
-        assert told_of(first) == ("completed", "cancelled", "pink is no longer followed here")
+        assert shown(first) == ("completed", "cancelled", "pink is no longer followed here")
         assert (second["head_sha"], second["status"]) == (head, "in_progress")
         before = calls(app)
         await look(app)
@@ -320,7 +320,7 @@ async def test_a_deleted_check_run_is_created_again(shards):  # noqa: F811
         repository(app).check_runs.clear()
         await app.live()
         assert await look(app) is CheckRunOutcome.CREATED
-        assert told_of(only(app))[1] == "success"
+        assert shown(only(app))[1] == "success"
 
 
 async def test_one_that_is_gone_and_refused_is_missed_though_all_is_as_it_was(shards):  # noqa: F811
@@ -373,7 +373,7 @@ async def test_without_the_permission_nothing_is_asked_for_until_it_is_granted(s
         await app.context.installations.put(installation)
         await app.live(300)
         assert await look(app) is CheckRunOutcome.CREATED
-        assert told_of(only(app))[1] == "success"
+        assert shown(only(app))[1] == "success"
 
 
 async def test_while_github_is_away_it_is_tried_at_each_look(shards):  # noqa: F811
@@ -398,7 +398,7 @@ async def test_asked_for_again_it_gets_another_hour(shards, whole):  # noqa: F81
         await look(app)
         await an_hour(app)
         await look(app)
-        assert told_of(only(app))[1] == "failure"
+        assert shown(only(app))[1] == "failure"
         app.sandbox.control.register("acme", pool="pink", count=1)
         await app.live()
         assert await look(app) is None, "it is over"
@@ -419,7 +419,7 @@ async def test_asked_for_again_it_gets_another_hour(shards, whole):  # noqa: F81
         assert f"gate-{app.installation}" in queue_redis.job_ids
         await app.live()
         assert await look(app) is CheckRunOutcome.UPDATED
-        assert told_of(only(app)) == ("completed", "success", "pink passes")
+        assert shown(only(app)) == ("completed", "success", "pink passes")
         assert (await app.context.counters.all())['ghapp_check_requests_total{done="began-again"}'] == 1
 
 

@@ -48,8 +48,10 @@ async def test_a_delivery_that_contradicts_the_answer_has_github_asked_again(sto
         assert await confirm(app, 28) == 1
         assert await InstallationStates(app.context.redis).last(app.installation) is not None
         known = await app.context.installations.one(app.installation)
-        told = DeliveredInstallation(app.installation, Account("acme", known.account_id), permissions=known.permissions)
-        await installation_changed(app.context, Delivery(action=how, installation=told))
+        reported = DeliveredInstallation(
+            app.installation, Account("acme", known.account_id), permissions=known.permissions
+        )
+        await installation_changed(app.context, Delivery(action=how, installation=reported))
         assert await InstallationStates(app.context.redis).last(app.installation) is None
 
 

@@ -53,7 +53,7 @@ async def test_two_workers_at_once_do_nothing_twice(leaky):
                 await at.app.pass_(60)
         assert sorted(at.deletions()) == sorted(leaks)
         assert sorted(at.deletions("serviceaccounts")) == sorted(leaks)
-        assert sorted(await at.told()) == sorted(leaks)
+        assert sorted(await at.published()) == sorted(leaks)
         assert await at.counted("reaped") == len(leaks)
         assert at.pods() == {"busy"}
 
@@ -188,7 +188,7 @@ async def test_when_the_api_server_fails_nothing_is_reaped_and_no_clock_is_lost(
             assert await at.counted("skipped") + await at.counted("failed") > 0
         (tick,) = await at.minutes(1)
         assert (tick.trouble, tick.reaped) == ("", len(leaks))
-        assert set(at.deletions()) == set(await at.told()) == leaks
+        assert set(at.deletions()) == set(await at.published()) == leaks
 
 
 async def test_a_deletion_whose_answer_was_lost_is_finished_a_minute_later_and_published_once(leaky):
@@ -198,9 +198,9 @@ async def test_a_deletion_whose_answer_was_lost_is_finished_a_minute_later_and_p
         await at.minutes(GRACE_MINUTES - 1)
         with at.api.control.loses_answers(verbs=("delete",)):
             await at.minutes(1)
-        assert await at.told() == []
+        assert await at.published() == []
         await at.minutes(1)
-        assert sorted(await at.told()) == sorted(leaks)
+        assert sorted(await at.published()) == sorted(leaks)
         assert await at.counted("reaped") == len(leaks)
         assert (at.pods(), at.accounts()) == ({"busy"}, {"busy"})
 
@@ -334,7 +334,7 @@ async def test_a_pod_that_changes_just_before_the_deletion_is_left_for_the_next_
         assert await at.counted("changed") == 1
         at.cluster.pod = read
         await at.minutes(1)
-        assert sorted(await at.told()) == sorted(leaks)
+        assert sorted(await at.published()) == sorted(leaks)
 
 
 async def test_what_exceeds_a_tick_is_deferred_and_reported(leaky):

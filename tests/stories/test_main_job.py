@@ -188,8 +188,8 @@ async def at_work(app):
         if (each := await job_of(installation_client, name, job_id)) is not None
     ]
     runner_id, at = job["runner_id"], app.clock()
-    told = Job(job_id, "running", (POOL,), repository, at, runner_id, job["runner_name"], at)
-    await app.context.demand.record(app.installation, [told])
+    reported = Job(job_id, "running", (POOL,), repository, at, runner_id, job["runner_name"], at)
+    await app.context.demand.record(app.installation, [reported])
     await app.context.runners.revise(app.installation, {runner_id: lambda known: job_started(known, job_id, at)})
     return runner_id, job_id
 

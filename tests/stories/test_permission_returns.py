@@ -62,7 +62,7 @@ async def test_the_sweep_after_the_news_of_it_is_complete_however_young_the_toke
             await discover_installations(app.context)
         else:
             known = await app.context.installations.one(app.installation)
-            told = DeliveredInstallation(app.installation, Account("acme", known.account_id), permissions=HELD)
-            await installation_changed(app.context, Delivery(action="new_permissions_accepted", installation=told))
+            reported = DeliveredInstallation(app.installation, Account("acme", known.account_id), permissions=HELD)
+            await installation_changed(app.context, Delivery(action="new_permissions_accepted", installation=reported))
         assert await app.context.schedule.next(app.installation) == app.clock()
         assert await flaw(app) == ""

@@ -20,8 +20,8 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         found = await kept(app, job)
         assert (found.job.id, found.job.repository, found.job.name) == (job.id, "acme/api", "test")
         assert (found.job.head_sha, found.job.conclusion, found.pool) == (job.head_sha, "", POOL)
-        (told,) = await app.told("runner.died")
-        assert (told["cause"], told["job"]["id"], told["job"]["conclusion"]) == ("host-oom", job.id, None)
+        (reported,) = await app.told("runner.died")
+        assert (reported["cause"], reported["job"]["id"], reported["job"]["conclusion"]) == ("host-oom", job.id, None)
         assert check_runs(app) == {}, "GitHub does not say yet that the job failed"
 
         lease_is_over(app, job)
@@ -61,7 +61,7 @@ async def test_a_clean_exit_is_reported_and_queries_github_for_nothing(story):
         before = app.account()["calls"]
         assert await look(app, job) is CheckRunOutcome.RECORDED
         assert (app.account()["calls"], check_runs(app)) == (before, {})
-        assert [told["cause"] for told in await app.told("runner.died")] == ["clean-exit"]
+        assert [reported["cause"] for reported in await app.told("runner.died")] == ["clean-exit"]
         assert (await kept(app, job)).job.repository == "acme/api"
 
 

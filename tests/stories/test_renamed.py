@@ -47,8 +47,8 @@ async def test_a_loss_is_sent_to_the_configured_url_once(story, logins):
         await renamed(app, *logins)
         lost = await lose_one(app, logins[-1])
         assert asked_of_the_controller(app) == [lost]
-        (told,) = await app.told("runner.replace")
-        assert told["org"] == "acme", "controllers are told the name that they know"
+        (reported,) = await app.told("runner.replace")
+        assert reported["org"] == "acme", "controllers get the name that they know"
         assert await app.context.events.unsent() == []
 
 
@@ -81,8 +81,8 @@ async def test_a_configuration_that_follows_holds_at_once(story):
         async with open_context(followed, app.clock) as app.context:
             lost = await lose_one(app, "acme-two")
             assert asked_of_the_controller(app) == [lost]
-            (told,) = await app.told("runner.replace")
-            assert told["org"] == "acme-two"
+            (reported,) = await app.told("runner.replace")
+            assert reported["org"] == "acme-two"
 
 
 async def test_a_configuration_that_names_both_needs_no_change_at_the_rename(story):
@@ -105,8 +105,10 @@ async def test_back_under_its_first_name_it_is_what_it_was(story):
 
 
 def installed_by_a_stranger(login):
-    told = DeliveredInstallation(STRANGER, Account(login, 4_711), None, {"organization_self_hosted_runners": "write"})
-    return Delivery("created", told)
+    reported = DeliveredInstallation(
+        STRANGER, Account(login, 4_711), None, {"organization_self_hosted_runners": "write"}
+    )
+    return Delivery("created", reported)
 
 
 @pytest.mark.parametrize("heard", [False, True], ids=["before we heard of the rename", "after it"])

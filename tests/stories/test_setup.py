@@ -75,8 +75,8 @@ def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_
 
         assert client.post(f"{app.base}/setup", data={"organization": "acme"}).status_code == 409
         assert len(github.world.registry.apps) == 1
-        told = app.said() + app.log() + browser.text + browser.open(f"{app.base}/setup").text
-        assert not [name for name in ("client_secret", "webhook_secret", "pem") if created[name] in told]
+        shown = app.said() + app.log() + browser.text + browser.open(f"{app.base}/setup").text
+        assert not [name for name in ("client_secret", "webhook_secret", "pem") if created[name] in shown]
 
     with running(github, tmp_path, port, end_by=signal.SIGTERM) as app:
         assert wait_for(lambda: app.processes("clock"), 20), app.said()

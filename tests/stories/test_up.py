@@ -90,21 +90,21 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
             assert wait_for(lambda words=words: words in terminal.text), terminal.text[-2000:]
 
         words = re.search(r"fleet +(\. \S+/env) && ghapp", terminal.text)
-        told = subprocess.run(
+        completed = subprocess.run(
             ["sh", "-c", f"{words[1]} && ghapp explain acme {rows[0]['name']}"],
             capture_output=True,
             text=True,
             check=False,
         )
-        assert "is invalidated: RegistrationInvalidated" in told.stdout, told.stderr
+        assert "is invalidated: RegistrationInvalidated" in completed.stdout, completed.stderr
         job = wait_for(lambda: re.search(r"ghapp why acme (\d+)", terminal.text))
         assert job, terminal.text[-2000:]
 
         def explained():
-            told = subprocess.run(
+            completed = subprocess.run(
                 ["sh", "-c", f"{words[1]} && ghapp why acme {job[1]}"], capture_output=True, text=True, check=False
             )
-            return told.stdout if told.returncode == 0 else ""
+            return completed.stdout if completed.returncode == 0 else ""
 
         assert wait_for(lambda: "change linux-4vpcu to linux-4vcpu in runs-on" in explained())
         checks = re.search(r"checks +(http://\S+/acme/.github/runs)", terminal.text)

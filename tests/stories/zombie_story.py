@@ -75,8 +75,12 @@ class ZombieStory:
         (job_id,) = self.app.sandbox.control.queue("acme", labels=[POOL], repository="api")
         job = self.fleet.jobs[job_id]
         if self.replacer == "arc":
-            told = AssignedJob("8f-a1", job.run_id, repository="acme/api")
-            status = {"jobId": told.id, "workflowRunId": told.workflow_run_id, "jobRepositoryName": told.repository}
+            reported = AssignedJob("8f-a1", job.run_id, repository="acme/api")
+            status = {
+                "jobId": reported.id,
+                "workflowRunId": reported.workflow_run_id,
+                "jobRepositoryName": reported.repository,
+            }
             self.control.set_status("ephemeralrunners", NAMESPACE, job.runner_name, **status)
         return self.fleet.roster.find(job.runner_id), job
 

@@ -27,7 +27,7 @@ Known differences:
 
 from ghapp.sandbox.cluster.calls import ClusterCall
 from ghapp.sandbox.cluster.cluster import ADMIN
-from ghapp.sandbox.cluster.control import ClusterControl
+from ghapp.sandbox.cluster.controls import ClusterControl
 from ghapp.sandbox.cluster.faults import ClusterFault
 from ghapp.sandbox.cluster.manifests import rules_of, users_of
 from ghapp.sandbox.cluster.objects import Obj

@@ -18,7 +18,7 @@ import yaml
 
 from ghapp.sandbox.cluster.application import application
 from ghapp.sandbox.cluster.cluster import ADMIN, SimulatedCluster
-from ghapp.sandbox.cluster.control import ClusterControl
+from ghapp.sandbox.cluster.controls import ClusterControl
 from ghapp.sandbox.serving import Serving
 
 TICK_SECONDS = 0.02

@@ -166,7 +166,7 @@ async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, mon
             with pytest.raises(CrashError):
                 await at.minutes(1)
         await at.minutes(1)
-        assert sorted(at.deletions()) == sorted(await at.told()) == sorted(leaks)
+        assert sorted(at.deletions()) == sorted(await at.published()) == sorted(leaks)
         assert (at.pods(), at.accounts()) == ({"busy"}, {"busy"})
         assert await begun(at) == []
         assert len(leaks) - 1 <= await at.counted("reaped") <= len(leaks)
@@ -239,7 +239,7 @@ async def test_a_pod_that_goes_by_itself_just_before_the_deletion_is_success(lea
 
         at.cluster.delete_pod = gone_and_deleted
         (tick,) = await at.minutes(1)
-        assert (tick.trouble, await begun(at), await at.told()) == ("", [], [name])
+        assert (tick.trouble, await begun(at), await at.published()) == ("", [], [name])
         assert at.accounts() == {"busy"}
 
 
@@ -286,7 +286,7 @@ async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, m
         at.make_pod(name, age_seconds=0)
         await at.minutes(1)
         assert name in at.accounts()
-        assert await at.told() == [name]
+        assert await at.published() == [name]
         assert await begun(at) == []
 
 
@@ -316,7 +316,7 @@ async def test_after_a_crash_a_slowly_terminating_pod_is_published_and_its_servi
                 await at.minutes(1)
         await at.minutes(1)
         assert at.api.control.object("pods", NAMESPACE, name) is not None
-        assert (await at.told(), at.accounts(), await begun(at)) == ([name], {"busy"}, [])
+        assert (await at.published(), at.accounts(), await begun(at)) == ([name], {"busy"}, [])
 
 
 @pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
@@ -344,7 +344,7 @@ async def test_a_service_account_that_cannot_be_deleted_is_retried_and_its_pod_p
             (first, second) = await at.minutes(2)
         assert (first.reaped, second.reaped) == (len(leaks), 0)
         assert first.trouble
-        assert sorted(await at.told()) == sorted(leaks)
+        assert sorted(await at.published()) == sorted(leaks)
         assert {each.pod for each in await begun(at)} == leaks
         await at.minutes(1)
         assert at.accounts() == {"busy"}
@@ -428,7 +428,7 @@ async def test_of_two_namespaces_the_pods_of_both_are_reaped(leaky):
         leaks = await ripe(at)
         (tick,) = await at.minutes(1)
         assert (tick.reaped, tick.stamped) == (len(leaks) + 1, len(leaks) + 2)
-        assert set(await at.told()) == {*leaks, "there"}
+        assert set(await at.published()) == {*leaks, "there"}
 
 
 async def test_a_missing_cluster_is_reported_and_nothing_else_stops(story):
@@ -475,7 +475,7 @@ async def test_dry_run_reports_in_one_line_and_leaves_what_was_begun(leaky):
         (line,) = [each for each in logs if each["event"] == "leaks deferred"]
         assert (line["only_told"], line["deferred"]) == (tick.told, tick.deferred) == (3, 1)
         assert await standing(at) == ReaperStatus(reaped=0, deferred=1, told=3)
-        assert await at.told() == []
+        assert await at.published() == []
 
 
 class TestWhatDeliveriesSay:

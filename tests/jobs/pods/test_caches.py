@@ -30,7 +30,7 @@ ARC = PoolSettings("acme", "linux", replacer="arc", namespace=NS)
 
 
 @pytest.fixture(autouse=True)
-def _refusals_are_told_at_once(monkeypatch):
+def _refusals_are_reported_at_once(monkeypatch):
     monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 0.0)
 
 

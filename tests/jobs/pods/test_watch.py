@@ -46,7 +46,7 @@ LINE = "runner pod terminated"
 
 
 @pytest.fixture(autouse=True)
-def _refusals_are_told_at_once(monkeypatch):
+def _refusals_are_reported_at_once(monkeypatch):
     monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 0.0)
 
 

@@ -564,13 +564,13 @@ async def test_a_job_that_a_delivery_reports_in_the_last_moment_holds_it(story):
         at = app.app.clock() + 1
         look = app.cluster.ephemeral_runner
 
-        async def told_meanwhile(namespace, name):
+        async def reported_meanwhile(namespace, name):
             await app.app.context.runners.revise(
                 app.app.installation, {app.lost: lambda known: job_started(known, 77, at)}
             )
             return await look(namespace, name)
 
-        app.cluster.ephemeral_runner = told_meanwhile
+        app.cluster.ephemeral_runner = reported_meanwhile
         assert await app.remediate() == "held"
         assert app.cluster.done == []
 
