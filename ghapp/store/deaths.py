@@ -166,10 +166,12 @@ class Deaths:
 
 
 def identity(death: Death) -> str:
-    """Returns the unique id of a death, from its pod and its end.
+    """Returns the unique id of a death, from its pod and its end, or from its job if it was found by that.
 
     A death without an exit code has no exact time, but a pod can vanish only once.
     """
+    if death.id:
+        return death.id
     pod = death.pod_uid or f"{death.namespace}/{death.pod}"
     return f"{pod} gone" if death.exit_code is None else f"{pod} {death.at:.3f} {death.exit_code}"
 

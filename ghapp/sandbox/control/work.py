@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
 from ghapp.sandbox.documents.payloads import check_suite_requested
+from ghapp.sandbox.fleet.jobs import LOST_COMMUNICATION
 
 
 class WorkLevers(Controls):
@@ -28,6 +29,35 @@ class WorkLevers(Controls):
             conclusion = "failure"
             job.fail_without_runner()
         fleet.finish(job, self.world.now(), conclusion)
+
+    @lever
+    def die(self, org: str, *, job_id: int) -> None:
+        """The runner of a running job dies: the job goes on, for GitHub, until `abandon` ends it."""
+        known(self._org(org).fleet.jobs, job_id).abandoned = True
+
+    @lever
+    def abandon(
+        self,
+        org: str,
+        *,
+        job_id: int,
+        note: str = LOST_COMMUNICATION,
+        log: str | None = None,
+        own_steps: bool = True,
+        step: str = "open",
+        conclusion: str = "failure",
+    ) -> None:
+        """GitHub ends a running job whose runner died.
+
+        `note` is the annotation, `log` the raw log, `own_steps` whether a step of the job's own had begun, `step` how
+        its last step ended: `open`, `failure`, `cancelled`. The runner itself stays as it is: see `lose` and `offline`.
+        """
+        fleet = self._org(org).fleet
+        job = known(fleet.jobs, job_id)
+        job.own_steps, job.left_open, job.log = own_steps, step == "open", log
+        job.step_conclusion = "" if job.left_open else step
+        job.note(note)
+        fleet.abandon(job, self.world.now(), conclusion)
 
     @lever
     def head(self, org: str, *, repository: str, sha: str = "") -> str:

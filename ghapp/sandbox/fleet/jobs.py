@@ -22,6 +22,12 @@ class SandboxJob:
         id: the job's id, and its check run's.
         duration: how long it will run once a runner took it, in seconds.
         annotations: what GitHub notes beside it, as check annotations.
+        attempt: of its run; above 1 for a re-run.
+        own_steps: False if only "Set up job" had begun.
+        left_open: the end of its last step was never reported.
+        step_conclusion: of its last step, if that is not the job's own.
+        abandoned: its runner died, and does not end it any more.
+        log: its raw log; None if none was uploaded.
     """
 
     id: int
@@ -38,12 +44,23 @@ class SandboxJob:
     runner_id: int | None = None
     runner_name: str | None = None
     annotations: list[dict[str, Any]] = field(default_factory=list)
+    attempt: int = 1
+    own_steps: bool = True
+    left_open: bool = False
+    step_conclusion: str = ""
+    abandoned: bool = False
+    log: str | None = None
 
-    def fail_without_runner(self) -> None:
-        """Notes what GitHub notes beside a job whose runner is gone."""
-        self.conclusion = "failure"
-        note = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
-        self.annotations.append(note | {"title": "", "message": LOST_COMMUNICATION})
+    def fail_without_runner(self, note: str = LOST_COMMUNICATION) -> None:
+        """Leaves its last step open, and notes what GitHub notes beside a job that lost its runner."""
+        self.conclusion, self.left_open = "failure", True
+        self.note(note)
+
+    def note(self, message: str) -> None:
+        """Adds an annotation, unless the text is empty."""
+        place = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
+        if message:
+            self.annotations.append(place | {"title": "", "message": message})
 
     def told_by(self, ahead: float) -> SandboxJob:
         """The job with its times as a clock tells them that is so many seconds ahead."""
