@@ -44,7 +44,7 @@ async def later(app, seconds):
 async def why(app, job_id):
     """Why a job waits."""
     installation = await app.context.installations.one(app.installation)
-    queue = await load_job_queue(app.context.redis, installation, app.settings, app.clock())
+    queue = await load_job_queue(app.context, installation, app.settings, app.clock())
     return explain(queue, await app.context.demand.one(app.installation, job_id))
 
 

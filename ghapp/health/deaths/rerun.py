@@ -81,7 +81,17 @@ class RerunRefusal(StrEnum):
     TOO_MANY = "RerunLimit"
     HOURLY = "RerunsOfThisHour"
     ALREADY = "AlreadyRerun"
-    REFUSED = "GitHubRefused"
+    UNSETTLED = "OutcomeUnknown"
+
+
+DEFERRED = frozenset({RerunRefusal.RUN_NOT_OVER, RerunRefusal.FUSE, RerunRefusal.HOURLY, RerunRefusal.UNSETTLED})
+"""Reasons that pass: the re-run is tried again later."""
+
+SETTLING_SECONDS = 60.0
+"""After a request with an unknown outcome, an attempt that did not advance proves nothing for this long."""
+
+TRIES_AFTER_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, *(1800.0,) * 10)
+"""Delays between tries, some six hours: the other jobs of a run may take that long."""
 
 
 class Rerun(NamedTuple):
@@ -116,6 +126,11 @@ class RerunRequest(NamedTuple):
     rules: RerunRules
     granted: bool
     fuse_closed: bool
+
+
+def next_try_after(attempt: int) -> float | None:
+    """Returns the seconds from one try (the first is 0) to the next; None after the last."""
+    return TRIES_AFTER_SECONDS[attempt] if 0 <= attempt < len(TRIES_AFTER_SECONDS) else None
 
 
 def refusal(request: RerunRequest) -> RerunRefusal | None:

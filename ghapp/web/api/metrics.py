@@ -52,6 +52,8 @@ HELP = {
     "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
     "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
     "ghapp_deaths_total": "Recorded deaths of runners, by cause.",
+    "ghapp_reruns_total": "Tries to run a job again whose runner died, by outcome: accepted, refused by GitHub, or the "
+    "reason against it.",
     "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels.",
     "ghapp_jobs_oldest_queued_seconds": "Age of the oldest queued job, 0 without one.",
     "ghapp_jobs_unserved": "Queued jobs that no online runner can take, by reason.",
