@@ -47,6 +47,11 @@ def correlation(death: Death, others: Iterable[Death]) -> Correlation:
     return Correlation(on_node + 1 if death.node else 0, count, since)
 
 
+def chooser(pool: str | None, cause: str | None) -> Callable[[Death], bool]:
+    """Returns a function that is True for deaths of that pool and that cause; None: of any."""
+    return lambda death: pool in (None, death.pool) and cause in (None, death.cause.value)
+
+
 def counted(deaths: Sequence[Death], key: Callable[[Death], str]) -> list[tuple[str, int]]:
     """Returns how many deaths share a value, most first; deaths without a value are left out."""
     counts = Counter(value for each in deaths if (value := key(each)))
