@@ -61,6 +61,8 @@ HELP = {
     "ghapp_job_queue_seconds": "Wait of jobs that a self-hosted runner took, by configured pool; all others are pool "
     "other.",
     "ghapp_job_run_seconds": "Duration of jobs on self-hosted runners, by configured pool; all others are pool other.",
+    "ghapp_heal_seconds": "Time from the loss of a runner to its successor online, by configured pool; all others are "
+    "pool other.",
     "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
 }
 """Help texts of all series of this version. Counters of a newer version that runs beside it may be missing."""
@@ -69,7 +71,7 @@ HELP = {
 MOST_PARSED = 20_000
 """Series whose parsed names and labels are kept between scrapes."""
 
-HISTOGRAMS = frozenset({"ghapp_job_queue_seconds", "ghapp_job_run_seconds"})
+HISTOGRAMS = frozenset({"ghapp_job_queue_seconds", "ghapp_job_run_seconds", "ghapp_heal_seconds"})
 """Stored as counters, one for each bucket, the sum and the count; see `store.metric_counters`."""
 
 
