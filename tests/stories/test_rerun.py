@@ -20,6 +20,7 @@ from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.report.post_mortem import RERUN
 from ghapp.sandbox.config import LEAST_PRIVILEGE
 from ghapp.store.deaths import identity
+from jobs.deaths.job_deaths import examine_job_of
 from jobs.deaths.post_mortem import look_into
 from jobs.deaths.rerun import rerun_job_of
 from jobs.deliveries.installations import discover_installations
@@ -224,3 +225,14 @@ async def test_a_request_that_never_arrived_is_sent_again_after_a_minute(story, 
         app.clock.pass_(60)
         assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
         assert attempts(app, job) == [1, 2]
+
+
+async def test_the_sandbox_can_stop_the_runner_of_a_running_job(story):
+    async with story(pool=AUTOMATIC) as app:
+        job = await job_runs(app)
+        await grant(app)
+        assert app.sandbox.control.stop_runner("acme", pool=POOL) == job.id
+        assert app.sandbox.control.stop_runner("acme", pool=POOL) == 0
+        await app.receive_all()
+        death = await examine_job_of(app.context, app.installation, job.id)
+        assert (await rerun(app, death)).state is RerunState.ACCEPTED

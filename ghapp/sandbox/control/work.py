@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ghapp.sandbox.control.controls import Controls, NoSuchThingError, known, lever
 from ghapp.sandbox.documents.payloads import check_suite_requested
-from ghapp.sandbox.fleet.jobs import LOST_COMMUNICATION
+from ghapp.sandbox.fleet.jobs import LOST_COMMUNICATION, SHUTDOWN_SIGNAL
 
 
 class WorkLevers(Controls):
@@ -58,6 +58,20 @@ class WorkLevers(Controls):
         job.step_conclusion = "" if job.left_open else step
         job.note(note)
         fleet.abandon(job, self.world.now(), conclusion)
+
+    @lever
+    def stop_runner(self, org: str, *, pool: str) -> int:
+        """The runner of some running job of a pool is stopped by SIGTERM before a step of the job's own began.
+
+        Answers the job's id, or 0 where no job runs.
+        """
+        fleet = self._org(org).fleet
+        for runner in fleet.roster.registered.values():
+            if runner.pool == pool and runner.job is not None:
+                job = runner.job
+                self.abandon(org, job_id=job.id, note=SHUTDOWN_SIGNAL, own_steps=False, step="cancelled")
+                return job.id
+        return 0
 
     @lever
     def head(self, org: str, *, repository: str, sha: str = "") -> str:

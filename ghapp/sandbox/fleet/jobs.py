@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 #: Runs a repository remembers, newest first.
 RUNS_KEPT = 300
+SHUTDOWN_SIGNAL = "The runner has received a shutdown signal. This can happen when the runner service is stopped."
 LOST_COMMUNICATION = "The self-hosted runner lost communication with the server."
 
 JobAction = Literal["queued", "in_progress", "completed"]
