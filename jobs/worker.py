@@ -21,7 +21,9 @@ from jobs.checks.gate_report import report_gates
 from jobs.checks.health_report import report
 from jobs.checks.queue_report import report_queue
 from jobs.context import configure
+from jobs.deaths.job_deaths import examine_job
 from jobs.deaths.post_mortem import post_mortem
+from jobs.deaths.rerun import rerun_job
 from jobs.deliveries.inbox import drain
 from jobs.deliveries.installations import discover
 from jobs.deliveries.redeliver import redeliver
@@ -50,6 +52,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.GATE: report_gates,
     JobName.QUEUE: report_queue,
     JobName.POST_MORTEM: post_mortem,
+    JobName.JOB_DEATH: examine_job,
+    JobName.RERUN: rerun_job,
     JobName.REDELIVER: redeliver,
     JobName.NOTIFICATIONS: send_notifications,
 }

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ghapp.cli import deliveries, doctor, fleet, gate, jobs, notify, remediation, roles, tokens
+from ghapp.cli import deaths, deliveries, doctor, fleet, gate, jobs, notify, remediation, roles, tokens
 from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
@@ -86,6 +86,7 @@ for command in (
     fleet.explain,
     jobs.jobs,
     jobs.why,
+    deaths.deaths,
     gate.gate,
     doctor.doctor,
     remediation.pause,

@@ -76,6 +76,7 @@ async def check(settings: Settings, url: str | None, listed: Sequence[Installati
         has_pool = bool(settings.pools_of(installation.org))
         found += of_name(installation, settings.named)
         found += of_installation(installation, settings.web_url, has_pool=has_pool)
+        found += of_reruns(installation, settings)
     names = [name for each in known for name in each.own]
     # One finding per org and name: a recorded problem replaces an unverified repository, and any other result of the
     # repository check replaces the recorded one.
@@ -150,6 +151,20 @@ def of_installation(installation: Installation, web_url: str, *, has_pool: bool)
         fix = f'add [[pools]] with org = "{org}", if lost runners should be replaced'
         found.append(warning(GROUP, "pools", "no pool is configured for this organization", fix, org))
     return found
+
+
+def of_reruns(installation: Installation, settings: Settings) -> list[Finding]:
+    """Checks that jobs can be run again where a pool says so; the permission is optional."""
+    org, modes = installation.org, {pool.rerun.mode for pool in settings.pools_of(installation.org)}
+    if installation.suspended or modes <= {"off"}:
+        return []
+    if installation.may("actions", "write"):
+        return [ok(GROUP, "re-runs", "actions: write is granted", org)]
+    if "auto" in modes:
+        fix = "set Repository: Actions to read and write in the App's settings; then an owner accepts it"
+        return [wrong(GROUP, "re-runs", 'a pool has rerun mode "auto": actions: write is not granted', fix, org)]
+    text = "no button on post-mortems: actions: write, which is optional, is not granted; see docs/jobs.md"
+    return [ok(GROUP, "re-runs", text, org)]
 
 
 def of_sweeps(

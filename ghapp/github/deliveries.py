@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from ghapp.errors import MalformedDeliveryError
+from ghapp.health.job_steps import StepState, job_steps
 
 FORM = "application/x-www-form-urlencoded"
 SIGNATURE_PREFIX = "sha256="
@@ -43,8 +44,37 @@ class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
     private: bool | None = None
 
 
+UNFINISHED = ("failure", "cancelled", "timed_out")
+"""Conclusions of jobs that ended badly."""
+
+
+class DeliveredStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step of a job."""
+
+    number: int = 0
+    status: str = ""
+    conclusion: str | None = None
+    started_at: str | None = None
+
+    @property
+    def state(self) -> StepState:
+        """The step as a value."""
+        return StepState(self.number, self.status, self.conclusion, self.started_at is not None)
+
+
+class DeliveredSteps(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the steps of a job that ended badly show; see `JobSteps`."""
+
+    failed: bool = False
+    left_open: bool = False
+    begun: bool = False
+
+
 class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job; the runner's fields are None until a runner has taken it."""
+    """A job; the runner's fields are None until a runner has taken it.
+
+    `steps` are not stored: `parse` reduces those of a job that ended badly to `step_facts`.
+    """
 
     id: int
     status: str
@@ -62,6 +92,8 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
     head_sha: str | None = None
     html_url: str | None = None
+    steps: tuple[DeliveredStep, ...] | None = None
+    step_facts: DeliveredSteps | None = None
 
 
 class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -145,7 +177,17 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
         raise MalformedDeliveryError(f"the {event} payload is nested too deeply") from None
     if event == "workflow_job" and (delivery.workflow_job is None or delivery.installation is None):
         raise MalformedDeliveryError("the workflow_job payload lacks workflow_job or installation")
-    return delivery
+    return _without_steps(delivery)
+
+
+def _without_steps(delivery: Delivery) -> Delivery:
+    """Returns the delivery with its job's steps reduced to what is needed of them: a job may have hundreds."""
+    job = delivery.workflow_job
+    if job is None or job.steps is None:
+        return delivery
+    ended_badly = job.status == "completed" and job.conclusion in UNFINISHED
+    facts = DeliveredSteps(*job_steps(step.state for step in job.steps)) if ended_badly else None
+    return msgspec.structs.replace(delivery, workflow_job=msgspec.structs.replace(job, steps=None, step_facts=facts))
 
 
 def encode(delivery: Delivery) -> bytes:

@@ -163,6 +163,9 @@ class InstallationClient:
         async def once() -> GitHubResponse:
             return await self._transport.send(method, path, headers=headers, json=json, **params)
 
+        return await self._exchange(method, path, once)
+
+    async def _exchange(self, method: str, path: str, once: Callable[[], Awaitable[GitHubResponse]]) -> GitHubResponse:
         try:
             return await self._send_once(method, path, once)
         except UnauthorizedError:
@@ -170,6 +173,19 @@ class InstallationClient:
                 raise
         await self.settle()
         return await self._send_once(method, path, once)
+
+    async def tail(self, path: str, most: int, longest: int) -> bytes | None:
+        """Returns the end of a document to which `path` redirects; None if there is none, or it is too long.
+
+        The redirect counts against the budget, the document itself does not. See `GitHubTransport.tail`.
+
+        Raises:
+            GitHubError: GitHub gave no usable answer.
+        """
+        answer = await self._exchange("GET", path, lambda: self._transport.redirect(path))
+        if answer.status == NOT_FOUND or "location" not in answer.headers:
+            return None
+        return await self._transport.tail(answer.headers["location"], most, longest)
 
     @property
     def _is_settling(self) -> bool:

@@ -14,18 +14,27 @@ from ghapp.github.installation_client import InstallationClient
 from ghapp.github.transport import PER_PAGE, expect
 from ghapp.github.wire import read
 from ghapp.health.deaths.post_mortem import JobFacts
+from ghapp.health.deaths.rerun import RunState
 from ghapp.health.job import Job
+from ghapp.health.job_steps import StepState, job_steps
 from ghapp.health.pods.assigned_job import JobOfRun
 
 MOST_RUN_PAGES = 20
 """2,000 jobs: a run has at most 256 for each attempt."""
+
+LOG_TAIL_BYTES = 65_536
+LONGEST_LOG_BYTES = 32 * 1_048_576
+"""A longer log is not read: its address may not support ranges."""
 
 NOTES_READ = 50
 """GitHub itself adds a handful of annotations; the others are from the workflow."""
 
 
 class _Step(msgspec.Struct):
+    number: int = 0
+    status: str = ""
     conclusion: str | None = None
+    started_at: str | None = None
 
 
 class _Job(msgspec.Struct):
@@ -37,6 +46,13 @@ class _Job(msgspec.Struct):
     html_url: str | None = None
     completed_at: datetime | None = None
     steps: list[_Step] = []
+    run_id: int = 0
+    run_attempt: int = 1
+
+
+class _Run(msgspec.Struct):
+    status: str | None = None
+    run_attempt: int = 1
 
 
 class _RunJob(msgspec.Struct):
@@ -60,6 +76,7 @@ class _Annotation(msgspec.Struct):
 
 
 _job = msgspec.json.Decoder(_Job)
+_run = msgspec.json.Decoder(_Run)
 _run_jobs = msgspec.json.Decoder(_RunJobs)
 _annotations = msgspec.json.Decoder(list[_Annotation])
 
@@ -82,6 +99,9 @@ class Jobs:
         """
         path = f"{self._path}/actions/jobs/{job_id}"
         job = read(_job, expect(await self._client.send("GET", path), path))
+        steps = [
+            StepState(each.number, each.status, each.conclusion, each.started_at is not None) for each in job.steps
+        ]
         return JobFacts(
             id=job.id,
             name=job.name,
@@ -91,6 +111,9 @@ class Jobs:
             conclusion=(job.conclusion or "") if job.status == "completed" else "",
             completed_at=None if job.completed_at is None else job.completed_at.timestamp(),
             step_failed=any(step.conclusion in ("failure", "timed_out") for step in job.steps),
+            run_id=job.run_id,
+            attempt=job.run_attempt,
+            begun=job_steps(steps).begun,
         )
 
     async def of_run(self, run_id: int) -> list[JobOfRun]:
@@ -134,6 +157,33 @@ class Jobs:
         path = f"{self._path}/check-runs/{job_id}/annotations"
         body = expect(await self._client.send("GET", path, per_page=NOTES_READ), path)
         return tuple(each.message or "" for each in read(_annotations, body))
+
+    async def run_state(self, run_id: int) -> RunState:
+        """Returns the latest attempt of a workflow run; needs `actions: read`.
+
+        Raises:
+            NotFoundError: the run does not exist, or the installation cannot see it.
+        """
+        path = f"{self._path}/actions/runs/{run_id}"
+        run = read(_run, expect(await self._client.send("GET", path), path))
+        return RunState(run.run_attempt, over=run.status == "completed")
+
+    async def rerun(self, job_id: int) -> None:
+        """Has GitHub run a job again, and the jobs that depend on it; needs `actions: write`.
+
+        Raises:
+            PermissionMissingError: not permitted, or GitHub does not re-run this job (the run is not over, too old, or
+                was re-run too often).
+            NotFoundError: the job does not exist, or the installation cannot see it.
+        """
+        path = f"{self._path}/actions/jobs/{job_id}/rerun"
+        expect(await self._client.send("POST", path), path)
+
+    async def log_tail(self, job_id: int) -> tuple[str, ...]:
+        """Returns the last lines of a job's raw log; needs `actions: read`. Empty if GitHub has no log of it."""
+        path = f"{self._path}/actions/jobs/{job_id}/logs"
+        tail = await self._client.tail(path, LOG_TAIL_BYTES, LONGEST_LOG_BYTES)
+        return () if tail is None else tuple(tail.decode(errors="replace").splitlines())
 
 
 def _epoch(at: datetime | None) -> float | None:

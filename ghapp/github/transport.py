@@ -95,8 +95,17 @@ class GitHubTransport(githubkit.GitHub[Any]):
             json=json,
             headers={"X-GitHub-Api-Version": API_VERSION, **(headers or {})},
         )
+        return await self._exchange(request, method, path, follow=True)
+
+    async def redirect(self, path: str) -> GitHubResponse:
+        """Sends a GET and returns the answer, a redirect as it is; errors as of `send`."""
+        url = self.config.base_url.join(path.lstrip("/"))
+        request = self._client.build_request("GET", url, headers={"X-GitHub-Api-Version": API_VERSION})
+        return await self._exchange(request, "GET", path, follow=False)
+
+    async def _exchange(self, request: httpx.Request, method: str, path: str, *, follow: bool) -> GitHubResponse:
         try:
-            answer = await self._client.send(request, auth=self.auth.get_auth_flow(self))
+            answer = await self._client.send(request, auth=self.auth.get_auth_flow(self), follow_redirects=follow)
             self._check(answer)
         except RateLimitExceeded as error:
             wait = error.retry_after.total_seconds()
@@ -106,6 +115,32 @@ class GitHubTransport(githubkit.GitHub[Any]):
         except (RequestTimeout, RequestError, httpx.HTTPError) as error:
             raise GitHubUnavailableError(f"{method} {path}: no answer ({type(error).__name__})") from None
         return _answer(answer)
+
+    async def tail(self, url: str, most: int, longest: int) -> bytes | None:
+        """Reads the end of a document at a short-lived address, without credentials.
+
+        Args:
+            url: as GitHub gave it; its query is a secret, and appears in no message.
+            most: bytes to return.
+            longest: bytes to read; None is returned for a longer document.
+
+        Raises:
+            GitHubUnavailableError: no answer, or another status than 200.
+        """
+        kept, size = bytearray(), 0
+        try:
+            async with self._client.stream("GET", url) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise GitHubUnavailableError(f"the log's address answered {answer.status_code}")
+                async for chunk in answer.aiter_bytes():
+                    size += len(chunk)
+                    if size > longest:
+                        return None
+                    kept += chunk
+                    del kept[:-most]
+        except httpx.HTTPError as error:
+            raise GitHubUnavailableError(f"the log's address gave no answer ({type(error).__name__})") from None
+        return bytes(kept)
 
 
 def open_client(api_url: str) -> httpx.AsyncClient:

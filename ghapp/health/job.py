@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from ghapp.health.job_steps import JobSteps
 from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
@@ -46,6 +47,8 @@ class Job(NamedTuple):
     """Whether the repository is private; None if the delivery does not report it."""
     waiting: bool = False
     """True while the job waits for an approval at GitHub, and for no runner yet; its status is then `queued`."""
+    steps: JobSteps | None = None
+    """What its steps show, once it has ended badly; None before, or if the delivery does not report them."""
 
 
 def was_hosted(job: Job) -> bool:

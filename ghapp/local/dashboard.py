@@ -35,6 +35,8 @@ from ghapp.terminal.shrinking_table import ShrinkingTable
 from ghapp.terminal.tables import COLOURS
 
 INCIDENT_AFTER_SECONDS = 15.0
+DEATH_AFTER_SECONDS = 5.0
+DEATH_POOL = "linux-8vcpu"
 INCIDENT_RUNNERS = 12
 INCIDENT_POOL = "linux-4vcpu"
 MISSPELT_LABEL = "linux-4vpcu"
@@ -77,7 +79,7 @@ async def frames(site: Site) -> AsyncIterator[Group]:
     """Yields a frame each half second, forever, and supervises the processes."""
     settings, sandbox = site.settings, site.sandbox
     stores = stores_over(connect(settings.redis_url or ""))
-    began, lost, waiting = time.time(), 0, list[int]()
+    began, lost, waiting, died = time.time(), 0, list[int](), 0
     panels: list[Panel] = []
     while True:
         site.supervise()
@@ -90,10 +92,12 @@ async def frames(site: Site) -> AsyncIterator[Group]:
         seen = any(runners for runners, _ in fleets)
         if sandbox is not None and seen and not waiting:
             waiting = await asyncio.to_thread(sandbox.queue, "acme", MISSPELT_LABEL)
+        if sandbox is not None and not died and seen and time.time() - began > DEATH_AFTER_SECONDS:
+            died = await asyncio.to_thread(sandbox.stop_runner, "acme", DEATH_POOL)
         if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
             lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
         panels = [panel for _, panel in fleets] or [_not_installed(settings)]
-        yield Group(*panels, _footer(lost, settings, waiting))
+        yield Group(*panels, _footer(lost, settings, waiting, died))
         await asyncio.sleep(0.5)
 
 
@@ -241,7 +245,12 @@ async def _hints(site: Site) -> Text:
     return Text("\n").join([Text(intro, "bold"), *hints, Text()])
 
 
-def _footer(lost: int, settings: Settings, waiting: Sequence[int] = ()) -> Text:
+def _footer(lost: int, settings: Settings, waiting: Sequence[int] = (), died: int = 0) -> Text:
     incident = f"Incident: {lost} registrations were deleted in {INCIDENT_POOL}.\n" if lost else ""
     incident += f"A job with a misspelt label waits: ghapp why acme {waiting[0]}\n" if waiting else ""
+    incident += (
+        f"The runner of job {died} was stopped; its job is run again in two minutes: ghapp deaths --org acme\n"
+        if died
+        else ""
+    )
     return Text.assemble((incident, "bold"), (f"Ctrl-C stops everything. Log: {settings.state_dir}/ghapp.log", "dim"))

@@ -70,6 +70,7 @@ labels = ["{name}"]
 replacer = "cloudevents"
 url = "{url}"
 secret_env = "CONTROLLER_SECRET"
+rerun = {{ mode = "auto" }}
 """
 
 
@@ -89,6 +90,15 @@ class Sandbox:
         )
         answer.raise_for_status()
         return list(answer.json())
+
+    def stop_runner(self, org: str, pool: str) -> int:
+        """Stops the runner of a running job; returns the job's id, 0 if none runs."""
+        import httpx
+
+        url = f"{self.description['url']}/_sandbox/orgs/{org}/stop-runner"
+        answer = httpx.post(url, json={"pool": pool}, timeout=5.0)
+        answer.raise_for_status()
+        return int(answer.json())
 
     def lose(self, org: str, pool: str, count: int) -> list[int]:
         """Deletes registrations; returns their ids."""
@@ -274,7 +284,17 @@ def _sandbox(folder: Path, webhook_url: str, watchdog: Watchdog) -> Iterator[San
     # Only the dashboard may write to the terminal.
     with ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
-            [sys.executable, "-m", "ghapp.sandbox", "--rollout", "--port", "0", "--webhook-url", webhook_url],
+            [
+                sys.executable,
+                "-m",
+                "ghapp.sandbox",
+                "--rollout",
+                "--reruns",
+                "--port",
+                "0",
+                "--webhook-url",
+                webhook_url,
+            ],
             stdout=out,
             stderr=log_file,
             start_new_session=True,

@@ -50,6 +50,8 @@ class JobName(StrEnum):
     GATE = "jobs.gate.report_gates"
     QUEUE = "jobs.queue_report.report_queue"
     POST_MORTEM = "jobs.postmortem.post_mortem"
+    RERUN = "jobs.deaths.rerun.rerun_job"
+    JOB_DEATH = "jobs.deaths.job_deaths.examine_job"
     REDELIVER = "jobs.redeliver.redeliver"
     NOTIFICATIONS = "jobs.notifications.send_notifications"
 
@@ -68,6 +70,8 @@ QUEUE_OF = {
     JobName.GATE: "report",
     JobName.QUEUE: "report",
     JobName.POST_MORTEM: "report",
+    JobName.JOB_DEATH: "report",
+    JobName.RERUN: "report",
     JobName.REDELIVER: "report",
     JobName.NOTIFICATIONS: "report",
 }

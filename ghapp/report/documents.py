@@ -85,6 +85,7 @@ class DeathDocument(TypedDict):
     reason: str
     cause: Cause
     advice: str
+    pool: str
     job: DeadJobDocument | None
     runner_log: list[str]
     host_log: list[str]
@@ -201,6 +202,7 @@ def death_document(death: Death) -> DeathDocument:
         "reason": death.reason,
         "cause": death.cause,
         "advice": death.advice,
+        "pool": death.pool,
         "job": None if death.job is None else _dead_job(death.job),
         "runner_log": list(death.runner_log),
         "host_log": list(death.host_log),

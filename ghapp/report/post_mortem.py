@@ -2,37 +2,115 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from ghapp.health.deaths.cause import HAPPENED, NOT_YOURS
+from ghapp.health.deaths.cause import HAPPENED, NOT_YOURS, Cause
+from ghapp.health.deaths.correlation import LEAST_OF_BURST, Correlation
 from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.report.check_run import Conclusion, Report
+from ghapp.health.deaths.rerun import AUTO, Rerun, RerunState
+from ghapp.report.check_run import CheckRunAction, Conclusion, Report, time_of
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import NOTHING, block, code, heading, row
 
 NAME = "Runner post-mortem"
 """The check run's name."""
 
+RERUN = CheckRunAction("Re-run this job", "Run this job and its dependents again", "rerun")
+
+NEEDS_A_PERSON = frozenset({Cause.HOST_OOM, Cause.GUEST_OOM_OR_KILL, Cause.VERSION_DEPRECATED})
+"""Causes that end the next attempt, too, unless a person changes something."""
+
+NOTHING_COMMON = Correlation()
+
+SIGHTINGS = {
+    "job-started": "the job started",
+    "online": "GitHub listed it as online",
+    "offline": "GitHub listed it as offline",
+    "registration-missing": "its registration was missing",
+    "removed-by-controller": "its controller removed it",
+    "job-ended": "GitHub ended the job",
+}
+"""By `Sighting.what`."""
+
+_URL = re.compile(r"https?://[\w.:/-]+", re.ASCII)
+"""Links of no other form are shown, so that none can end the Markdown around it."""
+
 ROOM_FOR_LINES = 24_000
 """Maximum characters for each log in the text. Both logs and the rest stay under GitHub's limit."""
 
 
-def post_mortem_report(death: Death, job: DeadJob, *, show_host: bool) -> Report:
-    """Renders the check run on a job's commit; `show_host` is True if the repository is private.
+def post_mortem_report(
+    death: Death,
+    job: DeadJob,
+    *,
+    show_host: bool,
+    rerun: Rerun | None = None,
+    has_button: bool = False,
+    common: Correlation = NOTHING_COMMON,
+) -> Report:
+    """Renders the check run on a job's commit.
 
-    The conclusion is neutral: the job itself has already failed, and this check run must neither block a merge nor
-    look like another failure of the developer's code.
+    The conclusion is neutral, unless a person must change something: the job itself has already failed, and this check
+    run must neither block a merge nor look like another failure of the developer's code.
+
+    Args:
+        death: of the job's runner.
+        job: as GitHub has it.
+        show_host: True if the repository is private.
+        rerun: the job's re-run, if one was requested.
+        has_button: True if a person may request the re-run here.
+        common: what the death has in common with earlier ones.
     """
     node = code(death.node) if death.node and show_host else ""
     reason = code(death.reason) if death.reason else ""
     shown = death._replace(runner_name=code(death.runner_name), node=node, reason=reason)
+    happened, not_yours, _ = sentences(shown)
+    lines = [happened, not_yours, *_last_minutes(death), *_rerun(rerun, has_button=has_button)]
     return Report(
-        title=f"This job's runner died: {death.cause.value}",
-        summary=" ".join(sentences(shown)),
-        text="\n\n".join(_text(death, job, show_host=show_host)),
-        conclusion=Conclusion.NEUTRAL,
-        actions=(),
+        title=HAPPENED[death.cause],
+        summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
+        text="\n\n".join(_text(death, job, common, show_host=show_host)),
+        conclusion=Conclusion.ACTION_REQUIRED if death.cause in NEEDS_A_PERSON else Conclusion.NEUTRAL,
+        actions=(RERUN,) if has_button else (),
     )
+
+
+def _job_link(job: DeadJob) -> str:
+    name = code(job.name or str(job.id))
+    return f"[{name}]({job.html_url})" if _URL.fullmatch(job.html_url) else name
+
+
+def _last_minutes(death: Death) -> Iterable[str]:
+    """The runner's last minutes in one line."""
+    seen = [(each.at, SIGHTINGS.get(each.what, each.what)) for each in death.last_minutes]
+    if not seen and death.exit_code is not None:
+        seen = [(death.at, "its container ended")]
+    if seen:
+        yield "The runner's last minutes: " + ", ".join(f"{what} at {time_of(at)}" for at, what in seen) + "."
+
+
+def _rerun(rerun: Rerun | None, *, has_button: bool) -> Iterable[str]:
+    if rerun is None:
+        if has_button:
+            yield f'"{RERUN.label}" below runs the job again, and the jobs that depend on it.'
+        return
+    by = "ghapp, as this pool is configured" if rerun.by == AUTO else code(rerun.by)
+    result = {
+        RerunState.REQUESTED: "GitHub has not confirmed it yet.",
+        RerunState.ACCEPTED: f"It is attempt {rerun.attempt + 1} of the run.",
+        RerunState.REFUSED: "GitHub refused it.",
+    }[rerun.state]
+    yield f"A re-run was requested at {time_of(rerun.at)} by {by}. {result}"
+
+
+def _common(death: Death, common: Correlation, *, show_host: bool) -> Iterable[str]:
+    """What the death has in common with earlier ones, a line each."""
+    if common.on_node > 1:
+        node = f"node {code(death.node)}" if show_host else "its node"
+        yield f"- It is death number {common.on_node} on {node} within seven days."
+    if common.of_pool >= LEAST_OF_BURST:
+        yield f"- {common.of_pool} runners of pool {code(death.pool)} died since {time_of(common.since)}."
 
 
 def sentences(death: Death) -> tuple[str, str, str]:
@@ -53,7 +131,11 @@ def sentences(death: Death) -> tuple[str, str, str]:
     )
 
 
-def _text(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[str]:
+def _text(death: Death, job: DeadJob, common: Correlation, *, show_host: bool) -> Iterable[str]:
+    yield "### For the platform team"
+    yield death.advice
+    if alike := list(_common(death, common, show_host=show_host)):
+        yield "\n".join(alike)
     yield "\n".join((heading("Fact", "Value"), *(row(*each) for each in _facts(death, job, show_host=show_host))))
     if death.runner_log:
         yield "### Last lines of the runner's log"
@@ -67,12 +149,13 @@ def _text(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[str]:
 
 def _facts(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[tuple[str, str]]:
     yield "Cause", code(death.cause.value)
-    yield "Job", code(job.name or str(job.id))
+    yield "Job", _job_link(job)
+    yield "Pool", code(death.pool) if death.pool else NOTHING
     yield "Runner", code(death.runner_name)
     yield "Ended", timestamp(death.at)
     yield "Exit code", NOTHING if death.exit_code is None else str(death.exit_code)
     yield "Signal", NOTHING if death.signal is None else str(death.signal)
     yield "Reason", code(death.reason)
-    if show_host:
+    if show_host and death.pod:
         yield "Pod", code(f"{death.namespace}/{death.pod}" if death.namespace else death.pod)
         yield "Node", code(death.node)

@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, help="port to listen at; 0 takes any")
     parser.add_argument("--webhook-url", help="where deliveries go")
     parser.add_argument("--rollout", action="store_true", help="one organization, with a blue/green pool beside others")
+    parser.add_argument("--reruns", action="store_true", help="the App may run jobs again (actions: write)")
     options = parser.parse_args()
     overrides = {"host": options.host, "port": options.port, "webhook_url": options.webhook_url}
     try:
@@ -35,6 +36,8 @@ def main() -> int:
         config = msgspec.structs.replace(config, **{k: v for k, v in overrides.items() if v is not None})
         if options.rollout:
             config = msgspec.structs.replace(config, orgs=(OrgConfig(pools=with_rollout(pools_of(RUNNERS))),))
+        if options.reruns:
+            config = msgspec.structs.replace(config, permissions=config.permissions | {"actions": "write"})
         server = SandboxServer(config)
     except (OSError, msgspec.DecodeError) as error:
         sys.stderr.write(f"the sandbox cannot start: {error}\n")

@@ -20,6 +20,7 @@ from ghapp.sandbox.pages.checkruns import CheckRunPages
 from ghapp.sandbox.pages.manifest import ManifestPages
 from ghapp.sandbox.pages.runners import RunnerPages
 from ghapp.sandbox.rest.answers import RestError
+from ghapp.sandbox.rest.repositories import LOGS
 from ghapp.sandbox.rest.routes import routes as rest_routes
 from ghapp.sandbox.world import World
 
@@ -43,6 +44,7 @@ def application(
             Route(controller.PATH, control.controller.__call__, methods=["POST"]),
             *RunnerPages(world).routes(),
             *CheckRunPages(world).routes(),
+            *LOGS,
         ],
         exception_handlers={HTTPException: _refuse},
         lifespan=lifespan,

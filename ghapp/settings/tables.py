@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ghapp.health.deaths.rerun import RerunRules
 from ghapp.health.leaks.guards import LeakLimits
 from ghapp.health.pacing import BudgetLimits
 from ghapp.health.queue.queue_check import QueueLimits
@@ -63,6 +64,7 @@ class PoolSettings:
         min_online: minimum of a shard's runners that must be online, unless a request has its own.
         settle_seconds: how long the gate must keep passing.
         deploy_repository: `owner/name` of the deployed commits; the gate's check run is posted on them.
+        rerun: whether jobs whose runner died are run again.
     """
 
     org: str
@@ -82,6 +84,7 @@ class PoolSettings:
     min_online: int = 1
     settle_seconds: float | None = None
     deploy_repository: str | None = None
+    rerun: RerunRules = field(default_factory=RerunRules)
 
     @property
     def active_source(self) -> str:

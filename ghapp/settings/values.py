@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 import types
@@ -47,6 +48,9 @@ def _value(value: Any, hint: Any, key: str, where: str) -> Any:
         return require(value in choices, value, where, "one of " + ", ".join(choices))
     if origin is Mapping:
         return _groups(value, where)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        require(isinstance(value, dict), value, where, 'a table such as { mode = "button" }')
+        return hint(**checked(hint, value, where))
     if origin is tuple:
         strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
         require(strings, value, where, "a list of strings")

@@ -63,6 +63,7 @@ def joined(known: Death, found: Death) -> Death:
         job=_merged_job(known.job, found.job),
         runner_log=found.runner_log or known.runner_log,
         host_log=found.host_log or known.host_log,
+        last_minutes=found.last_minutes or known.last_minutes,
     )
 
 

@@ -22,6 +22,9 @@ from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
+SCANNED = 500
+"""Deaths that are read at once while a page is filled."""
+
 MOST = 10_000
 """Maximum of deaths per installation."""
 
@@ -152,24 +155,53 @@ class Deaths:
         left = set(ids) - set(clean)
         return await self._deaths(installation, [each for each in ids if each in left][: max(0, most)])
 
-    async def _deaths(self, installation: int, ids: Sequence[bytes]) -> list[Death]:
+    async def page(
+        self, installation: int, wanted: Callable[[Death], bool], most: int, cursor: tuple[float, str] | None = None
+    ) -> tuple[list[Death], tuple[float, str] | None]:
+        """Returns up to `most` wanted deaths of the last month, latest first, and the cursor of the next page.
+
+        Args:
+            installation: of the runners.
+            wanted: True for deaths to return.
+            most: 1 or more.
+            cursor: from the previous page; None for the first one. Deaths recorded meanwhile do not shift pages.
+        """
+        key, found = keys.death_times(installation), list[tuple[tuple[float, str], Death]]()
+        latest: float | str = "+inf" if cursor is None else cursor[0]
+        for start in range(0, MOST, SCANNED):
+            rows: Any = await self._redis.zrevrangebyscore(key, latest, self._oldest(), start, SCANNED, withscores=True)
+            places = {identifier: (at, identifier.decode(errors="replace")) for identifier, at in rows}
+            places = {identifier: place for identifier, place in places.items() if cursor is None or place < cursor}
+            read = await self._by_id(installation, list(places))
+            found += [(places[identifier], death) for identifier, death in read.items() if wanted(death)]
+            if len(found) > most or len(rows) < SCANNED:
+                break
+        page = found[:most]
+        return [death for _, death in page], page[-1][0] if len(found) > most else None
+
+    async def _by_id(self, installation: int, ids: Sequence[bytes]) -> dict[bytes, Death]:
         """Returns those that are stored and readable, in that order."""
         if not ids:
-            return []
+            return {}
         key = keys.deaths(installation)
         rows: Any = await self._redis.hmget(key, list(ids))
         stored = {death_id: row for death_id, row in zip(ids, rows, strict=True) if row is not None}
-        return [*(await self._read.many(key, stored)).values()]
+        return await self._read.many(key, stored)
+
+    async def _deaths(self, installation: int, ids: Sequence[bytes]) -> list[Death]:
+        return [*(await self._by_id(installation, ids)).values()]
 
     def _oldest(self) -> float:
         return self._clock() - KEPT_SECONDS
 
 
 def identity(death: Death) -> str:
-    """Returns the unique id of a death, from its pod and its end.
+    """Returns the unique id of a death, from its pod and its end, or from its job if it was found by that.
 
     A death without an exit code has no exact time, but a pod can vanish only once.
     """
+    if death.id:
+        return death.id
     pod = death.pod_uid or f"{death.namespace}/{death.pod}"
     return f"{pod} gone" if death.exit_code is None else f"{pod} {death.at:.3f} {death.exit_code}"
 

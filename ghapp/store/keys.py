@@ -241,6 +241,16 @@ def post_mortem(death: str) -> str:
     return f"ghapp:postmortem:{death}"
 
 
+def rerun(installation: int, job_id: int) -> str:
+    """string: Rerun, the one re-run of a job; expires after 31 days, when GitHub re-runs the job no more."""
+    return f"ghapp:{installation}:rerun:{job_id}"
+
+
+def reruns_of_hour(installation: int, repository: str, hour: int) -> str:
+    """string: number of unasked re-runs of a repository's jobs in that hour; expires after an hour."""
+    return f"ghapp:{installation}:reruns:{repository.lower()}:{hour}"
+
+
 def published(installation: int, what: str) -> str:
     """string: marks a message as published; expires after a day. One entry per kind of message."""
     return f"ghapp:{installation}:said:{what}"

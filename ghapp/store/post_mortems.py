@@ -17,10 +17,11 @@ REST_SECONDS = 60
 
 
 class PostedMortem(NamedTuple):
-    """A check run's id, and the digest of its content."""
+    """A check run's id, the digest of its content, and the death's `store.deaths.identity` (empty if unknown)."""
 
     check_run: int
     digest: str
+    death: str = ""
 
 
 _posted = Codec("post-mortem", PostedMortem)

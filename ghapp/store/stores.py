@@ -36,6 +36,7 @@ from ghapp.store.post_mortems import PostMortems
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.reports import Reports
+from ghapp.store.reruns import Reruns
 from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
@@ -77,6 +78,7 @@ class Stores:
     quarantine: Quarantine
     queue_checks: QueueChecks
     reports: Reports
+    reruns: Reruns
     runner_groups: RunnerGroupStore
     runners: Runners
     schedule: Schedule
@@ -137,6 +139,7 @@ def stores_over(
         quarantine=Quarantine(redis),
         queue_checks=QueueChecks(redis),
         reports=Reports(redis),
+        reruns=Reruns(redis),
         runner_groups=RunnerGroupStore(redis),
         runners=Runners(redis, clock),
         schedule=Schedule(redis),

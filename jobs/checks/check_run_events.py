@@ -12,6 +12,7 @@ from ghapp.report.check_run_state import Head
 from jobs.checks.gate_report import restart_gate_check
 from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
 from jobs.context import JobContext
+from jobs.deaths.rerun import request_by_button
 from jobs.remediation.resume import resume_installation
 
 log = logger(__name__)
@@ -30,6 +31,9 @@ async def handle_check_event(context: JobContext, event: str, delivery: Delivery
 async def _do(context: JobContext, event: str, delivery: Delivery) -> str:
     sender = delivery.installation
     installation = await context.installations.one(sender.id) if sender is not None else None
+    is_press = installation is not None and (event, delivery.action) == ("check_run", "requested_action")
+    if is_press and installation is not None and await request_by_button(context, installation, delivery):
+        return "rerun-requested"
     is_about_gate = installation is not None and await _begin_again(context, installation, event, delivery)
     if installation is None or (repository := _report_repository(context, installation, delivery)) is None:
         return "began-again" if is_about_gate else "ignored"

@@ -16,6 +16,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
 from ghapp.health.deaths.death import Death, died, has_worked, vanished
+from ghapp.health.deaths.job_death import completed_by_pod, is_job_death_of
 from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
@@ -140,13 +141,20 @@ class DeathRecorder:
             _say(death, pod, org=installation.org, by_ghapp=True)
             return False
         deaths = self.stores.deaths
-        if _is_told(pod, death, await deaths.of(installation.id, death.runner_name)):
+        known = await deaths.of(installation.id, death.runner_name)
+        if _is_told(pod, death, known):
             return False
         if evidence is not None:
             death = death._replace(runner_id=evidence.id)
         if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)
             death = death._replace(pool=runner_pool(evidence, rules))
+        if known is not None and is_job_death_of(known, pod, death):
+            if known.pod_uid != death.pod_uid:  # one death: the pod's facts complete what the job has shown
+                await deaths.enrich(installation.id, completed_by_pod(known, death))
+                _say(death, pod, org=installation.org)
+                self._have_looked_into(installation, known)
+            return False
         _say(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False

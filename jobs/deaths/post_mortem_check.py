@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from ghapp.errors import NotFoundError, PermissionMissingError
 from ghapp.github.jobs import Jobs
+from ghapp.health.deaths.correlation import WEEK_SECONDS, correlation
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.post_mortem import JobFacts, failed_for_it, may_have_failed_for_it
+from ghapp.health.deaths.rerun import refusal
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
+from ghapp.store.deaths import identity
 from ghapp.store.post_mortems import PostedMortem
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
+from jobs.deaths.rerun import request_if_automatic, rerun_request
 from jobs.events.publish import death_id
 
 log = logger(__name__)
+
+MOST_COMPARED = 500
+"""Deaths of the last week that a death is compared with, the latest."""
 
 
 async def post_check_run(
@@ -27,7 +34,18 @@ async def post_check_run(
     checks = await open_checks(context, installation, death.job.repository, name=NAME, subject=subject)
     if not failed_for_it(death, facts, await _notes(Jobs(checks.client, death.job.repository), facts)):
         return CheckRunOutcome.RECORDED
-    said = post_mortem_report(death, death.job, show_host=await checks.is_private())
+    await request_if_automatic(context, installation, death, facts)
+    rerun = await context.reruns.of(installation.id, facts.id)
+    has_button = rerun is None and refusal(await rerun_request(context, installation, death, facts, "")) is None
+    before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
+    said = post_mortem_report(
+        death,
+        death.job,
+        show_host=await checks.is_private(),
+        rerun=rerun,
+        has_button=has_button,
+        common=correlation(death, before),
+    )
     posted = await post_mortems.posted(subject)
     if posted is not None and posted.digest == said.digest:
         return CheckRunOutcome.RECORDED
@@ -35,7 +53,7 @@ async def post_check_run(
     check_run, outcome = await publish(checks, facts.head_sha, said, known)
     if check_run is None:
         raise NotFoundError(f"{death.job.repository}: GitHub does not take a check run for {facts.head_sha}")
-    await post_mortems.post(subject, PostedMortem(check_run, said.digest))
+    await post_mortems.post(subject, PostedMortem(check_run, said.digest, identity(death)))
     log.info(
         "post-mortem posted",
         installation=installation.id,

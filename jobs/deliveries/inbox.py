@@ -12,6 +12,7 @@ from rq.timeouts import BaseTimeoutException
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
 from ghapp.health.job import HOSTED_GROUP, Job
+from ghapp.health.job_steps import JobSteps
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.log import logger
@@ -19,6 +20,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.store.inbox import Entry
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
+from jobs.deaths.job_deaths import enqueue_suspicious
 from jobs.deliveries.installations import installation_changed
 from jobs.deliveries.job_times import count_job_times
 
@@ -94,6 +96,7 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
         runners = await context.runners.revise(installation_id, _folds(told, now))
         await context.demand.record(installation_id, jobs[installation_id])
         await count_job_times(context, installation_id, jobs[installation_id], runners)
+        await enqueue_suspicious(context, installation_id, jobs[installation_id], runners)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
 
@@ -165,7 +168,13 @@ def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
         runner_group=told.runner_group_name or "",
         private=delivery.repository.private if delivery.repository is not None else None,
         waiting=told.status == "waiting",
+        steps=_steps(told) if told.status == "completed" else None,
     )
+
+
+def _steps(told: WorkflowJob) -> JobSteps | None:
+    facts = told.step_facts
+    return None if facts is None else JobSteps(facts.failed, facts.left_open, facts.begun)
 
 
 def _started_at(told: WorkflowJob, now: float) -> float | None:

@@ -60,8 +60,8 @@ async def publish_runners(
 
 
 def death_id(installation: Installation, death: Death) -> str:
-    """Returns the stable id of a death, from its pod and its end: the same in every process and attempt."""
-    ended = f"{death.namespace}/{death.pod}/{death.pod_uid}/{death.at:.3f}/{death.exit_code}"
+    """Returns the stable id of a death, from its pod and its end, or its job: the same in every process and attempt."""
+    ended = death.id or f"{death.namespace}/{death.pod}/{death.pod_uid}/{death.at:.3f}/{death.exit_code}"
     return str(uuid.uuid5(EVENTS, f"{installation.id}/{death.runner_name}/died/{ended}"))
 
 

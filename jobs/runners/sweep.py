@@ -32,6 +32,7 @@ from jobs.deliveries.installations import warn_of_name
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.remediation.plan_remediation import plan_remediation
+from jobs.runners.heal_times import count_heals
 from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
 
 log = logger(__name__)
@@ -176,6 +177,7 @@ async def _record(
         installation.id, {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}, records
     )
     await context.runners.save_survey(installation.id, after)
+    await count_heals(context, installation, records.values(), at)
     await _forget(context, installation.id, records, after, at, policy.evidence)
     missing = absence.suspects(records.values(), after, at, policy.evidence)
     return SweepResult(

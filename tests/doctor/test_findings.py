@@ -1,5 +1,7 @@
 """What each value is judged to be, and what to do about it."""
 
+from dataclasses import replace
+
 import pytest
 
 from ghapp.doctor.configuration import of_configuration
@@ -13,6 +15,7 @@ from ghapp.doctor.installations import (
     of_remediation,
     of_report,
     of_report_owners,
+    of_reruns,
     of_sweeps,
     of_unknown_orgs,
 )
@@ -20,12 +23,13 @@ from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.doctor.roles import of_roles
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
+from ghapp.health.deaths.rerun import RerunRules
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.next_attempt import NextAttempt
 from ghapp.report.check_run_state import PostFailure
-from ghapp.settings import Settings
+from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.quarantine import UnreadableRecord
 
@@ -275,6 +279,24 @@ def test_an_installation_lets_the_app_do_its_work(installation, has_pool, status
     assert worst(found) == status
     if status == "wrong":
         assert "https://github.com/organizations/acme/settings/installations/1" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("modes", "level", "status"),
+    [
+        (["off"], "read", None),
+        ([], "write", None),
+        (["button"], "read", "ok"),
+        (["button"], "write", "ok"),
+        (["off", "auto"], "read", "wrong"),
+        (["auto"], "write", "ok"),
+    ],
+)
+def test_re_runs_need_a_permission_only_where_a_pool_requests_them_unasked(tmp_path, modes, level, status):
+    pools = [PoolSettings("acme", f"p{at}", ("x",), rerun=RerunRules(mode)) for at, mode in enumerate(modes)]
+    settings = replace(Settings.read({"GHAPP_STATE_DIR": str(tmp_path)}), pools=tuple(pools))
+    found = of_reruns(Installation(1, "acme", 1, {"actions": level}), settings)
+    assert [each.status for each in found] == ([] if status is None else [status])
 
 
 def test_what_a_person_has_to_resume_says_how():

@@ -25,7 +25,9 @@ from ghapp.github.installation_client import Removal
 from ghapp.github.jobs import Jobs
 from ghapp.github.manifest import convert
 from ghapp.github.runner_groups import read_runner_groups
+from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
+from ghapp.health.deaths.rerun import RunState
 from ghapp.health.installation import Installation
 from ghapp.health.queue.runner_groups import RunnerGroup
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
@@ -330,6 +332,41 @@ async def test_a_job_s_facts(acme):
 @pytest.mark.vcr("annotations.yaml")
 async def test_what_was_noted_beside_a_job(acme):
     assert await Jobs(acme, "octocat/Hello-World").notes(4) == ("Check your spelling for 'banaas'.",)
+
+
+@pytest.mark.vcr("job_logs.yaml")
+async def test_a_job_s_raw_log_is_read_at_the_address_that_github_gives(acme, monkeypatch):
+    read = []
+
+    async def tail(self, url, most, longest):
+        read.append(url)
+        return b"first\nlast\n"
+
+    monkeypatch.setattr(GitHubTransport, "tail", tail)
+    assert await Jobs(acme, "octo-org/octo-repo").log_tail(399444496) == ("first", "last")
+    assert read == ["https://pipelinesghubeus22.actions.githubusercontent.com/logs/399444496?sv=2026&sig=xyz"]
+
+
+@pytest.mark.vcr("job_logs_missing.yaml")
+async def test_a_job_without_a_raw_log(acme):
+    assert await Jobs(acme, "octo-org/octo-repo").log_tail(399444496) == ()
+
+
+@pytest.mark.vcr("run.yaml")
+async def test_the_latest_attempt_of_a_run(acme):
+    assert await Jobs(acme, "octo-org/octo-repo").run_state(30433642) == RunState(1, over=False)
+
+
+@pytest.mark.vcr("rerun_job.yaml")
+async def test_a_job_is_run_again(acme):
+    await Jobs(acme, "octo-org/octo-repo").rerun(399444496)
+
+
+@pytest.mark.vcr("rerun_job_refused.yaml")
+async def test_a_job_of_a_run_that_goes_on_is_not_run_again(acme):
+    with pytest.raises(errors.PermissionMissingError) as refused:
+        await Jobs(acme, "octo-org/octo-repo").rerun(399444496)
+    assert refused.value.accepted == "", "no permission is missing"
 
 
 @pytest.mark.vcr("repository.yaml")

@@ -67,6 +67,7 @@ async def test_a_job_s_facts_are_asked_for_once():
         conclusion="failure",
         completed_at=1_795_176_003.0,
         step_failed=False,
+        begun=False,
     )
     assert installation_client.sent == [("GET", "/repos/acme/api/actions/jobs/42", {})]
 

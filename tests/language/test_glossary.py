@@ -8,6 +8,7 @@ from enum import Enum
 import pytest
 
 from ghapp.health.deaths.cause import Cause, OwnReason
+from ghapp.health.deaths.rerun import RerunRefusal, RerunState
 from ghapp.health.deaths.runner_log import RunnerError
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.leaks.tick import Guard
@@ -27,6 +28,7 @@ SECTIONS = {
     "Deferrals": [Deferral],
     "Blockers": [Blocker],
     "Deaths": [Cause, OwnReason, RunnerError],
+    "Re-runs": [RerunState, RerunRefusal],
     "Phantoms": [PhantomKind, PhantomReason],
     "Guards of the reaper": [Guard],
     "Queued jobs": [QueueReason],

@@ -47,6 +47,7 @@ GAUGES = {
     "ghapp_runners_idle": {"org", "pool"},
     "ghapp_job_queue_seconds": {"org", "pool", "le"},
     "ghapp_job_run_seconds": {"org", "pool", "le"},
+    "ghapp_heal_seconds": {"org", "pool", "le"},
 }
 """Labels of what `web.status` tells; those of counters are found where they are counted."""
 

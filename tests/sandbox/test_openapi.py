@@ -37,7 +37,7 @@ PERMISSIONS = {
     "organization_self_hosted_runners": "write",
     "administration": "write",
     "checks": "write",
-    "actions": "read",
+    "actions": "write",
     "metadata": "read",
 }
 
@@ -53,8 +53,10 @@ class Stage:
     ids: dict[str, Any] = field(default_factory=dict)
 
     def call(
-        self, method: str, template: str, *, nobody: bool = False, query: str = "", **options: Any
+        self, method: str, template: str, *, nobody: bool = False, query: str = "", job: str = "", **options: Any
     ) -> httpx.Response:
+        if job:
+            options["ids"] = {"job_id": self.ids[job]}
         path = template.format(**(self.ids | options.pop("ids", {}))) + query
         if nobody:
             return httpx.request(method, self.sandbox.url + path, **options)
@@ -83,9 +85,11 @@ def stage() -> Iterator[Stage]:
         hook.wait(2)
         control.webhook(url="")
         failed, _ = logged(app, 2)
-        lost, _ = control.queue("acme", labels=["linux-4vcpu"], count=2)
+        lost, running = control.queue("acme", labels=["linux-4vcpu"], count=2)
         control.queue("acme", labels=["windows"])
         control.finish("acme", job_id=lost, lost=True)
+        (again,) = control.queue("acme", labels=["linux-4vcpu"])
+        control.abandon("acme", job_id=again, log="the end")
         (busy,) = control.busy("acme", count=1, pool="gpu")
         head = sandbox.world.orgs["acme"].repositories["api"].head_sha
         posted = acme.post("/repos/acme/api/check-runs", json={"name": "n", "head_sha": head, "output": OUTPUT}).json()
@@ -101,6 +105,8 @@ def stage() -> Iterator[Stage]:
             "job_id": lost,
             "run_id": sandbox.fleet.jobs[lost].run_id,
             "check_run_id": posted["id"],
+            "running": running,
+            "again": again,
         }
         acme.post("/orgs/acme/actions/runners/generate-jitconfig", json=JIT | {"name": "taken"})
         yield Stage(sandbox, app, acme, person, ids)
@@ -181,6 +187,13 @@ CASES = [
     case("GET", f"{REPO}/actions/runs/{{run_id}}/jobs", 404, **absent(run_id=1)),
     case("GET", f"{REPO}/actions/jobs/{{job_id}}", 200),
     case("GET", f"{REPO}/actions/jobs/{{job_id}}", 404, **absent(job_id=1)),
+    case("GET", f"{REPO}/actions/runs/{{run_id}}", 200),
+    case("GET", f"{REPO}/actions/runs/{{run_id}}", 404, **absent(run_id=1)),
+    case("GET", f"{REPO}/actions/jobs/{{job_id}}/logs", 404),
+    case("GET", f"{REPO}/actions/jobs/{{job_id}}/logs", 302, job="again"),
+    case("POST", f"{REPO}/actions/jobs/{{job_id}}/rerun", 403, job="running"),
+    case("POST", f"{REPO}/actions/jobs/{{job_id}}/rerun", 201, job="again"),
+    case("POST", f"{REPO}/actions/jobs/{{job_id}}/rerun", 404, **absent(job_id=1)),
     case("POST", f"{REPO}/check-runs", 201, json={"name": "n", "head_sha": "a" * 40, "conclusion": "success"}),
     case("POST", f"{REPO}/check-runs", 422, json={"name": "n"}),
     case("GET", f"{REPO}/check-runs/{{check_run_id}}", 200),

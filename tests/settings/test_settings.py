@@ -1,15 +1,19 @@
 """Each wrong input gives one clear line that names the key and what would be right."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import ConfigurationError
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.rerun import RerunCause, RerunRules
 from ghapp.health.runner.verdict import Limits
 from ghapp.settings import Policy, Settings
 from tests.support.keys import private_key
 
+DEFAULT_CAUSES = ("deleted-registration", "external-teardown", "vanished", "terminated")
 PEM = private_key().strip()
 CREDENTIALS = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": PEM, "GHAPP_WEBHOOK_SECRET": "s"}
 POOL = """
@@ -226,6 +230,16 @@ def pool(**changes):
     return "[[pools]]\n" + "\n".join(f"{key} = {value}" for key, value in row.items() if value is not None)
 
 
+def test_a_pool_has_a_button_unless_it_says_otherwise(read):
+    assert read(pool()).pools[0].rerun == RerunRules("button", DEFAULT_CAUSES, begun=False, per_hour=20)
+    given = "{ mode = 'auto', causes = ['lost-communication'], begun = true, per_hour = 1 }"
+    assert read(pool(rerun=given)).pools[0].rerun == RerunRules("auto", ("lost-communication",), begun=True, per_hour=1)
+
+
+def test_every_cause_but_those_without_a_fault_may_be_re_run():
+    assert {*get_args(RerunCause)} == {each.value for each in Cause} - {"clean-exit", "unknown"}
+
+
 @pytest.mark.parametrize(
     ("toml", "said"),
     [
@@ -243,6 +257,18 @@ def pool(**changes):
         (pool(name="'a/b'"), "[[pools]] a/b name: 'a/b' is not valid"),
         (pool(name='"a\\tb"'), "[[pools]] a\tb name: 'a\\tb' is not valid"),
         (pool(label="['x']"), "[[pools]] linux label: unknown key; did you mean labels?"),
+        (pool(rerun="'auto'"), "[[pools]] linux rerun: 'auto' is not valid; it takes a table such as { mode"),
+        (
+            pool(rerun="{ mode = 'on' }"),
+            "[[pools]] linux rerun mode: 'on' is not valid; it takes one of off, button, auto",
+        ),
+        (
+            pool(rerun="{ causes = ['clean-exit'] }"),
+            "[[pools]] linux rerun causes: 'clean-exit' is not valid; it takes",
+        ),
+        (pool(rerun="{ begun = 1 }"), "[[pools]] linux rerun begun: 1 is not valid; it takes true or false"),
+        (pool(rerun="{ per_hour = 0 }"), "[[pools]] linux rerun per_hour: 0 is not valid; it takes a whole number"),
+        (pool(rerun="{ cause = [] }"), "[[pools]] linux rerun cause: unknown key; did you mean causes?"),
         (pool(labels="'x'"), "[[pools]] linux labels: 'x' is not valid; it takes a list of strings"),
         (pool(labels="['x', 1]"), "[[pools]] linux labels: ['x', 1] is not valid"),
         (pool(replacer="'arc'"), "[[pools]] linux: replacer 'arc' needs namespace, the one of its pods"),

@@ -34,6 +34,7 @@ from tests.store.rows.samples import NOW, ORG, POD_NAME, POOL
 
 RELEASES = sorted(Path(samples.__file__).parent.glob("*.json"))
 ONE, TWO = Evidence(1, "linux-1", NOW, registered=True), Evidence(2, "linux-2", NOW, registered=True)
+REMAINS = Evidence._fields.index("remains")
 GARBAGE = [b"", b"\xc1", b"\x00garbage", b"\xa1\xff", msgspec.msgpack.encode(["of", {"another": "shape"}]), b"\xd9"]
 TOTAL = 'ghapp_unreadable_records_total{kind="%s"}'
 
@@ -113,7 +114,7 @@ async def test_a_fuse_of_the_next_version_can_be_turned(redis):
     [
         ("fuse", {"position": "half-open", "batch": 3}, Fuse(Position.STOPPED, batch=3)),
         ("fuse", {"position": "proving", "reason": "Novel"}, Fuse(Position.PROVING, reason=FuseReason.NONE)),
-        ("runner", [1, "linux-1", NOW, *ONE[3:-4], ["molten", 1.0, 2.0], *ONE[-3:]], ONE),
+        ("runner", [1, "linux-1", NOW, *ONE[3:REMAINS], ["molten", 1.0, 2.0], *ONE[REMAINS + 1 :]], ONE),
         ("job", [1, "waiting", [], "acme/api", NOW], Job(1, "queued", (), "acme/api", NOW)),
         (
             "token",

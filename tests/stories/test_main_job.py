@@ -216,3 +216,20 @@ async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lo
         app.sandbox.control.finish("acme", job_id=job_id)
         assert await confirm_installation(app.context, app.installation) == 1, "GitHub itself says that the job is over"
         assert await state_of(app, runner_id) is State.INVALIDATED
+
+
+async def test_the_time_from_a_loss_to_its_successor_online_is_counted_once(story):
+    async with story() as app:
+        await app.live_through_an_interval()
+        await app.pass_(300)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await app.live_through_an_interval()
+        assert await app.replacements() == [lost]
+        for _ in range(3):
+            await app.live_through_an_interval()
+        counted = await app.context.counters.all()
+        labels = 'org="acme",pool="linux-4vcpu"'
+        assert counted[f"ghapp_heal_seconds_count{{{labels}}}"] == 1
+        assert 30 <= counted[f"ghapp_heal_seconds_sum{{{labels}}}"] <= 180
+        runners = await app.context.runners.all(app.installation)
+        assert runners[runners[lost].successor].succeeds == lost

@@ -29,8 +29,8 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert await look(app, job, 2) is CheckRunOutcome.CREATED
         ((check_run, posted),) = check_runs(app).items()
         assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)
-        assert (posted["status"], posted["conclusion"]) == ("completed", "neutral")
-        assert posted["output"]["title"] == "This job's runner died: host-oom"
+        assert (posted["status"], posted["conclusion"]) == ("completed", "action_required")
+        assert posted["output"]["title"] == "The runner was killed because its container reached its memory limit"
         assert "No line of your code failed" in posted["output"]["summary"]
         assert "Running job: test" in posted["output"]["text"]
         assert (await kept(app, job)).job.conclusion == "failure"

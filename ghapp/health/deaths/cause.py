@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """Cause of a runner's death: the ten of the contract."""
+    """Cause of a runner's death."""
 
     CLEAN_EXIT = "clean-exit"
     HOST_OOM = "host-oom"
@@ -20,6 +20,7 @@ class Cause(StrEnum):
     VERSION_DEPRECATED = "version-deprecated"
     DELETED_REGISTRATION = "deleted-registration"
     VANISHED = "vanished"
+    LOST_COMMUNICATION = "lost-communication"
     UNKNOWN = "unknown"
 
 
@@ -31,6 +32,12 @@ class OwnReason(StrEnum):
     DELETED = "Deleted"
     POD_GONE = "PodGone"
     NOT_SEEN = "EndNotSeen"
+    SHUTDOWN_SIGNAL = "ShutdownSignal"
+    LOST_COMMUNICATION = "LostCommunication"
+    STEP_LEFT_OPEN = "StepLeftOpen"
+    WENT_OFFLINE = "OfflineDuringJob"
+    REGISTRATION_LOST = "RegistrationLost"
+    REMOVED = "RemovedDuringJob"
 
 
 _MIRROR = "set `ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1` in the runner's container, and keep its log."
@@ -55,6 +62,9 @@ _BY_CAUSE = {
     " what deletes registrations of running runners, and with ARC delete its EphemeralRunner, never its pod.",
     Cause.VANISHED: "Its pod disappeared before its end was observed, mostly because the node or the machine was"
     " killed: read the node's journal and the cloud's events of that minute, and keep runners off spot nodes.",
+    Cause.LOST_COMMUNICATION: "The runner stopped reporting to GitHub: read the machine's system log and the cloud's"
+    " events of that time for an interruption, an out-of-memory kill or a lost network, keep runners off spot machines,"
+    " and alert on memory and disk.",
     Cause.UNKNOWN: "Its end left no evidence: keep `ghapp watch` running without a gap, allow it to get, list and watch"
     " pods, and " + _MIRROR,
 }
@@ -87,6 +97,12 @@ _BY_REASON: dict[str, str] = {
     + _MIRROR,
     OwnReason.DELETED: "Its pod was deleted before the runner's end was observed: find out what deleted it, set"
     " `terminationGracePeriodSeconds` to the length of the longest job, and never force a deletion.",
+    OwnReason.SHUTDOWN_SIGNAL: "The runner's process received SIGTERM while its job ran: find out what stopped the"
+    " service or the machine (a scale-down, an interruption notice, an update), and have it wait for running jobs.",
+    OwnReason.REGISTRATION_LOST: "Its registration at GitHub disappeared while its job ran: find out what deletes"
+    " registrations, and exclude busy runners; GitHub answers 422 when a busy runner is to be deleted.",
+    OwnReason.REMOVED: "A controller reported that it removed this runner while its job ran: have it check `busy`"
+    " before a scale-down, and wait for the job.",
     "SessionConflict": _CONFLICT,
     "EvictionByEvictionAPI": _DRAINED,
     "DeletionByTaintManager": "Its node got a `NoExecute` taint, mostly for being unreachable or reclaimed: set"
@@ -143,6 +159,7 @@ HAPPENED = {
     Cause.VERSION_DEPRECATED: "GitHub refused the runner because its version is too old",
     Cause.DELETED_REGISTRATION: "The runner's registration at GitHub was deleted while the runner was running",
     Cause.VANISHED: "The runner disappeared together with its pod before its end was observed",
+    Cause.LOST_COMMUNICATION: "The runner lost communication with GitHub while the job ran",
     Cause.UNKNOWN: "The runner ended, and its end left no evidence",
 }
 
@@ -154,10 +171,11 @@ NOT_YOURS = {
     " its machine has.",
     Cause.TERMINATED: "It was not your code: the job was interrupted and can be re-run unchanged.",
     Cause.EXTERNAL_TEARDOWN: "It was not your code: the job was interrupted and can be re-run unchanged.",
-    Cause.EXTERNAL_TEARDOWN: "It was not your code: the job was interrupted, and can be run again as it is.",
     Cause.CRASH: "It is most likely not your code, unless a step of the job stopped the runner or used up its machine.",
     Cause.VERSION_DEPRECATED: "It was not your code: no job can run there until the runner is updated.",
     Cause.DELETED_REGISTRATION: "It was not your code: the job was interrupted and can be re-run unchanged.",
     Cause.VANISHED: "It was most likely not your code: the job was interrupted and can be re-run unchanged.",
+    Cause.LOST_COMMUNICATION: "It is most likely not your code, unless a step of the job used up the machine's memory"
+    " or disk.",
     Cause.UNKNOWN: "It is unknown whether your code contributed.",
 }

@@ -36,6 +36,13 @@ class DeadJob(NamedTuple):
     html_url: str = ""
 
 
+class Sighting(NamedTuple):
+    """What was seen of a runner, and when (epoch seconds): one of the keys of `post_mortem.SIGHTINGS` in the report."""
+
+    at: float
+    what: str
+
+
 class Death(NamedTuple):
     """The end of one runner. Fields are only ever appended: stored records are read by position.
 
@@ -47,6 +54,8 @@ class Death(NamedTuple):
         job: its job; None if it was idle or its job is unknown.
         runner_log: its last lines, oldest first.
         host_log: log of its node from one minute before to one minute after, oldest first.
+        id: `job ID` of a death that was found by its job; empty if it is identified by its pod and its end.
+        last_minutes: what was seen of the runner while its job ran, oldest first.
     """
 
     runner_name: str
@@ -65,6 +74,8 @@ class Death(NamedTuple):
     job: DeadJob | None = None
     runner_log: tuple[str, ...] = ()
     host_log: tuple[str, ...] = ()
+    id: str = ""
+    last_minutes: tuple[Sighting, ...] = ()
 
 
 def died(pod: Pod, log: Sequence[str], at: float) -> Death:
@@ -126,9 +137,13 @@ def blames_the_platform(death: Death, *, confirmed_by_github: bool = False) -> b
     2. No job was running: no job is known, or the runner logged the job's result before it ended.
     3. The job did not fail. GitHub has no conclusion yet (ask again later), or it is a success or a cancellation. An
        unrequested cancellation counts as a failure: GitHub reports a lost runner, or the cluster removed it.
+
+    A death that was found by its job (`job_death`) was judged by more than that.
     """
     if death.cause is Cause.CLEAN_EXIT:
         return False
+    if death.id:
+        return True
     if death.job is None or read_runner_log(death.runner_log).finished_a_job:
         return False
     if death.job.conclusion == "cancelled":

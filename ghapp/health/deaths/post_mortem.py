@@ -39,6 +39,9 @@ class JobFacts(NamedTuple):
         conclusion: empty until the job is over.
         completed_at: epoch seconds.
         step_failed: True if one of its steps ended by itself with a failure.
+        run_id: of its workflow run; 0 if unknown.
+        attempt: of the run; above 1 for a re-run.
+        begun: True if one of the job's own steps had begun, or that is unknown.
     """
 
     id: int
@@ -49,6 +52,9 @@ class JobFacts(NamedTuple):
     conclusion: str = ""
     completed_at: float | None = None
     step_failed: bool = False
+    run_id: int = 0
+    attempt: int = 1
+    begun: bool = True
 
 
 def job_at_death(evidence: Evidence, death: Death) -> int | None:
@@ -76,7 +82,8 @@ def failed_for_it(death: Death, job: JobFacts, notes: Sequence[str]) -> bool:
     if not may_have_failed_for_it(death, job):
         return False
     is_confirmed = any(words in note for note in notes for words in LOST_WORDS)
-    return blames_the_platform(death, confirmed_by_github=is_confirmed) and (is_confirmed or not job.step_failed)
+    is_decided = is_confirmed or bool(death.id) or not job.step_failed
+    return blames_the_platform(death, confirmed_by_github=is_confirmed) and is_decided
 
 
 def wants_lines(death: Death) -> bool:

@@ -110,6 +110,11 @@ class Evidence(NamedTuple):
     job_end_dated: bool = True
     """False if `job_ended_at` is only when the end became known: no delivery and no answer of GitHub's dated it."""
 
+    successor: int | None = None
+    """The id of the runner that came online in its place, once that was observed and counted."""
+    succeeds: int | None = None
+    """The id of the lost runner in whose place this runner came online."""
+
     @property
     def running_job(self) -> int | None:
         """The job that the runner is running according to deliveries, else None."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ghapp.health.runner import remains as cluster
 from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.evidence import Evidence, Registration, Survey, observed_at
+from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, observed_at
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import (
     LONGEST_JOB_SECONDS,
@@ -145,6 +145,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         deletion=None if is_moot else evidence.deletion,
         remains=None,
         not_needed_at=None,
+        successor=None if is_moot else evidence.successor,
     )
 
 
@@ -329,6 +330,16 @@ def removed(evidence: Evidence, at: float, granted: Evidence | None = None) -> E
 def replaced(evidence: Evidence, at: float) -> Evidence:
     """The request for its replacement was accepted."""
     return evidence if evidence.replaced_at is not None else evidence._replace(replaced_at=at, last_replaced_at=at)
+
+
+def succeeded_by(successor: int) -> Fold:
+    """Another runner came online in the place of this one."""
+    return lambda evidence: None if evidence is None else evidence._replace(successor=successor)
+
+
+def succeeding(lost: int) -> Fold:
+    """This runner came online in the place of a lost one."""
+    return lambda evidence: None if evidence is None else evidence._replace(succeeds=lost)
 
 
 def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:

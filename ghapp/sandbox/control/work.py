@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
 from ghapp.sandbox.documents.payloads import check_suite_requested
+from ghapp.sandbox.fleet.jobs import LOST_COMMUNICATION, SHUTDOWN_SIGNAL
 
 
 class WorkControls(Controls):
@@ -28,6 +29,49 @@ class WorkControls(Controls):
             conclusion = "failure"
             job.fail_without_runner()
         fleet.finish(job, self.world.now(), conclusion)
+
+    @exposed
+    def die(self, org: str, *, job_id: int) -> None:
+        """The runner of a running job dies: the job goes on, for GitHub, until `abandon` ends it."""
+        known(self._org(org).fleet.jobs, job_id).abandoned = True
+
+    @exposed
+    def abandon(
+        self,
+        org: str,
+        *,
+        job_id: int,
+        note: str = LOST_COMMUNICATION,
+        log: str | None = None,
+        own_steps: bool = True,
+        step: str = "open",
+        conclusion: str = "failure",
+    ) -> None:
+        """GitHub ends a running job whose runner died.
+
+        `note` is the annotation, `log` the raw log, `own_steps` whether a step of the job's own had begun, `step` how
+        its last step ended: `open`, `failure`, `cancelled`. The runner itself stays as it is: see `lose` and `offline`.
+        """
+        fleet = self._org(org).fleet
+        job = known(fleet.jobs, job_id)
+        job.own_steps, job.left_open, job.log = own_steps, step == "open", log
+        job.step_conclusion = "" if job.left_open else step
+        job.note(note)
+        fleet.abandon(job, self.world.now(), conclusion)
+
+    @exposed
+    def stop_runner(self, org: str, *, pool: str) -> int:
+        """The runner of some running job of a pool is stopped by SIGTERM before a step of the job's own began.
+
+        Answers the job's id, or 0 where no job runs.
+        """
+        fleet = self._org(org).fleet
+        for runner in fleet.roster.registered.values():
+            if runner.pool == pool and runner.job is not None:
+                job = runner.job
+                self.abandon(org, job_id=job.id, note=SHUTDOWN_SIGNAL, own_steps=False, step="cancelled")
+                return job.id
+        return 0
 
     @exposed
     def head(self, org: str, *, repository: str, sha: str = "") -> str:

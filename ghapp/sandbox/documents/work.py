@@ -43,7 +43,7 @@ def job_document(job: SandboxJob, url: str) -> Document:
         "id": job.id,
         "run_id": job.run_id,
         "run_url": f"{api}/actions/runs/{job.run_id}",
-        "run_attempt": 1,
+        "run_attempt": job.attempt,
         "node_id": f"CR_{job.id}",
         "workflow_name": WORKFLOW,
         "head_branch": job.repository.default_branch,
@@ -72,17 +72,17 @@ def _steps(job: SandboxJob) -> list[Document]:
     started = rfc3339(job.started_at)
     setup = {"name": "Set up job", "status": "completed", "conclusion": "success", "number": 1}
     # A job that lost its runner never reports the end of its last step.
-    ended = job.status == "completed" and not job.annotations
-    work = {
-        "name": "Run tests",
+    ended = job.status == "completed" and not job.left_open
+    last = {
         "status": "completed" if ended else "in_progress",
-        "conclusion": job.conclusion if ended else None,
-        "number": 2,
+        "conclusion": (job.step_conclusion or job.conclusion) if ended else None,
+        "started_at": started,
+        "completed_at": rfc3339_or_none(job.completed_at) if ended else None,
     }
-    return [
-        setup | {"started_at": started, "completed_at": started},
-        work | {"started_at": started, "completed_at": rfc3339_or_none(job.completed_at) if ended else None},
-    ]
+    if not job.own_steps:
+        return [setup | last]
+    setup |= {"started_at": started, "completed_at": started}
+    return [setup, {"name": "Run tests", "number": 2} | last]
 
 
 def run_document(run: Run, repository: SandboxRepository, repository_document: Document, url: str) -> Document:
@@ -97,7 +97,7 @@ def run_document(run: Run, repository: SandboxRepository, repository_document: D
         "display_title": f"{WORKFLOW} #{run.number}",
         "path": WORKFLOW_PATH,
         "run_number": run.number,
-        "run_attempt": 1,
+        "run_attempt": run.job.attempt if run.job else 1,
         "event": "push",
         "status": status,
         "conclusion": run.job.conclusion if run.job else "success",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 #: Runs that a repository keeps, newest first.
 RUNS_KEPT = 300
+SHUTDOWN_SIGNAL = "The runner has received a shutdown signal. This can happen when the runner service is stopped."
 LOST_COMMUNICATION = "The self-hosted runner lost communication with the server."
 
 JobAction = Literal["queued", "in_progress", "completed"]
@@ -22,6 +23,12 @@ class SandboxJob:
         id: the job's id, and its check run's.
         duration: how long it runs after its start, in seconds.
         annotations: GitHub's annotations of the job.
+        attempt: of its run; above 1 for a re-run.
+        own_steps: False if only "Set up job" had begun.
+        left_open: the end of its last step was never reported.
+        step_conclusion: of its last step, if that is not the job's own.
+        abandoned: its runner died, and does not end it any more.
+        log: its raw log; None if none was uploaded.
     """
 
     id: int
@@ -38,12 +45,23 @@ class SandboxJob:
     runner_id: int | None = None
     runner_name: str | None = None
     annotations: list[dict[str, Any]] = field(default_factory=list)
+    attempt: int = 1
+    own_steps: bool = True
+    left_open: bool = False
+    step_conclusion: str = ""
+    abandoned: bool = False
+    log: str | None = None
 
-    def fail_without_runner(self) -> None:
-        """Adds the annotation that GitHub adds to a job whose runner was lost."""
-        self.conclusion = "failure"
-        note = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
-        self.annotations.append(note | {"title": "", "message": LOST_COMMUNICATION})
+    def fail_without_runner(self, note: str = LOST_COMMUNICATION) -> None:
+        """Leaves its last step open, and adds the annotation that GitHub adds to a job whose runner was lost."""
+        self.conclusion, self.left_open = "failure", True
+        self.note(note)
+
+    def note(self, message: str) -> None:
+        """Adds an annotation, unless the text is empty."""
+        place = {"path": ".github", "start_line": 1, "end_line": 1, "annotation_level": "failure"}
+        if message:
+            self.annotations.append(place | {"title": "", "message": message})
 
     def with_clock_ahead(self, ahead: float) -> SandboxJob:
         """Returns the job with its times by a clock that is so many seconds ahead."""

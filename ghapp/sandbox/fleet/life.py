@@ -189,8 +189,25 @@ class FleetLife:
             created_at=now,
             duration=self._lasting(self._pace.job),
         )
-        self._board.remember(job)
         repository.record_run(job.run_id, now, job)
+        return self._queue(job, now)
+
+    def rerun(self, job: SandboxJob, now: float) -> SandboxJob:
+        """A job that is over is queued again, as a new job in the next attempt of its run."""
+        again = SandboxJob(
+            id=FIRST_JOB_ID + next(self._job_numbers),
+            run_id=job.run_id,
+            repository=job.repository,
+            labels=job.labels,
+            head_sha=job.head_sha,
+            created_at=now,
+            duration=self._lasting(self._pace.job),
+            attempt=job.attempt + 1,
+        )
+        return self._queue(again, now)
+
+    def _queue(self, job: SandboxJob, now: float) -> SandboxJob:
+        self._board.remember(job)
         self._tell("queued", job, now)
         runner = self._board.runner_for(job)
         if runner is not None:
@@ -214,6 +231,20 @@ class FleetLife:
         if runner.pool in self.pools:
             self.boot(runner.pool, now)
 
+    def abandon(self, job: SandboxJob, now: float, conclusion: str) -> None:
+        """Ends a running job whose runner died; an ephemeral runner's registration leaves with it."""
+        if job.status != "in_progress":
+            return
+        job.status, job.conclusion, job.completed_at = "completed", conclusion, now
+        runner = self.roster.find(job.runner_id) if job.runner_id is not None else None
+        self._tell("completed", job, now)
+        if runner is None:
+            return
+        runner.job = None
+        self.roster.touch()
+        if runner.ephemeral:
+            self._end(runner)
+
     def _start(self, job: SandboxJob, runner: Runner, at: float) -> None:
         self._board.rest(runner)
         runner.job = job
@@ -222,7 +253,7 @@ class FleetLife:
         self.roster.touch()
         self._tell("in_progress", job, at)
         conclusion = "failure" if self._rng.random() < FAILING_SHARE else "success"
-        self._agenda.at(at + job.duration, lambda end: self.finish(job, end, conclusion))
+        self._agenda.at(at + job.duration, lambda end: None if job.abandoned else self.finish(job, end, conclusion))
 
     def _offer(self, runner: Runner, at: float) -> None:
         """Gives a runner that became idle the oldest job it can run, or lets it wait."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.work import job_document, run_document
-from ghapp.sandbox.fleet.jobs import SandboxJob
-from ghapp.sandbox.rest.answers import Window, json_response, not_found
+from ghapp.sandbox.fleet.jobs import Run, SandboxJob
+from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found
 from ghapp.sandbox.rest.call import RestCall
 from ghapp.sandbox.rest.operation import Operation
 
 ACTIONS = ("actions", "read")
+RERUN = ("actions", "write")
 METADATA = ("metadata", "read")
+
+#: GitHub re-runs a run 50 times at most, since April 2026.
+MOST_ATTEMPTS = 51
 
 #: Other budgets that GitHub names, and that this App never spends.
 _OTHER_LIMITS = {"search": 30, "graphql": 5000, "integration_manifest": 5000, "actions_runner_registration": 10_000}
@@ -54,12 +61,23 @@ def list_runs(call: RestCall) -> Response:
     return json_response(document, headers=window.link(url, query, len(found)))
 
 
-def list_run_jobs(call: RestCall) -> Response:
-    """The jobs of a run."""
+def get_run(call: RestCall) -> Response:
+    """One run."""
+    run, repository = _run_in_path(call).with_clock_ahead(call.world.clock.github_ahead), call.repository
+    return json_response(run_document(run, repository, call.org.repository_document(repository), call.world.url))
+
+
+def _run_in_path(call: RestCall) -> Run:
     run_id = call.number("run_id")
     run = next((run for run in call.repository.runs if run.id == run_id), None)
     if run is None:
         raise not_found()
+    return run
+
+
+def list_run_jobs(call: RestCall) -> Response:
+    """The jobs of a run."""
+    run = _run_in_path(call)
     jobs: list[Any] = [] if run.job is None else [_document(call, run.job)]
     return json_response({"total_count": len(jobs), "jobs": jobs})
 
@@ -67,6 +85,39 @@ def list_run_jobs(call: RestCall) -> Response:
 def get_job(call: RestCall) -> Response:
     """One job."""
     return json_response(_document(call, job_in_path(call, "job_id")))
+
+
+def rerun_job(call: RestCall) -> Response:
+    """A job of a run that is over runs again, as a new job in the run's next attempt; 403 where it may not."""
+    job = job_in_path(call, "job_id")
+    run = next((run for run in call.repository.runs if run.id == job.run_id), None)
+    if run is None:
+        raise not_found()
+    if run.job is not job or job.status != "completed":
+        raise RestError(HTTPStatus.FORBIDDEN, "The workflow run containing this job is already running")
+    if job.attempt >= MOST_ATTEMPTS:
+        raise RestError(HTTPStatus.FORBIDDEN, "This workflow run has reached the maximum number of re-runs.")
+    run.job = call.org.fleet.rerun(job, call.now)
+    return json_response({}, HTTPStatus.CREATED)
+
+
+def get_job_log(call: RestCall) -> Response:
+    """The address of a job's raw log, which is elsewhere and needs no token; 404 where none was uploaded."""
+    job = job_in_path(call, "job_id")
+    if job.log is None:
+        raise not_found()
+    return Response(status_code=HTTPStatus.FOUND, headers={"location": f"{call.world.url}/_logs/{job.id}?sig=secret"})
+
+
+async def _raw_log(request: Request) -> Response:
+    job_id, world = int(request.path_params["job_id"]), request.app.state.world
+    found = [org.fleet.jobs[job_id] for org in world.orgs.values() if job_id in org.fleet.jobs]
+    if not found or found[0].log is None or "authorization" in request.headers:
+        return Response(status_code=HTTPStatus.BAD_REQUEST)  # as Azure answers requests with two kinds of credentials
+    return PlainTextResponse(found[0].log)
+
+
+LOGS = [Route("/_logs/{job_id:int}", _raw_log, methods=["GET"])]
 
 
 def job_in_path(call: RestCall, name: str) -> SandboxJob:
@@ -98,5 +149,8 @@ OPERATIONS = [
     Operation("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, needs=ACTIONS),
     Operation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", list_run_jobs, needs=ACTIONS),
     Operation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}", get_job, needs=ACTIONS),
+    Operation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}", get_run, needs=ACTIONS),
+    Operation("POST", "/repos/{owner}/{repo}/actions/jobs/{job_id}/rerun", rerun_job, needs=RERUN),
+    Operation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}/logs", get_job_log, needs=ACTIONS),
     Operation("GET", "/rate_limit", get_rate_limit, counted=False),
 ]

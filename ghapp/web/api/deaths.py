@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -9,24 +10,71 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.report.documents import death_document
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.correlation import chooser
+from ghapp.report.documents import DeathDocument, death_document
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import Clock
+from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, whole_number
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.problems import problem
 
+CAUSES = tuple(each.value for each in Cause)
+
+
+class DeathsPage(msgspec.Struct, frozen=True):
+    """A page of deaths, newest first."""
+
+    deaths: list[DeathDocument]
+    next_cursor: str | None
+
+
+CURSOR = r"[0-9]{1,12}\.[0-9]{1,20}-([0-9a-f]{2}){1,600}"
+"""The time of a page's last death (epoch seconds), and its identity in hexadecimal digits."""
+
+
+def _text_of(cursor: tuple[float, str]) -> str:
+    return f"{cursor[0]!r}-{cursor[1].encode().hex()}"
+
+
+def _cursor(text: str) -> tuple[float, str] | None:
+    """Returns the place that a cursor names; None if it is not one."""
+    if not re.fullmatch(CURSOR, text, re.ASCII):
+        return None
+    at, _, death_id = text.partition("-")
+    return float(at), bytes.fromhex(death_id).decode(errors="replace")
+
 
 class DeathEndpoints:
-    """The endpoint. Post-mortems are read rarely, so they are not cached."""
+    """The endpoints. Post-mortems are read rarely, so they are not cached."""
 
     def __init__(self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
         self._reader, self._authenticator, self._clock = reader, authenticator, clock
         self._deaths = stores.deaths
 
     def routes(self) -> Sequence[Route]:
-        """Returns the route."""
-        return [Route("/v1/orgs/{org}/deaths/{runner_name}", self._of, methods=["GET"])]
+        """Returns all routes."""
+        return [
+            Route("/v1/orgs/{org}/deaths", self._list, methods=["GET"]),
+            Route("/v1/orgs/{org}/deaths/{runner_name}", self._of, methods=["GET"]),
+        ]
+
+    async def _list(self, request: Request) -> Response:
+        """A page of the last month's deaths, newest first."""
+        org, query = request.path_params["org"], request.query_params
+        await self._authenticator.require(request, "read", org, self._clock())
+        pool, cause, given = query.get("pool"), query.get("cause"), query.get("cursor")
+        limit, cursor = whole_number(query.get("limit", str(DEFAULT_PAGE))), None if given is None else _cursor(given)
+        if cause is not None and cause not in CAUSES:
+            return problem(400, f"{cause!r} is not a cause of death; causes are {', '.join(CAUSES)}")
+        if limit is None or not 1 <= limit <= MOST_AT_ONCE:
+            return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
+        if given is not None and cursor is None:
+            return problem(400, "cursor takes the next_cursor of the previous page")
+        org_state = await self._reader.installed(org)
+        found, following = await self._deaths.page(org_state.installation.id, chooser(pool, cause), limit, cursor)
+        page = DeathsPage([death_document(each) for each in found], None if following is None else _text_of(following))
+        return Response(msgspec.json.encode(page), media_type="application/json")
 
     async def _of(self, request: Request) -> Response:
         org, name = request.path_params["org"], request.path_params["runner_name"]

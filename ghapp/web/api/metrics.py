@@ -52,6 +52,8 @@ HELP = {
     "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
     "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
     "ghapp_deaths_total": "Recorded deaths of runners, by cause.",
+    "ghapp_reruns_total": "Tries to run a job again whose runner died, by outcome: accepted, refused by GitHub, or the "
+    "reason against it.",
     "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels.",
     "ghapp_jobs_oldest_queued_seconds": "Age of the oldest queued job, 0 without one.",
     "ghapp_jobs_unserved": "Queued jobs that no online runner can take, by reason.",
@@ -59,6 +61,8 @@ HELP = {
     "ghapp_job_queue_seconds": "Wait of jobs that a self-hosted runner took, by configured pool; all others are pool "
     "other.",
     "ghapp_job_run_seconds": "Duration of jobs on self-hosted runners, by configured pool; all others are pool other.",
+    "ghapp_heal_seconds": "Time from the loss of a runner to its successor online, by configured pool; all others are "
+    "pool other.",
     "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
 }
 """Help texts of all series of this version. Counters of a newer version that runs beside it may be missing."""
@@ -67,7 +71,7 @@ HELP = {
 MOST_PARSED = 20_000
 """Series whose parsed names and labels are kept between scrapes."""
 
-HISTOGRAMS = frozenset({"ghapp_job_queue_seconds", "ghapp_job_run_seconds"})
+HISTOGRAMS = frozenset({"ghapp_job_queue_seconds", "ghapp_job_run_seconds", "ghapp_heal_seconds"})
 """Stored as counters, one for each bucket, the sum and the count; see `store.metric_counters`."""
 
 

@@ -6,6 +6,7 @@ from ghapp.health.runner.verdict import State
 from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument
 from ghapp.report.jobs import JOB_STATES, JobDocument
 from ghapp.web.api.claims import ClaimBody
+from ghapp.web.api.deaths import CAUSES, CURSOR, DeathsPage
 from ghapp.web.api.demand import DemandDocument
 from ghapp.web.api.gate import DeployBody
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
@@ -141,6 +142,20 @@ def _orgs() -> Schema:
                 empty(204, "The pod is not claimed, or never was.") | problems(404),
                 ["pod"],
             ),
+        },
+        "/v1/orgs/{org}/deaths": {
+            "get": call(
+                "Deaths of runners of the last 30 days, newest first, in pages.",
+                "read",
+                answer("A page.", DeathsPage) | problems(404),
+                [],
+                [
+                    query("pool", TEXT),
+                    query("cause", {"type": "string", "enum": list(CAUSES)}),
+                    query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
+                    query("cursor", {"type": "string", "pattern": f"^{CURSOR}$"}),
+                ],
+            )
         },
         "/v1/orgs/{org}/deaths/{runner_name}": {
             "get": call(

@@ -10,6 +10,7 @@ import msgspec
 from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument, Timestamp
 from ghapp.report.jobs import JobDocument
 from ghapp.web.api.claims import ClaimBody
+from ghapp.web.api.deaths import DeathsPage
 from ghapp.web.api.demand import DemandDocument
 from ghapp.web.api.gate import DeployBody
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
@@ -28,6 +29,7 @@ DOCUMENTS = (
     JobDocument,
     JobsPage,
     DeathDocument,
+    DeathsPage,
     GateDocument,
     ResumeResult,
     LiveDocument,

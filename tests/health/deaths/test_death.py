@@ -502,6 +502,7 @@ class TestRecord:
             "reason": "OOMKilled",
             "cause": "host-oom",
             "advice": told.advice,
+            "pool": "",
             "job": {
                 "id": 9,
                 "repository": "acme/app",

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.deaths.correlation import Correlation
+from ghapp.health.deaths.death import DeadJob, Death, Sighting
 from ghapp.health.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -19,8 +20,9 @@ from ghapp.health.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
+from ghapp.health.deaths.rerun import Rerun, RerunState
 from ghapp.report import LONGEST, Conclusion
-from ghapp.report.post_mortem import post_mortem_report
+from ghapp.report.post_mortem import NEEDS_A_PERSON, RERUN, post_mortem_report
 from tests.health.builders import MICROSECOND, NOW, lost
 
 LOST = "The self-hosted runner lost communication with the server. Verify the machine is running."
@@ -170,21 +172,77 @@ def test_the_second_look_finds_the_surroundings_and_the_third_a_lease_that_is_ov
     assert [next_look_after(look) for look in range(-1, 6)] == [None, *LOOKS_AFTER_SECONDS, None]
 
 
-def test_it_tells_in_three_sentences_and_blocks_nothing():
+def test_the_developer_reads_what_happened_and_a_person_must_act_where_the_next_attempt_would_end_alike():
     said = post_mortem_report(death(), death().job, show_host=True)
-    assert said.title == "This job's runner died: host-oom"
+    assert said.title == "The runner was killed because its container reached its memory limit"
     assert said.summary == (
         "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1` "
         "(`OOMKilled`, exit code 137, signal 9). No line of your code failed, but the job and the runner together "
-        "needed more memory than their limit. For the platform team: Raise `resources.limits.memory`."
+        "needed more memory than their limit.\n\n"
+        "The runner's last minutes: its container ended at 2026-09-21T14:13:20Z.\n\nJob: `test`"
     )
-    assert (said.conclusion, said.actions) == (Conclusion.NEUTRAL, ())
+    assert (said.conclusion, said.actions) == (Conclusion.ACTION_REQUIRED, ())
+
+
+@pytest.mark.parametrize("cause", [each for each in Cause if each not in NEEDS_A_PERSON])
+def test_all_other_post_mortems_are_neutral(cause):
+    assert post_mortem_report(death(cause=cause), death().job, show_host=True).conclusion is Conclusion.NEUTRAL
+
+
+def test_the_job_is_linked_unless_its_address_is_no_plain_one():
+    page = "https://github.com/acme/api/actions/runs/1/job/42"
+    linked = death().job._replace(html_url=page)
+    assert post_mortem_report(death(), linked, show_host=True).summary.endswith(f"Job: [`test`]({page})")
+    for forged in ("javascript:alert(1)", page + ") [x](https://a.example"):
+        said = post_mortem_report(death(), linked._replace(html_url=forged), show_host=True)
+        assert said.summary.endswith("Job: `test`")
+
+
+@pytest.mark.parametrize(
+    ("rerun", "said"),
+    [
+        (Rerun(42, 1, 1, "auto", NOW, RerunState.ACCEPTED), "by ghapp, as this pool is configured. It is attempt 2 of the run."),
+        (Rerun(42, 1, 1, "mona", NOW, RerunState.ACCEPTED), "by `mona`. It is attempt 2 of the run."),
+        (Rerun(42, 1, 1, "mona", NOW), "by `mona`. GitHub has not confirmed it yet."),
+        (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED), "by `mona`. GitHub refused it."),
+    ],
+)  # fmt: skip
+def test_a_re_run_is_shown_with_who_requested_it(rerun, said):
+    report = post_mortem_report(death(), death().job, show_host=True, rerun=rerun)
+    assert f"A re-run was requested at 2026-09-21T14:13:20Z {said}" in report.summary
+
+
+def test_the_button_is_shown_where_it_works():
+    assert post_mortem_report(death(), death().job, show_host=True, has_button=True).actions == (RERUN,)
+    assert [len(RERUN.label) <= 20, len(RERUN.description) <= 40, len(RERUN.identifier) <= 20] == [True] * 3
+
+
+def test_what_was_seen_of_the_runner_is_one_line():
+    seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
+    said = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, show_host=True)
+    assert (
+        "The runner's last minutes: the job started at 2026-09-21T14:12:20Z, GitHub listed it as offline at "
+        "2026-09-21T14:13:20Z, GitHub ended the job at 2026-09-21T14:23:20Z."
+    ) in said.summary.split("\n\n")
+
+
+def test_what_deaths_have_in_common_is_for_the_platform_team_and_names_no_node_in_public():
+    common = Correlation(3, 4, NOW - 600)
+    private, public = (
+        post_mortem_report(death(pool="vm"), death().job, show_host=show, common=common) for show in (True, False)
+    )
+    assert "- It is death number 3 on node `node-1` within seven days." in private.text
+    assert "- It is death number 3 on its node within seven days." in public.text
+    assert "- 4 runners of pool `vm` died since 2026-09-21T14:03:20Z." in public.text
+    alone = post_mortem_report(death(), death().job, show_host=True, common=Correlation(1, 2, NOW))
+    assert "\n- " not in alone.text
 
 
 def test_its_text_tells_the_facts_and_both_logs():
     dead = death(runner_log=("Running job: test",), host_log=("kernel: Out of memory",))
     assert post_mortem_report(dead, dead.job, show_host=True).text == (
-        "| Fact | Value |\n| --- | --- |\n| Cause | `host-oom` |\n| Job | `test` |\n| Runner | `linux-x7k2p` |\n"
+        "### For the platform team\n\nRaise `resources.limits.memory`.\n\n"
+        "| Fact | Value |\n| --- | --- |\n| Cause | `host-oom` |\n| Job | `test` |\n| Pool | – |\n| Runner | `linux-x7k2p` |\n"
         "| Ended | 2026-09-21T14:13:20Z |\n| Exit code | 137 |\n| Signal | 9 |\n| Reason | `OOMKilled` |\n"
         "| Pod | `runners/linux-x7k2p` |\n| Node | `node-1` |\n\n"
         "### Last lines of the runner's log\n\n```text\nRunning job: test\n```\n\n"
@@ -219,9 +277,10 @@ def test_no_stranger_s_word_is_obeyed(name, node, reason, log):
     kinds = [token.type for token in GFM.parse(said.text) if token.level == 0]
     logs = ["heading_open", "inline", "heading_close", "fence"] if log else []
     outside = [kind for kind in kinds if kind != "inline"]
-    assert outside == ["table_open", "table_close", *[kind for kind in logs * 2 if kind != "inline"]]
+    head = ["heading_open", "heading_close", "paragraph_open", "paragraph_close"]
+    assert outside == [*head, "table_open", "table_close", *[kind for kind in logs * 2 if kind != "inline"]]
     paragraph = GFM.parse(said.summary)
-    assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"]
+    assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"] * 3
     words = {child.content for child in paragraph[1].children if child.type == "html_inline"}
     assert words <= {"<code>", "</code>"}
     assert {child.type for child in paragraph[1].children} <= {"text", "text_special", "code_inline", "html_inline"}

@@ -12,6 +12,7 @@ from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.rerun import Rerun
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.installation import Installation
@@ -43,6 +44,7 @@ from ghapp.store.pods import Pods
 from ghapp.store.post_mortems import PostedMortem, PostMortems
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.reports import Reports
+from ghapp.store.reruns import Reruns
 from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
 from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of
@@ -121,6 +123,8 @@ async def write(redis: Any) -> dict[str, Any]:
     claim = await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
     await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
+    rerun = filled(Rerun)._replace(job_id=JOB)
+    await Reruns(redis).keep(ORG, rerun)
     await Reports(redis).posted(ORG, filled(Posted))
     await Reports(redis).record_head(ORG, filled(Head))
     await Reports(redis).put_off(ORG, filled(PostFailure))
@@ -159,6 +163,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "pod": pod,
         "ephemeralrunner": runner,
         "post-mortem": filled(PostedMortem),
+        "rerun": rerun,
         "posted-report": filled(Posted),
         "report-head": filled(Head),
         "report-setback": filled(PostFailure),
@@ -202,6 +207,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "pod": None if view is None else _first(view.pods.values()),
         "ephemeralrunner": None if view is None else _first(view.objects.values()),
         "post-mortem": await PostMortems(redis).posted(DEATH),
+        "rerun": await Reruns(redis).of(ORG, JOB),
         "posted-report": standing.posted,
         "report-head": standing.head,
         "report-setback": standing.setback,

@@ -28,6 +28,7 @@ async def test_a_death_is_found_by_the_runner_s_name(http, redis):
         "reason": "OOMKilled",
         "cause": "host-oom",
         "advice": "give it more memory",
+        "pool": "",
         "job": None,
         "runner_log": [],
         "host_log": [],
@@ -67,3 +68,55 @@ async def test_while_redis_is_away_the_answer_is_503_and_not_an_unknown_death(ht
     await http.get("/v1/orgs/acme/runners/1/health")
     away.away = True
     assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == 503
+
+
+async def three(redis):
+    """Deaths of two pools; two at the same moment."""
+    deaths = Deaths(redis, lambda: NOW)
+    for name, at, pool, cause in (
+        ("a", NOW - 30, "gpu", Cause.VANISHED),
+        ("b", NOW - 20, "linux", Cause.HOST_OOM),
+        ("c", NOW - 20, "linux", Cause.VANISHED),
+        ("d", NOW - 10, "gpu", Cause.CLEAN_EXIT),
+    ):
+        await deaths.record(INSTALLATION, DEATH._replace(runner_name=name, pod=name, at=at, pool=pool, cause=cause))
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", "dcba"),
+        ("?pool=gpu", "da"),
+        ("?cause=vanished", "ca"),
+        ("?pool=linux&cause=vanished", "c"),
+        ("?pool=none", ""),
+        ("?limit=2", "dc"),
+    ],
+)
+async def test_deaths_are_listed_newest_first(http, redis, query, names):
+    await three(redis)
+    answer = await http.get(f"/v1/orgs/ACME/deaths{query}")
+    assert [each["runner_name"] for each in answer.json()["deaths"]] == list(names)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+async def test_pages_have_each_death_once_though_another_is_recorded_meanwhile(http, redis, limit):
+    await three(redis)
+    found, cursor = [], ""
+    for _ in range(5):
+        page = (await http.get(f"/v1/orgs/acme/deaths?limit={limit}{cursor}")).json()
+        found += [each["runner_name"] for each in page["deaths"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+        await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH._replace(pod_uid=cursor, at=NOW))
+    assert found == list("dcba")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=1001", "limit=x", "cause=murder", "cursor=x", "cursor=nan-61", "cursor=1.0-6", "cursor="],
+)
+async def test_a_wrong_question_is_refused(http, query):
+    answer = await http.get(f"/v1/orgs/acme/deaths?{query}")
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")

@@ -1,0 +1,224 @@
+"""Decides whether a job that ended badly lost its runner, without a cluster. Pure; times are epoch seconds.
+
+The evidence, by weight: what sweeps and deliveries recorded of the runner while the job ran; GitHub's words in the
+job's annotations or in its raw log; a step whose end was never reported. A step that failed by itself is the code's,
+unless it was killed (exit code 143) and the runner was lost, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
+from ghapp.health.deaths.death import DeadJob, Death, Sighting
+from ghapp.health.deaths.post_mortem import APART_SECONDS, APART_UNSEEN_SECONDS, UNFINISHED
+from ghapp.health.job import Job, was_hosted
+from ghapp.health.job_steps import JobSteps
+from ghapp.health.pods.pod import Pod
+from ghapp.health.runner.evidence import Evidence
+
+LOST_COMMUNICATION = "lost communication with the server"
+SHUTDOWN_SIGNAL = "The runner has received a shutdown signal"
+"""GitHub's words: the first ones after the lease ended, the second ones after a SIGTERM."""
+
+KILLED = "Process completed with exit code 143"
+"""The failure of a step that was ended by SIGTERM: by the code, or by whatever stopped the runner."""
+
+ERROR = "##[error]"
+"""In a raw log, marks the lines that are no output of a step. A workflow can write such a line, too."""
+
+UNKNOWN_STEPS = JobSteps()
+
+
+class JobWords(NamedTuple):
+    """Texts of GitHub on how a job ended.
+
+    Attributes:
+        lost: the runner lost communication with the server.
+        shutdown: the runner received a shutdown signal.
+        killed: a step ended with exit code 143.
+    """
+
+    lost: bool = False
+    shutdown: bool = False
+    killed: bool = False
+
+    @property
+    def of_runner(self) -> bool:
+        """True if they report the end of the runner."""
+        return self.lost or self.shutdown
+
+
+class JobDeath(NamedTuple):
+    """The cause of a runner's death, from its job.
+
+    Attributes:
+        at: when the runner was lost, as exactly as is known.
+    """
+
+    cause: Cause
+    reason: OwnReason
+    at: float
+
+
+def read_words(notes: Iterable[str], log: Iterable[str] = ()) -> JobWords:
+    """Returns what a job's annotations and the last lines of its raw log say of its end."""
+    lines = [*notes, *(line.partition(ERROR)[2] for line in log if ERROR in line)]
+    return JobWords(
+        lost=any(LOST_COMMUNICATION in line for line in lines),
+        shutdown=any(SHUTDOWN_SIGNAL in line for line in lines),
+        killed=any(KILLED in line for line in lines),
+    )
+
+
+def is_suspicious(job: Job, evidence: Evidence | None) -> bool:
+    """True if a job is worth a look at GitHub: it ended badly, and no step failed, or its runner was lost meanwhile."""
+    if job.status != "over" or job.conclusion not in UNFINISHED or was_hosted(job):
+        return False
+    if job.runner_id is None or job.started_at is None or job.ended_at is None:
+        return False
+    if _lost_meanwhile(job, evidence) is not None:
+        return True
+    return job.steps is not None and (job.steps.left_open or not job.steps.failed)
+
+
+def job_death(job: Job, evidence: Evidence | None, words: JobWords) -> JobDeath | None:
+    """Returns the death of a job's runner; None if nothing shows that the runner was lost.
+
+    Args:
+        job: that `is_suspicious`.
+        evidence: of its runner; None if no sweep and no delivery knows the runner.
+        words: GitHub's, from `read_words`.
+    """
+    steps, loss = job.steps or UNKNOWN_STEPS, _lost_meanwhile(job, evidence)
+    ended_at = job.ended_at or 0.0
+    if _was_removed_by_us(job, evidence):
+        return None
+    if steps.failed and not (words.killed and (loss is not None or words.of_runner)):
+        return None
+    if loss is not None and loss.reason is not OwnReason.WENT_OFFLINE:
+        return loss
+    if words.shutdown:
+        return JobDeath(Cause.TERMINATED, OwnReason.SHUTDOWN_SIGNAL, ended_at)
+    if loss is not None:
+        return loss
+    if words.lost:
+        return JobDeath(Cause.LOST_COMMUNICATION, OwnReason.LOST_COMMUNICATION, ended_at)
+    if steps.left_open and job.conclusion != "cancelled":  # a person who cancels may leave a step open, too
+        return JobDeath(Cause.LOST_COMMUNICATION, OwnReason.STEP_LEFT_OPEN, ended_at)
+    return None
+
+
+def needs_words(job: Job, evidence: Evidence | None) -> bool:
+    """True if the evidence alone does not decide: GitHub's words are needed."""
+    return job_death(job, evidence, JobWords()) is None or _lost_meanwhile(job, evidence) is None
+
+
+def _lost_meanwhile(job: Job, evidence: Evidence | None) -> JobDeath | None:
+    """Returns the loss that sweeps and deliveries recorded while the job ran.
+
+    A loss within `APART_SECONDS` of the job's end proves nothing: the registration of an ephemeral runner is deleted
+    when its job ends, and clocks differ. GitHub ends the job of a lost runner ten minutes late. A 404 counts, a list
+    alone does not.
+    """
+    began, ended = job.started_at, job.ended_at
+    if evidence is None or began is None or ended is None or evidence.id != job.runner_id:
+        return None
+    if evidence.retired_at is not None and began <= evidence.retired_at <= ended:
+        return JobDeath(Cause.TERMINATED, OwnReason.REMOVED, evidence.retired_at)
+    until = ended - APART_SECONDS
+    if evidence.missing_at is not None and began <= evidence.missing_at < until:
+        since = (
+            evidence.missing_at if evidence.absent_since is None else min(evidence.missing_at, evidence.absent_since)
+        )
+        return JobDeath(Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, max(began, since))
+    offline = evidence.offline_since
+    if not evidence.online and offline is not None and began <= offline < until:
+        return JobDeath(Cause.LOST_COMMUNICATION, OwnReason.WENT_OFFLINE, offline)
+    return None
+
+
+def _was_removed_by_us(job: Job, evidence: Evidence | None) -> bool:
+    """True if ghapp removed the runner before its job ended: its own replacements are no deaths."""
+    if evidence is None or evidence.removed_at is None or job.ended_at is None:
+        return False
+    is_lost_first = evidence.missing_at is not None and evidence.missing_at < evidence.removed_at
+    return evidence.removed_at < job.ended_at and not is_lost_first
+
+
+def death_of_job(job: Job, evidence: Evidence | None, found: JobDeath, pool: str) -> Death:
+    """Returns the record of a runner's death that its job proves. It has no pod, node or exit code.
+
+    Args:
+        job: the runner's job.
+        evidence: of the runner.
+        found: the cause.
+        pool: a configured pool.
+    """
+    return Death(
+        runner_name=job.runner_name or str(job.runner_id),
+        pod="",
+        node="",
+        at=found.at,
+        exit_code=None,
+        signal=None,
+        reason=found.reason.value,
+        cause=found.cause,
+        advice=advice_for(found.cause, found.reason),
+        runner_id=job.runner_id,
+        pool=pool,
+        job=DeadJob(job.id, job.repository, job.name, job.head_sha, job.conclusion, job.html_url),
+        id=f"job {job.id}",
+        last_minutes=last_minutes(job, evidence),
+    )
+
+
+def last_minutes(job: Job, evidence: Evidence | None) -> tuple[Sighting, ...]:
+    """Returns what was seen of the runner while its job ran, oldest first."""
+    seen = [(job.started_at, "job-started"), (job.ended_at, "job-ended")]
+    if evidence is not None:
+        absent = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
+        if evidence.listed and evidence.online:
+            seen.append((evidence.observed_at, "online"))
+        seen += [
+            (evidence.offline_since, "offline"),
+            (min(absent, default=None), "registration-missing"),
+            (evidence.retired_at, "removed-by-controller"),
+        ]
+    first, last = job.started_at or 0.0, job.ended_at or 0.0
+    found = [Sighting(at, what) for at, what in seen if at is not None and first <= at <= last]
+    return tuple(sorted(found, key=lambda each: (each.at, each.what == "job-ended")))
+
+
+def is_same_end(known: Death, job: Job) -> bool:
+    """True if a recorded death is the one of this job's runner: of the job, or of its pod while the job ran."""
+    if known.job is not None:
+        return known.job.id == job.id
+    began, ended = job.started_at, job.ended_at
+    return began is not None and ended is not None and began <= known.at <= ended + APART_SECONDS
+
+
+def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:
+    """True if a death that was found by its job is the end of this pod."""
+    if not known.id:
+        return False
+    if known.pod_uid:
+        return known.pod_uid == pod.uid
+    return pod.created_at <= known.at + APART_SECONDS and death.at >= known.at - APART_UNSEEN_SECONDS
+
+
+def completed_by_pod(known: Death, death: Death) -> Death:
+    """Returns a death that was found by its job, with the end of its pod; a clean exit does not change the cause."""
+    merged = known._replace(
+        pod=death.pod,
+        node=death.node,
+        namespace=death.namespace,
+        pod_uid=death.pod_uid,
+        exit_code=death.exit_code,
+        signal=death.signal,
+        runner_log=death.runner_log,
+    )
+    if death.cause in (Cause.CLEAN_EXIT, Cause.UNKNOWN, Cause.VANISHED):
+        return merged
+    return merged._replace(cause=death.cause, reason=death.reason, advice=death.advice)

@@ -1,0 +1,58 @@
+"""What the steps of a job that ended badly show, reduced to three facts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+FAILED = ("failure", "timed_out")
+
+SET_UP = 1
+"""The number of "Set up job", the runner's own first step."""
+
+
+class StepState(NamedTuple):
+    """A step as GitHub reports it.
+
+    Attributes:
+        number: its place in the job, from 1.
+        status: `queued`, `in_progress`, `completed`.
+        conclusion: None until the step has ended.
+        started: True if GitHub has the time of its start.
+    """
+
+    number: int
+    status: str
+    conclusion: str | None = None
+    started: bool = False
+
+
+class JobSteps(NamedTuple):
+    """The steps of a job that is over. Stored with the job: fields are only ever appended.
+
+    Attributes:
+        failed: one of them ended by itself with a failure.
+        left_open: one of them began, and its end was never reported: the runner stopped reporting.
+        begun: one of the job's own steps had begun, or GitHub reports no steps at all, which proves nothing.
+    """
+
+    failed: bool = False
+    left_open: bool = False
+    begun: bool = True
+
+
+def job_steps(steps: Iterable[StepState]) -> JobSteps:
+    """Returns what the steps of a job that is over show."""
+    known = list(steps)
+    return JobSteps(
+        failed=any(step.conclusion in FAILED for step in known),
+        left_open=any(step.conclusion is None and (step.status == "in_progress" or step.started) for step in known),
+        begun=not known or any(step.number != SET_UP and _has_begun(step) for step in known),
+    )
+
+
+def _has_begun(step: StepState) -> bool:
+    """True if a step began; a completed step counts unless it was skipped."""
+    if step.conclusion == "skipped":
+        return False
+    return step.started or step.status in ("in_progress", "completed")

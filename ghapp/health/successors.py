@@ -1,0 +1,89 @@
+"""Matches lost runners with their successors, to measure how long healing takes. Pure; times are epoch seconds.
+
+A replacement's request does not name the runner that comes of it. A newcomer of the pool that came online after the
+request is a successor, unless it takes the place of a runner that left at the end of its job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ghapp.health.runner.evidence import Evidence
+
+HEALED_WITHIN_SECONDS = 3600.0
+"""A newcomer that came online later than this after the request is not its result."""
+
+
+class Heal(NamedTuple):
+    """A lost runner and its successor.
+
+    Attributes:
+        seconds: from the loss to the first observation of the successor online.
+    """
+
+    lost: int
+    successor: int
+    seconds: float
+
+
+def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
+    """Returns the losses of a pool whose successors came online and that were not returned before.
+
+    The oldest loss gets the oldest newcomer. A newcomer is first explained by a runner that left at the end of its job
+    within the hour before it.
+
+    Args:
+        members: the runners of one pool, those that left included.
+        now: of the observation.
+    """
+    known = list(members)
+    open_losses = sorted(
+        (each for each in known if _is_open(each)), key=lambda each: (each.replaced_at or 0.0, each.id)
+    )
+    if not open_losses:
+        return []
+    newcomers = sorted(
+        (each for each in known if each.online and each.registered), key=lambda each: (each.first_seen, each.id)
+    )
+    departures = sorted(_left_at(each) for each in known if _left_at(each) > 0.0)
+    unexplained = [each for each in newcomers if each.succeeds is None and not _explained(each, departures)]
+    found: list[Heal] = []
+    for loss in open_losses:
+        successor = next((each for each in unexplained if _may_succeed(each, loss)), None)
+        if successor is not None:
+            unexplained.remove(successor)
+            online_at = min(now, successor.job_started_at or now)
+            found.append(Heal(loss.id, successor.id, max(0.0, online_at - _lost_at(loss))))
+    return found
+
+
+def _may_succeed(newcomer: Evidence, loss: Evidence) -> bool:
+    accepted_at = loss.replaced_at or 0.0
+    return newcomer.id > loss.id and accepted_at < newcomer.first_seen <= accepted_at + HEALED_WITHIN_SECONDS
+
+
+def _is_open(evidence: Evidence) -> bool:
+    return evidence.replaced_at is not None and evidence.successor is None
+
+
+def _lost_at(evidence: Evidence) -> float:
+    """Returns when the runner was first missing, or offline if it was replaced for that."""
+    known = [at for at in (evidence.absent_since, evidence.missing_at, evidence.offline_since) if at is not None]
+    return min(known, default=evidence.granted_at or evidence.replaced_at or 0.0)
+
+
+def _left_at(evidence: Evidence) -> float:
+    """Returns when a runner left at the end of its job, or was removed by its controller; 0 if it did not."""
+    if evidence.replaced_at is not None or evidence.listed:
+        return 0.0
+    return evidence.retired_at or evidence.job_ended_at or 0.0
+
+
+def _explained(newcomer: Evidence, departures: list[float]) -> bool:
+    """True if a departure explains the newcomer; that departure explains no other."""
+    for at in departures:
+        if newcomer.first_seen - HEALED_WITHIN_SECONDS < at <= newcomer.first_seen:
+            departures.remove(at)
+            return True
+    return False

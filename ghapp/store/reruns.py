@@ -1,0 +1,51 @@
+"""The one re-run of each job whose runner died, and how many were requested unasked in an hour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ghapp.health.deaths.rerun import Rerun, RerunState
+from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
+
+KEPT_SECONDS = 31 * 86_400
+"""GitHub re-runs a job up to 30 days after the first run."""
+
+_reruns = Codec("rerun", Rerun, unknown={RerunState: RerunState.REFUSED})
+
+
+class Reruns:
+    """The re-runs of all installations. Writers must have the lock `rerun` of the job."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _reruns)
+
+    async def of(self, installation: int, job_id: int) -> Rerun | None:
+        """Returns the re-run of a job; None if none was requested."""
+        row: Any = await self._redis.get(keys.rerun(installation, job_id))
+        return await self._read.one(keys.rerun(installation, job_id), row)
+
+    async def begin(self, installation: int, rerun: Rerun) -> bool:
+        """Records the intent, before GitHub is asked; returns False if the job has a re-run already."""
+        key, row = keys.rerun(installation, rerun.job_id), _reruns.encode(rerun)
+        return bool(await self._redis.set(key, row, nx=True, ex=KEPT_SECONDS))
+
+    async def keep(self, installation: int, rerun: Rerun) -> None:
+        """Records the progress of a re-run."""
+        await self._redis.set(keys.rerun(installation, rerun.job_id), _reruns.encode(rerun), ex=KEPT_SECONDS)
+
+    async def forget(self, installation: int, job_id: int) -> None:
+        """Deletes the intent of a request that GitHub did not take, because a permission is missing."""
+        await self._redis.delete(keys.rerun(installation, job_id))
+
+    async def may_request(self, installation: int, repository: str, most: int, now: float) -> bool:
+        """Counts an unasked re-run; returns False if there were `most` in this hour of the clock."""
+        key = keys.reruns_of_hour(installation, repository, int(now // 3600))
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.incr(key)
+            pipe.expire(key, 3600)
+            count, _ = await pipe.execute()
+        return int(count) <= most

@@ -1,0 +1,39 @@
+"""Tables of runners' deaths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ghapp.terminal.shrinking_table import ShrinkingTable
+from ghapp.terminal.tables import constant_column, count_line, new_table, printable
+
+MOST_SHARED = 5
+"""Values of one kind in the summary, the most frequent."""
+
+
+def deaths_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Returns a row per death, and what several deaths have in common."""
+    rows = new_table("org", "died at", "runner", "pool", "node", "cause", "reason", "job")
+    for each in documents:
+        job = each["job"] or {}
+        place = f"{job['repository']} {job['name']}".strip() if job else ""
+        names = (Text(printable(each[key])) for key in ("runner_name", "pool", "node"))
+        cause = Text(each["cause"], "red" if each["cause"] != "clean-exit" else "")
+        texts = (Text(printable(each["reason"])), Text(printable(place)))
+        rows.add_row(each["org"], f"{each['at'][:19]}Z", *names, cause, *texts)
+    parts: list[RenderableType] = [
+        ShrinkingTable(rows, [*constant_column("org", documents), "reason", "node"]),
+        count_line(documents, "death"),
+    ]
+    for key in ("cause", "pool", "node"):
+        counts = Counter(each[key] for each in documents if each[key])
+        most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MOST_SHARED]
+        if most:
+            shared = ", ".join(f"{printable(value)} {count}" for value, count in most)
+            parts.append(Text(f" by {key}: {shared}", no_wrap=True, overflow="ignore"))
+    return Group(*parts)

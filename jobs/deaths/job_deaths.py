@@ -1,0 +1,120 @@
+"""Finds runners that died without a cluster, by the jobs that they left unfinished.
+
+A delivery of a job that ended badly is examined once, some time after it: by then a sweep has missed the runner, and
+the watch has recorded the end of a pod. Within the budget's share for reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ghapp.errors import NotFoundError, PermissionMissingError
+from ghapp.github.jobs import Jobs
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.job_death import (
+    JobWords,
+    death_of_job,
+    is_same_end,
+    is_suspicious,
+    job_death,
+    needs_words,
+    read_words,
+)
+from ghapp.health.installation import Installation
+from ghapp.health.job import Job
+from ghapp.health.pacing import Purpose
+from ghapp.health.runner.evidence import Evidence
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.store.deaths import identity
+from jobs.context import JobContext, configured, open_context
+from jobs.deliveries.job_times import OTHER, configured_pool
+from jobs.events.publish import death_id
+
+log = logger(__name__)
+
+EXAMINED_AFTER_SECONDS = 90.0
+"""From the delivery to the look: longer than a sweep's default interval, and than the watch takes."""
+
+
+async def enqueue_suspicious(
+    context: JobContext, installation_id: int, jobs: Iterable[Job], runners: Mapping[int, Evidence]
+) -> None:
+    """Enqueue a look at each delivered job of a watched pool that may have lost its runner."""
+    suspicious = [job for job in jobs if is_suspicious(job, runners.get(job.runner_id or 0))]
+    installation = await context.installations.one(installation_id) if suspicious else None
+    if installation is None:
+        return
+    rules = context.settings.pools_of(installation.org)
+    for job in suspicious:
+        if configured_pool(job, runners.get(job.runner_id or 0), rules) != OTHER:
+            key = f"job-death-{installation_id}-{job.id}"
+            context.ask(JobName.JOB_DEATH, installation_id, job.id, key=key, after_seconds=EXAMINED_AFTER_SECONDS)
+
+
+async def examine_job(installation_id: int, job_id: int) -> None:
+    """The job: look whether the runner of one job died."""
+    async with open_context(configured()) as context:
+        await examine_job_of(context, installation_id, job_id)
+
+
+async def examine_job_of(context: JobContext, installation_id: int, job_id: int) -> Death | None:
+    """Record the death of a job's runner, and have a post-mortem made; None if the runner did not die, or is on record.
+
+    Raises:
+        GitHubError: GitHub gave no answer, or the budget is spent; the queue repeats the look.
+    """
+    installation = await context.installations.one(installation_id)
+    job = await context.demand.one(installation_id, job_id)
+    if installation is None or installation.suspended or job is None or job.runner_id is None:
+        return None
+    evidence = (await context.runners.some(installation_id, [job.runner_id])).get(job.runner_id)
+    if not is_suspicious(job, evidence):
+        return None
+    known = await context.deaths.of(installation_id, job.runner_name or "")
+    if known is not None and is_same_end(known, job) and known.cause is not Cause.CLEAN_EXIT:
+        return None
+    words = await _words(context, installation, job) if needs_words(job, evidence) else JobWords()
+    found = job_death(job, evidence, words)
+    if found is None:
+        return None
+    pool = configured_pool(job, evidence, context.settings.pools_of(installation.org))
+    death = death_of_job(job, evidence, found, pool)
+    if not await context.deaths.record(installation_id, death):
+        _have_post_mortem(context, installation, death)  # the process that recorded it may have crashed
+        return None
+    log.warning(
+        "runner died during its job",
+        installation=installation_id,
+        org=installation.org,
+        runner=death.runner_name,
+        pool=pool,
+        cause=death.cause.value,
+        reason=death.reason,
+        repository=job.repository,
+        job=job.id,
+    )
+    await context.counters.add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+    _have_post_mortem(context, installation, death)
+    return death
+
+
+def _have_post_mortem(context: JobContext, installation: Installation, death: Death) -> None:
+    key = f"post-mortem-{death_id(installation, death)}"
+    context.ask(JobName.POST_MORTEM, installation.id, identity(death), key=key)
+
+
+async def _words(context: JobContext, installation: Installation, job: Job) -> JobWords:
+    """GitHub's texts on the end of a job: its annotations and, where these do not decide, the end of its raw log."""
+    if not installation.may("actions", "read"):
+        return JobWords()
+    client = await context.installation_client(installation, Purpose.REPORT)
+    jobs = Jobs(client, installation.at_github(job.repository))
+    notes: tuple[str, ...] = ()
+    try:
+        notes = await jobs.notes(job.id)
+        words = read_words(notes)
+        return words if words.of_runner else read_words(notes, await jobs.log_tail(job.id))
+    except (NotFoundError, PermissionMissingError):
+        return read_words(notes)

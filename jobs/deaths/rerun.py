@@ -1,0 +1,214 @@
+"""Runs a job again whose runner died: because a person pressed the button, or because its pool says so.
+
+The intent is recorded before GitHub is asked. If the outcome is unknown, because the process or the connection broke,
+the run's attempt at GitHub settles it before anything is asked again.
+"""
+
+from __future__ import annotations
+
+from ghapp.errors import NotFoundError, PermissionMissingError
+from ghapp.github.checks import external_id
+from ghapp.github.deliveries import Delivery
+from ghapp.github.jobs import Jobs
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.post_mortem import JobFacts
+from ghapp.health.deaths.rerun import (
+    AUTO,
+    DEFERRED,
+    SETTLING_SECONDS,
+    Rerun,
+    RerunRefusal,
+    RerunRequest,
+    RerunRules,
+    RerunState,
+    next_try_after,
+    refusal,
+    refusal_of_run,
+    settled,
+)
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.pool_matching import rule_named
+from ghapp.health.remediation.fuse import Position, fuse_of
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.report.post_mortem import NAME, RERUN
+from ghapp.store.deaths import identity
+from ghapp.store.locks import OUTLIVING_SECONDS
+from jobs.context import JobContext, configured, open_context
+
+log = logger(__name__)
+
+
+async def rerun_job(installation_id: int, which: str, by: str, attempt: int = 0) -> None:
+    """The job: request the re-run of a dead runner's job, or try again later."""
+    async with open_context(configured()) as context:
+        await rerun_job_of(context, installation_id, which, by, attempt)
+
+
+async def rerun_job_of(
+    context: JobContext, installation_id: int, which: str, by: str, attempt: int = 0
+) -> Rerun | RerunRefusal | None:
+    """Request the re-run of a job, once.
+
+    Args:
+        context: the stores and GitHub.
+        installation_id: of the job.
+        which: the `store.deaths.identity` of its runner's death.
+        by: a person's login, or `auto`.
+        attempt: how many tries came before; a reason that passes is waited for.
+
+    Returns:
+        The re-run, why there is none, or None if another process is at it or nothing is known of the death.
+
+    Raises:
+        GitHubError: GitHub gave no usable answer; the queue repeats the try, which first settles the outcome.
+    """
+    installation = await context.installations.one(installation_id)
+    death = await context.deaths.one(installation_id, which)
+    if installation is None or installation.suspended or death is None or death.job is None:
+        return None
+    job_id = death.job.id
+    async with context.locks.acquire("rerun", f"{installation_id}:{job_id}", OUTLIVING_SECONDS) as is_mine:
+        if not is_mine:
+            return None
+        outcome = await _RerunTry(context, installation, death, by).run()
+    named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
+    if isinstance(outcome, Rerun):
+        log.info("re-run", **named, repository=death.job.repository, state=outcome.state.value)
+        _have_check_run_updated(context, installation_id, which, outcome)
+    else:
+        log.info("not re-run", **named, reason=outcome.value)
+        after = next_try_after(attempt) if outcome in DEFERRED else None
+        if after is not None:
+            key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
+            context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, key=key, after_seconds=after)
+    result = outcome.state.value if isinstance(outcome, Rerun) else outcome.value
+    await context.counters.add("ghapp_reruns_total", org=installation.org, outcome=result)
+    return outcome
+
+
+def _have_check_run_updated(context: JobContext, installation_id: int, which: str, rerun: Rerun) -> None:
+    key = f"post-mortem-rerun-{installation_id}-{rerun.job_id}-{rerun.state.value}"
+    context.ask(JobName.POST_MORTEM, installation_id, which, key=key)
+
+
+class _RerunTry:
+    """One try to have a job run again."""
+
+    def __init__(self, context: JobContext, installation: Installation, death: Death, by: str) -> None:
+        self._context, self._installation, self._death, self._by = context, installation, death, by
+        self._store, self._org_id = context.reruns, installation.id
+
+    async def run(self) -> Rerun | RerunRefusal:
+        """Settle a request with an unknown outcome, else check, record the intent, and ask GitHub."""
+        job = self._death.job
+        if job is None:
+            return RerunRefusal.NOT_FAILED
+        known = await self._store.of(self._org_id, job.id)
+        if known is not None and known.state is not RerunState.REQUESTED:
+            return RerunRefusal.ALREADY
+        client = await self._context.installation_client(self._installation, Purpose.REPORT)
+        jobs = Jobs(client, self._installation.at_github(job.repository))
+        if known is not None:
+            return await self._settle(jobs, known)
+        facts = await jobs.facts(job.id)
+        why = refusal(await rerun_request(self._context, self._installation, self._death, facts, self._by))
+        if why is not None:
+            return why
+        run = await jobs.run_state(facts.run_id)
+        why = refusal_of_run(run)
+        if why is not None:
+            return why
+        now = self._context.clock()
+        if self._by == AUTO:
+            most = rules_of(self._context, self._installation, self._death).per_hour
+            if not await self._store.may_request(self._org_id, job.repository, most, now):
+                return RerunRefusal.HOURLY
+        intent = Rerun(job.id, facts.run_id, run.attempt, self._by, now)
+        if not await self._store.begin(self._org_id, intent):
+            return RerunRefusal.ALREADY
+        return await self._send(jobs, intent)
+
+    async def _settle(self, jobs: Jobs, known: Rerun) -> Rerun | RerunRefusal:
+        """The outcome of an earlier request, or that request again if GitHub never received it."""
+        run = await jobs.run_state(known.run_id)
+        after = settled(known, run)
+        if after is not None:
+            await self._store.keep(self._org_id, after)
+            return after
+        if not known.at + SETTLING_SECONDS <= self._context.clock():
+            return RerunRefusal.UNSETTLED
+        return await self._send(jobs, known) if run.over else RerunRefusal.RUN_NOT_OVER
+
+    async def _send(self, jobs: Jobs, intent: Rerun) -> Rerun | RerunRefusal:
+        try:
+            await jobs.rerun(intent.job_id)
+        except PermissionMissingError as error:
+            if error.accepted:
+                await self._store.forget(self._org_id, intent.job_id)
+                return RerunRefusal.NOT_GRANTED
+            return await self._refused(intent, str(error))
+        except NotFoundError as error:
+            return await self._refused(intent, str(error))
+        accepted = intent._replace(state=RerunState.ACCEPTED)
+        await self._store.keep(self._org_id, accepted)
+        return accepted
+
+    async def _refused(self, intent: Rerun, why: str) -> Rerun:
+        log.warning("re-run refused", installation=self._org_id, job=intent.job_id, why=why)
+        refused = intent._replace(state=RerunState.REFUSED)
+        await self._store.keep(self._org_id, refused)
+        return refused
+
+
+def rules_of(context: JobContext, installation: Installation, death: Death) -> RerunRules:
+    """The `rerun` table of a death's pool; the defaults for a pool that is not configured."""
+    rule = rule_named(death.pool, context.settings.pools_of(installation.org))
+    return RerunRules() if rule is None else rule.rerun
+
+
+async def rerun_request(
+    context: JobContext, installation: Installation, death: Death, facts: JobFacts, by: str
+) -> RerunRequest:
+    """What is known when a re-run is considered."""
+    fuses = await context.fuses.all(installation.id)
+    positions = {fuse_of(fuses, death.pool).position}
+    return RerunRequest(
+        by=by,
+        cause=death.cause,
+        facts=facts,
+        rules=rules_of(context, installation, death),
+        granted=installation.may("actions", "write"),
+        fuse_closed=positions == {Position.CLOSED},
+    )
+
+
+async def request_if_automatic(context: JobContext, installation: Installation, death: Death, facts: JobFacts) -> None:
+    """Enqueue the re-run of a job that failed for its runner's death, if its pool says so."""
+    if rules_of(context, installation, death).mode != "auto" or await context.reruns.of(installation.id, facts.id):
+        return
+    why = refusal(await rerun_request(context, installation, death, facts, AUTO))
+    if why is None or why in DEFERRED:
+        key = f"rerun-{installation.id}-{facts.id}-{AUTO}"
+        context.ask(JobName.RERUN, installation.id, identity(death), AUTO, key=key)
+
+
+async def request_by_button(context: JobContext, installation: Installation, delivery: Delivery) -> bool:
+    """Enqueue a re-run that a person requested; False if the delivery is not about a button of a post-mortem.
+
+    GitHub shows buttons to people with write access to the repository only.
+    """
+    check_run, action = delivery.check_run, delivery.requested_action
+    prefix = external_id(installation.id, "")
+    if check_run is None or action is None or check_run.name != NAME or action.identifier != RERUN.identifier:
+        return False
+    subject = (check_run.external_id or "").removeprefix(prefix)
+    posted = await context.post_mortems.posted(subject)
+    if posted is None or posted.check_run != check_run.id or not posted.death:
+        return False
+    by = delivery.sender.login if delivery.sender is not None else ""
+    log.info("button pressed", installation=installation.id, org=installation.org, button=action.identifier, by=by)
+    key = f"rerun-{installation.id}-{check_run.id}"
+    context.ask(JobName.RERUN, installation.id, posted.death, by or "unknown", key=key)
+    return True

@@ -1,0 +1,56 @@
+"""`ghapp deaths`, as a person and as a program read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.store.deaths import Deaths
+from tests.cli.conftest import ACME
+from tests.cli.test_cli import one_line
+
+
+async def four_deaths(known):
+    job = DeadJob(42, "acme/api", "build", conclusion="failure")
+    worst = Death("linux-1", "", "node-1", known.now, 137, 9, "OOMKilled", Cause.HOST_OOM, "More memory.", pool="linux")
+    for ago, changes in (
+        (10, {"runner_name": "linux-1", "job": job}),
+        (20, {"runner_name": "linux-2"}),
+        (30, {"runner_name": "gpu-1", "pool": "gpu", "node": "", "cause": Cause.VANISHED}),
+        (40, {"runner_name": "linux-3", "cause": Cause.CLEAN_EXIT}),
+    ):
+        death = worst._replace(at=known.now - ago, **changes)
+        await Deaths(known.redis, lambda: known.now).record(ACME, death._replace(pod=death.runner_name))
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], ["linux-1", "linux-2", "gpu-1"]),
+        (["--limit", "2"], ["linux-1", "linux-2"]),
+        (["--pool", "gpu"], ["gpu-1"]),
+        (["--cause", "host-oom"], ["linux-1", "linux-2"]),
+        (["--cause", "clean-exit"], ["linux-3"]),
+        (["--org", "ACME"], ["linux-1", "linux-2", "gpu-1"]),
+    ],
+    ids=str,
+)
+async def test_deaths_are_selected_the_latest_first(known, options, names):
+    await four_deaths(known)
+    found = await known.told("deaths", *options)
+    assert [each["runner_name"] for each in found["deaths"]] == names
+
+
+async def test_a_person_sees_what_several_have_in_common(known):
+    await four_deaths(known)
+    shown = (await known.ask("deaths")).stdout
+    assert "acme/api build" in shown
+    assert [
+        f"by {line}" in shown for line in ("cause: host-oom 2, vanished 1", "pool: linux 2, gpu 1", "node: node-1 2")
+    ] == [True] * 3
+
+
+async def test_an_unknown_organization_and_an_unknown_cause_are_wrong_usage(known):
+    for options in (["--org", "nobody"], ["--cause", "murder"]):
+        assert options[1] in one_line(await known.ask("deaths", *options), 2)

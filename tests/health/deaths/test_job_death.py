@@ -1,0 +1,225 @@
+"""Which jobs lost their runner, without a cluster: a table row for each kind of evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.deaths.cause import Cause, OwnReason
+from ghapp.health.deaths.death import Sighting
+from ghapp.health.deaths.job_death import (
+    JobWords,
+    completed_by_pod,
+    death_of_job,
+    is_job_death_of,
+    is_same_end,
+    is_suspicious,
+    job_death,
+    last_minutes,
+    needs_words,
+    read_words,
+)
+from ghapp.health.job import HOSTED_GROUP, Job
+from ghapp.health.job_steps import JobSteps, StepState, job_steps
+from ghapp.health.pods.pod import Pod
+from ghapp.health.runner.evidence import Evidence
+
+BEGAN, ENDED = 1_000.0, 2_000.0
+LEASE_OVER = "The self-hosted runner: vm-1 lost communication with the server. Verify the machine is running and has a healthy network connection."
+SIGTERM = "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually started runner is canceled."
+KILLED_STEP = "Process completed with exit code 143."
+CANCELED = "The operation was canceled."
+OPEN, FAILED, ENDED_WELL = JobSteps(left_open=True), JobSteps(failed=True), JobSteps()
+LOST, STOPPED, KILLED = JobWords(lost=True), JobWords(shutdown=True), JobWords(killed=True)
+
+
+def job(**changes):
+    """A job that ended badly, whose steps all ended, none with a failure."""
+    worst = Job(
+        7, "over", ("vm",), "acme/api", 900.0, runner_id=3, runner_name="vm-1", started_at=BEGAN, name="test",
+        head_sha="a" * 40, html_url="https://github.com/acme/api/actions/runs/1/job/7", conclusion="failure",
+        ended_at=ENDED, steps=ENDED_WELL,
+    )  # fmt: skip
+    return worst._replace(**changes)
+
+
+def runner(**changes):
+    """A runner that was online all the time."""
+    return Evidence(3, "vm-1", 0.0, registered=True, listed=True, observed_at=1_990.0, online=True)._replace(**changes)
+
+
+class TestSteps:
+    @pytest.mark.parametrize(
+        ("steps", "facts"),
+        [
+            ([], (False, False, True)),
+            ([StepState(1, "completed", "success", True)], (False, False, False)),
+            ([StepState(1, "in_progress", None, True)], (False, True, False)),
+            ([StepState(1, "completed", "success"), StepState(2, "in_progress")], (False, True, True)),
+            ([StepState(1, "completed", "success"), StepState(2, "queued")], (False, False, False)),
+            ([StepState(1, "completed", "success"), StepState(2, "completed", "skipped", True)], (False, False, False)),
+            ([StepState(1, "completed", "success"), StepState(2, "completed", "cancelled")], (False, False, True)),
+            ([StepState(1, "completed", "success"), StepState(2, "completed", "failure", True)], (True, False, True)),
+            ([StepState(2, "completed", "timed_out", True)], (True, False, True)),
+        ],
+    )  # fmt: skip
+    def test_steps_are_reduced_to_three_facts(self, steps, facts):
+        assert job_steps(steps) == facts
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("notes", "log", "words"),
+        [
+            ([LEASE_OVER], [], LOST),
+            ([SIGTERM, CANCELED], [], STOPPED),
+            ([KILLED_STEP], [], KILLED),
+            ([CANCELED], [f"2026-07-14T12:00:00.0000000Z ##[error]{SIGTERM}"], STOPPED),
+            ([CANCELED], [f"2026-07-14T12:00:00.0000000Z {SIGTERM}"], JobWords()),
+            ([CANCELED], ["##[error]The operation was canceled."], JobWords()),
+            ([], [], JobWords()),
+        ],
+    )
+    def test_githubs_texts_are_recognized_in_a_log_only_in_lines_that_report_an_error(self, notes, log, words):
+        assert read_words(notes, log) == words
+
+
+class TestWhichJobsAreLookedUp:
+    @pytest.mark.parametrize(
+        ("changes", "is_looked_up"),
+        [
+            ({}, True),
+            ({"conclusion": "cancelled"}, True),
+            ({"conclusion": "timed_out"}, True),
+            ({"steps": OPEN}, True),
+            ({"steps": JobSteps(failed=True, left_open=True)}, True),
+            ({"steps": FAILED}, False),
+            ({"steps": None}, False),
+            ({"conclusion": "success"}, False),
+            ({"conclusion": "skipped"}, False),
+            ({"status": "running"}, False),
+            ({"runner_id": None}, False),
+            ({"started_at": None}, False),
+            ({"ended_at": None}, False),
+            ({"runner_group": HOSTED_GROUP}, False),
+        ],
+    )  # fmt: skip
+    def test_a_job_that_ended_badly_with_no_failed_step(self, changes, is_looked_up):
+        assert is_suspicious(job(**changes), runner()) is is_looked_up
+
+    def test_a_failed_step_is_looked_up_if_the_runner_was_lost_meanwhile(self):
+        assert is_suspicious(job(steps=FAILED), runner(missing_at=1_500.0))
+
+
+class TestCauses:
+    @pytest.mark.parametrize(
+        ("evidence", "found"),
+        [
+            ({"missing_at": 999.9}, None),
+            ({"missing_at": BEGAN}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, BEGAN)),
+            ({"absent_since": 1_400.0, "missing_at": 1_500.0}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_400.0)),
+            ({"missing_at": 1_939.9}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_939.9)),
+            ({"missing_at": 1_940.0}, None),
+            ({"absent_since": 1_400.0}, None),
+            ({"online": False, "offline_since": BEGAN}, (Cause.LOST_COMMUNICATION, OwnReason.WENT_OFFLINE, BEGAN)),
+            ({"online": False, "offline_since": 999.9}, None),
+            ({"online": False, "offline_since": 1_939.9}, (Cause.LOST_COMMUNICATION, OwnReason.WENT_OFFLINE, 1_939.9)),
+            ({"online": False, "offline_since": 1_940.0}, None),
+            ({"retired_at": ENDED}, (Cause.TERMINATED, OwnReason.REMOVED, ENDED)),
+            ({"retired_at": 2_000.1}, None),
+            ({"missing_at": 1_500.0, "id": 4}, None),
+            ({"removed_at": 1_400.0, "missing_at": 1_500.0}, None),
+            ({"removed_at": 1_600.0, "missing_at": 1_500.0}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_500.0)),
+            ({}, None),
+        ],
+    )  # fmt: skip
+    def test_what_sweeps_and_deliveries_recorded(self, evidence, found):
+        assert job_death(job(), runner(**evidence), JobWords()) == found
+
+    @pytest.mark.parametrize(
+        ("changes", "words", "found"),
+        [
+            ({}, LOST, (Cause.LOST_COMMUNICATION, OwnReason.LOST_COMMUNICATION)),
+            ({}, STOPPED, (Cause.TERMINATED, OwnReason.SHUTDOWN_SIGNAL)),
+            ({"conclusion": "cancelled"}, STOPPED, (Cause.TERMINATED, OwnReason.SHUTDOWN_SIGNAL)),
+            ({"conclusion": "cancelled"}, JobWords(), None),
+            ({"conclusion": "cancelled", "steps": OPEN}, JobWords(), None),
+            ({"steps": OPEN}, JobWords(), (Cause.LOST_COMMUNICATION, OwnReason.STEP_LEFT_OPEN)),
+            ({}, JobWords(), None),
+            ({"steps": FAILED}, KILLED, None),
+            ({"steps": FAILED}, LOST, None),
+            ({"steps": FAILED}, JobWords(shutdown=True, killed=True), (Cause.TERMINATED, OwnReason.SHUTDOWN_SIGNAL)),
+            ({"steps": JobSteps(failed=True, left_open=True)}, KILLED, None),
+        ],
+    )  # fmt: skip
+    def test_what_github_reports(self, changes, words, found):
+        for evidence in (runner(), None):
+            death = job_death(job(**changes), evidence, words)
+            assert (death and death[:2]) == found
+
+    def test_a_failed_step_with_code_143_counts_if_the_runner_was_lost_meanwhile(self):
+        found = job_death(job(steps=FAILED), runner(missing_at=1_500.0), KILLED)
+        assert found == (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_500.0)
+        assert job_death(job(steps=FAILED), runner(missing_at=1_500.0), JobWords()) is None
+
+    def test_a_shutdown_signal_explains_more_than_that_the_runner_went_offline(self):
+        offline = runner(online=False, offline_since=1_500.0)
+        assert job_death(job(), offline, STOPPED)[:2] == (Cause.TERMINATED, OwnReason.SHUTDOWN_SIGNAL)
+
+    def test_ghapps_own_replacement_is_no_death_whatever_github_reports(self):
+        assert job_death(job(steps=OPEN), runner(removed_at=1_999.9), LOST) is None
+        assert job_death(job(steps=OPEN), runner(removed_at=ENDED), LOST) is not None
+
+    def test_github_is_asked_only_if_the_evidence_does_not_decide(self):
+        assert needs_words(job(), runner())
+        assert needs_words(job(steps=OPEN), runner())
+        assert needs_words(job(steps=FAILED), runner(missing_at=1_500.0))
+        assert not needs_words(job(), runner(missing_at=1_500.0))
+
+
+class TestTheRecord:
+    def test_a_death_is_identified_by_its_job(self):
+        evidence = runner(online=False, offline_since=1_500.0)
+        found = death_of_job(job(), evidence, job_death(job(), evidence, JobWords()), "vm")
+        assert (found.id, found.at, found.runner_name, found.runner_id, found.pool) == (
+            "job 7",
+            1_500.0,
+            "vm-1",
+            3,
+            "vm",
+        )
+        assert (found.cause, found.reason) == (Cause.LOST_COMMUNICATION, "OfflineDuringJob")
+        assert (found.job.id, found.job.conclusion, found.exit_code, found.pod) == (7, "failure", None, "")
+        assert found.last_minutes == (
+            Sighting(BEGAN, "job-started"),
+            Sighting(1_500.0, "offline"),
+            Sighting(ENDED, "job-ended"),
+        )
+
+    def test_the_last_minutes_are_those_of_the_job(self):
+        seen = last_minutes(job(), runner(observed_at=2_000.1, missing_at=1_200.0, absent_since=1_100.0))
+        assert [each.what for each in seen] == ["job-started", "registration-missing", "job-ended"]
+        assert seen[1].at == 1_100.0
+
+    @pytest.mark.parametrize(("at", "is_same"), [(999.9, False), (BEGAN, True), (2_060.0, True), (2_060.1, False)])
+    def test_a_pods_death_without_a_job_is_the_same_if_it_was_during_the_job(self, at, is_same):
+        known = death_of_job(job(), None, job_death(job(steps=OPEN), None, LOST), "vm")
+        assert is_same_end(known._replace(job=None, at=at), job()) is is_same
+        assert is_same_end(known, job())
+        assert not is_same_end(known, job(id=8))
+
+    def test_the_end_of_the_pod_completes_a_death_that_was_found_by_its_job(self):
+        known = death_of_job(job(), None, job_death(job(steps=OPEN), None, LOST), "vm")
+        pod = Pod("runners", "vm-1", "uid-1", "41", BEGAN)
+        ended = known._replace(id="", pod="vm-1", pod_uid="uid-1", node="n", exit_code=137, cause=Cause.HOST_OOM)
+        assert is_job_death_of(known, pod, ended)
+        merged = completed_by_pod(known, ended)
+        assert (merged.id, merged.job, merged.pod_uid, merged.cause) == ("job 7", known.job, "uid-1", Cause.HOST_OOM)
+        assert is_job_death_of(merged, pod, ended)
+        assert not is_job_death_of(merged, pod._replace(uid="uid-2"), ended)
+        assert not is_job_death_of(known, pod._replace(created_at=2_060.1), ended)
+        assert not is_job_death_of(ended, pod, ended)
+
+    def test_a_clean_exit_of_the_pod_does_not_change_the_cause(self):
+        known = death_of_job(job(), None, job_death(job(steps=OPEN), None, LOST), "vm")
+        merged = completed_by_pod(known, known._replace(id="", exit_code=0, cause=Cause.CLEAN_EXIT, pod_uid="uid-1"))
+        assert (merged.cause, merged.exit_code, merged.pod_uid) == (Cause.LOST_COMMUNICATION, 0, "uid-1")

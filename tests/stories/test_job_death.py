@@ -1,0 +1,129 @@
+"""A machine's runner dies during its job, and no cluster is watched: jobs, sweeps and GitHub's words show the cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.store.deaths import identity
+from jobs.checks.publisher import CheckRunOutcome
+from jobs.deaths.job_deaths import examine_job_of
+from jobs.deaths.post_mortem import look_into
+from jobs.runners.sweep import sweep_installation
+from tests.stories.conftest import POOL
+from tests.stories.death_story import a_job_runs, check_runs, kept
+
+SIGTERM = "The runner has received a shutdown signal. This can happen when the runner service is stopped."
+CANCELED = "The operation was canceled."
+KILLED_STEP = "Process completed with exit code 143."
+
+
+async def job_runs(app):
+    """A job runs, and its runner will not end it."""
+    await sweep_installation(app.context, app.installation)
+    job = await a_job_runs(app)
+    app.sandbox.control.die("acme", job_id=job.id)
+    return job
+
+
+async def lease_passes(app):
+    """Ten minutes, with a sweep each, until GitHub gives the job up."""
+    for _ in range(10):
+        await app.pass_(60)
+        await sweep_installation(app.context, app.installation)
+
+
+async def abandoned(app, job, **changes):
+    """GitHub ends the job, its delivery takes effect, and the job is looked up; the death, or None."""
+    await app.receive_all()
+    app.sandbox.control.abandon("acme", job_id=job.id, **changes)
+    await app.receive_all()
+    return await examine_job_of(app.context, app.installation, job.id)
+
+
+def calls(app):
+    return app.account()["calls"]
+
+
+async def test_a_registration_that_vanished_during_the_job_is_the_cause_and_github_is_not_asked(story):
+    async with story() as app:
+        job = await job_runs(app)
+        app.sandbox.control.lose("acme", ids=[job.runner_id])
+        await lease_passes(app)
+        before = calls(app)
+        found = await abandoned(app, job, note=CANCELED)
+        assert (found.cause, found.reason, found.pool) == (Cause.DELETED_REGISTRATION, "RegistrationLost", POOL)
+        assert calls(app) == before
+        assert [each.what for each in found.last_minutes] == ["job-started", "registration-missing", "job-ended"]
+
+
+async def test_a_runner_that_went_offline_during_the_job_lost_communication(story):
+    async with story() as app:
+        job = await job_runs(app)
+        app.sandbox.control.take_offline("acme", ids=[job.runner_id], alive=False)
+        await lease_passes(app)
+        found = await abandoned(app, job, note=CANCELED)
+        assert (found.cause, found.reason) == (Cause.LOST_COMMUNICATION, "OfflineDuringJob")
+
+
+@pytest.mark.parametrize(
+    ("ended", "cause", "reason"),
+    [
+        ({}, Cause.LOST_COMMUNICATION, "LostCommunication"),
+        ({"note": "", "step": "open"}, Cause.LOST_COMMUNICATION, "StepLeftOpen"),
+        ({"note": SIGTERM, "step": "cancelled"}, Cause.TERMINATED, "ShutdownSignal"),
+        (
+            {"note": CANCELED, "step": "cancelled", "log": f"Z ##[error]{SIGTERM}\nZ ##[error]{CANCELED}\n"},
+            Cause.TERMINATED,
+            "ShutdownSignal",
+        ),
+        (
+            {"note": CANCELED, "step": "cancelled", "conclusion": "cancelled", "log": f"Z ##[error]{SIGTERM}\n"},
+            Cause.TERMINATED,
+            "ShutdownSignal",
+        ),
+    ],
+    ids=["annotation-lost", "no-words-open-step", "annotation-sigterm", "log-sigterm", "cancelled-by-sigterm"],
+)
+async def test_githubs_words_and_open_steps_are_the_cause(story, ended, cause, reason):
+    async with story() as app:
+        job = await job_runs(app)
+        found = await abandoned(app, job, **ended)
+        assert (found.cause, found.reason) == (cause, reason)
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"note": KILLED_STEP, "step": "failure"},
+        {"note": CANCELED, "step": "cancelled", "conclusion": "cancelled"},
+        {"note": CANCELED, "step": "cancelled", "log": "Z The runner has received a shutdown signal.\n"},
+    ],
+    ids=["exit-code-143", "a-person-cancelled", "output-of-a-step"],
+)
+async def test_without_evidence_against_the_runner_there_is_no_death(story, ended):
+    async with story() as app:
+        job = await job_runs(app)
+        assert await abandoned(app, job, **ended) is None
+        assert await kept(app, job) is None
+
+
+async def test_a_job_of_a_pool_that_is_not_configured_is_not_looked_up(story):
+    async with story(config="") as app:
+        job = await job_runs(app)
+        app.sandbox.control.abandon("acme", job_id=job.id)
+        await app.receive_all()
+        waiting = app.context.queue_redis.zrange("rq:scheduled:report", 0, -1)
+        assert [key.decode() for key in waiting] == [f"job-death-{app.installation}-{job.id}"]
+
+
+async def test_the_post_mortem_is_posted_once_on_the_jobs_commit(story):
+    async with story() as app:
+        job = await job_runs(app)
+        found = await abandoned(app, job)
+        assert await look_into(app.context, app.installation, identity(found)) is CheckRunOutcome.CREATED
+        ((_, posted),) = check_runs(app).items()
+        assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)
+        assert await examine_job_of(app.context, app.installation, job.id) is None
+        assert await look_into(app.context, app.installation, identity(found)) is CheckRunOutcome.RECORDED
+        assert len(await app.told("runner.died")) == len(check_runs(app)) == 1

@@ -1,0 +1,238 @@
+"""A job whose runner died is run again: unasked, or by the button on its post-mortem; once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from rq.job import Job
+from rq.serializers import JSONSerializer
+
+from ghapp.errors import GitHubUnavailableError
+from ghapp.health.deaths.rerun import AUTO, RerunRefusal, RerunState
+from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.report.post_mortem import RERUN
+from ghapp.sandbox.config import LEAST_PRIVILEGE
+from ghapp.store.deaths import identity
+from jobs.deaths.job_deaths import examine_job_of
+from jobs.deaths.post_mortem import look_into
+from jobs.deaths.rerun import rerun_job_of
+from jobs.deliveries.installations import discover_installations
+from tests.manifests.rendered import ROOT
+from tests.stories import killed_rerun
+from tests.stories.conftest import POOL
+from tests.stories.death_story import check_runs
+from tests.stories.test_job_death import SIGTERM, abandoned, job_runs
+
+AUTOMATIC = 'rerun = { mode = "auto" }'
+
+
+async def grant(app, level="write"):
+    """An owner grants `actions` at that level."""
+    app.sandbox.control.permissions("acme", permissions=LEAST_PRIVILEGE | {"actions": level})
+    await app.receive_all()
+    await discover_installations(app.context)
+
+
+async def job_died(app, *, own_steps=False, granted=True):
+    """A job's runner was stopped before a step of the job had begun, unless `own_steps`; its death."""
+    job = await job_runs(app)
+    if granted:
+        await grant(app)
+    return job, await abandoned(app, job, note=SIGTERM, own_steps=own_steps)
+
+
+async def rerun(app, death, by=AUTO, attempt=0):
+    return await rerun_job_of(app.context, app.installation, identity(death), by, attempt)
+
+
+async def look(app, death):
+    await look_into(app.context, app.installation, identity(death))
+    ((check_run, posted),) = check_runs(app).items()
+    return check_run, posted
+
+
+def attempts(app, job):
+    """The attempts of the job's run, by the jobs that GitHub has queued for it."""
+    jobs = app.sandbox.world.orgs["acme"].fleet.jobs.values()
+    return sorted(each.attempt for each in jobs if each.run_id == job.run_id)
+
+
+def enqueued(app):
+    """The arguments of re-runs that are enqueued, by their keys."""
+    keys = app.context.queue_redis.lrange("rq:queue:report", 0, -1)
+    later = app.context.queue_redis.zrange("rq:scheduled:report", 0, -1)
+    return [key.decode() for key in (*keys, *later) if key.startswith(b"rerun-")]
+
+
+async def test_a_job_is_run_again_unasked_once_and_its_post_mortem_shows_it(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        await look(app, death)
+        assert enqueued(app) == [f"rerun-{app.installation}-{job.id}-auto"]
+        done = await rerun(app, death)
+        assert (done.state, done.by, done.attempt) == (RerunState.ACCEPTED, AUTO, 1)
+        assert attempts(app, job) == [1, 2]
+        assert await rerun(app, death) is RerunRefusal.ALREADY
+        assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
+        assert attempts(app, job) == [1, 2]
+        _, posted = await look(app, death)
+        assert "by ghapp, as this pool is configured. It is attempt 2 of the run." in posted["output"]["summary"]
+        assert posted["actions"] == []
+
+
+async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
+    async with story() as app:
+        job, death = await job_died(app, own_steps=True)
+        check_run, posted = await look(app, death)
+        assert [each["identifier"] for each in posted["actions"]] == [RERUN.identifier]
+        assert enqueued(app) == []
+        for _ in range(2):
+            app.sandbox.control.click("acme", check_run_id=check_run, identifier=RERUN.identifier)
+            await app.receive_all()
+        (key,) = enqueued(app)
+        asked = Job.fetch(key, connection=app.context.queue_redis, serializer=JSONSerializer)
+        assert asked.args == [app.installation, identity(death), app.sandbox.world.sender["login"]]
+        done = await rerun(app, death, "mona")
+        assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
+        assert attempts(app, job) == [1, 2]
+        assert "by `mona`" in (await look(app, death))[1]["output"]["summary"]
+
+
+async def test_without_the_permission_there_is_no_button_and_no_re_run(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app, granted=False)
+        _, posted = await look(app, death)
+        assert (posted["actions"], enqueued(app)) == ([], [])
+        assert [await rerun(app, death, by) for by in (AUTO, "mona")] == [RerunRefusal.NOT_GRANTED] * 2
+        assert attempts(app, job) == [1]
+
+
+@pytest.mark.parametrize(
+    ("pool", "own_steps", "why"),
+    [
+        ('rerun = { mode = "off" }', False, RerunRefusal.OFF),
+        ("", False, RerunRefusal.NOT_AUTOMATIC),
+        ('rerun = { mode = "auto", causes = ["vanished"] }', False, RerunRefusal.CAUSE),
+        (AUTOMATIC, True, RerunRefusal.BEGUN),
+    ],
+)
+async def test_a_pool_that_does_not_ask_for_it_gets_no_unasked_re_run(story, pool, own_steps, why):
+    async with story(pool=pool) as app:
+        job, death = await job_died(app, own_steps=own_steps)
+        await look(app, death)
+        assert enqueued(app) == []
+        assert await rerun(app, death) is why
+        assert attempts(app, job) == [1]
+
+
+async def test_a_job_that_had_begun_is_run_again_where_its_pool_allows_it(story):
+    async with story(pool='rerun = { mode = "auto", begun = true }') as app:
+        _, death = await job_died(app, own_steps=True)
+        assert (await rerun(app, death)).state is RerunState.ACCEPTED
+
+
+async def test_while_the_pools_fuse_is_not_closed_it_waits(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        await app.context.fuses.save(app.installation, POOL, None, Fuse(Position.PROVING))
+        assert await rerun(app, death) is RerunRefusal.FUSE
+        assert enqueued(app) == [f"rerun-{app.installation}-{job.id}-auto-1"]
+        assert attempts(app, job) == [1]
+
+
+async def test_more_than_per_hour_wait(story):
+    async with story(pool='rerun = { mode = "auto", per_hour = 1 }') as app:
+        _, first = await job_died(app)
+        second_job, second = await job_died(app)
+        assert (await rerun(app, first)).state is RerunState.ACCEPTED
+        assert await rerun(app, second) is RerunRefusal.HOURLY
+        assert attempts(app, second_job) == [1]
+        app.clock.pass_(3600)
+        assert (await rerun(app, second)).state is RerunState.ACCEPTED
+
+
+async def test_a_run_that_goes_on_is_waited_for(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        run = next(each for each in job.repository.runs if each.id == job.run_id)
+        (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        run.job = app.sandbox.fleet.jobs[other]
+        assert await rerun(app, death) is RerunRefusal.RUN_NOT_OVER
+        run.job = job
+        assert (await rerun(app, death, attempt=1)).state is RerunState.ACCEPTED
+
+
+async def test_a_run_that_a_person_re_ran_is_left_alone(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        again = app.sandbox.fleet.rerun(job, app.clock())
+        next(each for each in job.repository.runs if each.id == job.run_id).job = again
+        assert await rerun(app, death) is RerunRefusal.LATER_ATTEMPT
+        assert attempts(app, job) == [1, 2]
+
+
+async def test_what_github_refuses_is_not_asked_again(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        run = next(each for each in job.repository.runs if each.id == job.run_id)
+        run.job = replace(job)  # for the sandbox another job of the run: it refuses with 403
+        assert (await rerun(app, death)).state is RerunState.REFUSED
+        run.job = job
+        assert [await rerun(app, death, by) for by in (AUTO, "mona")] == [RerunRefusal.ALREADY] * 2
+        assert attempts(app, job) == [1]
+        _, posted = await look(app, death)
+        assert (posted["actions"], "GitHub refused it." in posted["output"]["summary"]) == ([], True)
+
+
+async def test_a_worker_that_is_killed_after_the_request_leaves_one_re_run(story):
+    async with story() as app:
+        job, death = await job_died(app)
+        ahead = app.clock() - time.time()
+        args = [str(app.installation), identity(death), str(ahead)]
+        words = [sys.executable, killed_rerun.__file__, *args]
+        path = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+        killed = await asyncio.to_thread(subprocess.run, words, env={**path, **app.environ}, capture_output=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+        assert attempts(app, job) == [1, 2]
+        assert (await app.context.reruns.of(app.installation, job.id)).state is RerunState.REQUESTED
+        for _ in range(50):
+            if done := await rerun(app, death, "mona"):
+                break
+            await asyncio.sleep(0.1)  # until the lock of the killed process has expired
+        assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
+        assert attempts(app, job) == [1, 2]
+
+
+async def test_a_request_that_never_arrived_is_sent_again_after_a_minute(story, monkeypatch):
+    async with story() as app:
+        job, death = await job_died(app)
+
+        async def lost(self, job_id):
+            raise GitHubUnavailableError("no answer")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("ghapp.github.jobs.Jobs.rerun", lost)
+            with pytest.raises(GitHubUnavailableError):
+                await rerun(app, death, "mona")
+        assert await rerun(app, death, "mona") is RerunRefusal.UNSETTLED
+        app.clock.pass_(60)
+        assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
+        assert attempts(app, job) == [1, 2]
+
+
+async def test_the_sandbox_can_stop_the_runner_of_a_running_job(story):
+    async with story(pool=AUTOMATIC) as app:
+        job = await job_runs(app)
+        await grant(app)
+        assert app.sandbox.control.stop_runner("acme", pool=POOL) == job.id
+        assert app.sandbox.control.stop_runner("acme", pool=POOL) == 0
+        await app.receive_all()
+        death = await examine_job_of(app.context, app.installation, job.id)
+        assert (await rerun(app, death)).state is RerunState.ACCEPTED
