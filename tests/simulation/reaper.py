@@ -88,7 +88,7 @@ class Reaper(Calls):
         known = yield from self._known(only)
         now, stale_seconds = self.clock(), self.config.evidence.stale_seconds
         names = {*known.runners_by_name, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
-        heard = {name: known.heard(name, now, stale_seconds, self._patience) for name in names}
+        heard = {name: known.activity(name, now, stale_seconds, self._patience) for name in names}
         pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
         yield STEP
         turned = {pool for pool, fuse in self.store.fuses.items() if fuse.position is not Position.CLOSED}
