@@ -183,7 +183,7 @@ def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks
     app.github.control.finish("acme", job_id=job.id, lost=True)
     posted = app.until(lambda: app.hurry() and app.check_runs("api").get("Runner post-mortem"))
     assert (posted["head_sha"], posted["conclusion"]) == (job.head_sha, "action_required")
-    assert posted["output"]["title"] == "This job's runner died: host-oom"
+    assert posted["output"]["title"] == "The runner was killed because its container reached its memory limit"
     explained = app.command("explain", "acme", name)
     assert "host-oom" in explained
     assert "resources.limits.memory" in explained
