@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ghapp.health.cluster_summary import DeathSummary, StaleNamespace
 from ghapp.health.demand import PoolDemand, UnservedJob
@@ -14,6 +14,7 @@ from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.pods.phantom_kinds import Phantom
 from ghapp.health.pool_matching import PoolRule, runner_pool
+from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence, Survey
@@ -31,22 +32,6 @@ FOR_A_PERSON = frozenset(
     }
 )
 """Blockers that stay until an admin changes the configuration of ghapp or of the cluster."""
-
-
-class PauseView(Protocol):
-    """A pause of remediation, made by an admin."""
-
-    @property
-    def who(self) -> str:
-        """The admin who paused."""
-
-    @property
-    def why(self) -> str:
-        """The reason that the admin gave."""
-
-    @property
-    def at(self) -> float:
-        """Start of the pause, in epoch seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import PodClaim, claim_on
 from ghapp.health.pool_matching import runner_pool
 from ghapp.health.queue.capacity import available_runners
-from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.health.queue.job_queue import JobQueue, PauseView, QueueInputs
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
 from ghapp.health.remediation.plan import Mode
@@ -17,7 +17,6 @@ from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, Verdict, judge
 from ghapp.health.shards import ShardRule
 from ghapp.report.documents import HealthDocument, PoolBrakes, health_document
-from ghapp.report.fleet import PauseView
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.next_attempt import OVERDUE
 from ghapp.health.runner.verdict import State
 from ghapp.report.check_run import LONGEST, time_of
-from ghapp.report.fleet import FleetView, PauseView, PoolView
+from ghapp.report.fleet import FleetView, PoolView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
 
 LONGEST_WHY = 200

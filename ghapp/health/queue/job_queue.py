@@ -23,8 +23,8 @@ TYPICAL_SECONDS = 3600.0
 """The typical wait of a pool is the median over the jobs that started within this time."""
 
 
-class PauseFacts(Protocol):
-    """A pause of remediation."""
+class PauseView(Protocol):
+    """A pause of remediation, made by an admin."""
 
     @property
     def who(self) -> str:
@@ -36,7 +36,7 @@ class PauseFacts(Protocol):
 
     @property
     def at(self) -> float:
-        """Start of the pause."""
+        """Start of the pause, in epoch seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class QueueInputs:
     rules: Sequence[PoolRule] = ()
     ended: Sequence[Job] = ()
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
-    pauses: Mapping[str, PauseFacts] = field(default_factory=dict)
+    pauses: Mapping[str, PauseView] = field(default_factory=dict)
     groups: RunnerGroups | None = None
     mode: Mode = "act"
     fresh: bool = True
@@ -148,7 +148,7 @@ class JobQueue:
             self._typical = {each: median(found) for each, found in waits.items()}
         return self._typical.get(pool)
 
-    def pause_of(self, pool: str) -> PauseFacts | None:
+    def pause_of(self, pool: str) -> PauseView | None:
         """Returns the pause in force: the pool's own, or else the organization's."""
         return self.inputs.pauses.get(pool, self.inputs.pauses.get(WHOLE_INSTALLATION))
 

@@ -8,9 +8,10 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.runner.verdict import State
-from ghapp.report.fleet import FleetView, PauseView, PoolView, by_pool
+from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.pools_section import fuse_history
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
