@@ -54,7 +54,7 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
         if successor is not None:
             unexplained.remove(successor)
             online_at = min(now, successor.job_started_at or now)
-            found.append(Heal(loss.id, successor.id, max(0.0, online_at - _lost_at(loss))))
+            found.append(Heal(loss.id, successor.id, max(0.0, online_at - lost_since(loss))))
     return found
 
 
@@ -67,7 +67,7 @@ def _is_open(evidence: Evidence) -> bool:
     return evidence.replaced_at is not None and evidence.successor is None
 
 
-def _lost_at(evidence: Evidence) -> float:
+def lost_since(evidence: Evidence) -> float:
     """Returns when the runner was first missing, or offline if it was replaced for that."""
     known = [at for at in (evidence.absent_since, evidence.missing_at, evidence.offline_since) if at is not None]
     return min(known, default=evidence.granted_at or evidence.replaced_at or 0.0)

@@ -17,8 +17,10 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import BudgetSpentError
+from ghapp.health.history import WHOLE_ORG
 from ghapp.health.pacing import MOST_IN_FLIGHT, MOST_POINTS, Allowance
 from ghapp.store import keys
+from ghapp.store.history_counts import COUNT, field, other_field
 from ghapp.store.quarantine import PlainReader, finite
 
 FLIGHT_SECONDS = 60.0
@@ -62,7 +64,9 @@ redis.call('ZADD', KEYS[2], now + tonumber(ARGV[5]), ARGV[4])
 return {'go', '0'}
 """
 
-_LEAVE = """
+_LEAVE = (
+    COUNT
+    + """
 redis.call('ZREM', KEYS[2], ARGV[1])
 if ARGV[2] == '' then return end
 local reset = tonumber(redis.call('HGET', KEYS[1], 'reset') or '0') or 0
@@ -70,9 +74,17 @@ local used = tonumber(redis.call('HGET', KEYS[1], 'used') or '0') or 0
 local believable = reset - tonumber(ARGV[5]) - tonumber(ARGV[7]) <= tonumber(ARGV[6])
 if believable and tonumber(ARGV[4]) < reset then return end
 if tonumber(ARGV[4]) == reset and tonumber(ARGV[3]) < used then return end
+local spent = tonumber(ARGV[3])
+if reset == 0 then spent = math.min(spent, 1)
+elseif math.abs(tonumber(ARGV[4]) - reset) < 600 then spent = spent - used end
+if spent > 0 then count(KEYS[3], ARGV[8], ARGV[9], spent) end
 redis.call('HSET', KEYS[1], 'limit', ARGV[2], 'used', ARGV[3], 'reset', ARGV[4], 'skew', ARGV[7])
 """
-"""Answers may arrive out of order: within one hour the largest `used` is the latest."""
+)
+"""Answers may arrive out of order: within one hour the largest `used` is the latest.
+
+The calls that GitHub charged since the answer before are counted for the history. Of the first hour ever only the
+calls since the first answer are; calls at the end of an hour whose answers came after its reset are not."""
 
 _HOLD = """
 local held = tonumber(redis.call('HGET', KEYS[1], 'held') or '0') or 0
@@ -128,7 +140,8 @@ class Budget:
         values = [limit, used, reset] if is_complete else ["", "", ""]
         now = self._clock()
         args = [flight, *values, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
-        await self._leave(keys=[keys.budget(installation), keys.flights(installation)], args=args)
+        named = [keys.budget(installation), keys.flights(installation), keys.history_counts(installation)]
+        await self._leave(keys=named, args=[*args, field(now, "calls", WHOLE_ORG), other_field(now, "calls")])
 
     async def hold(self, installation: int, seconds: float) -> None:
         """Stops all calls of the installation for a time, as GitHub asked, and at most for `FAR_SECONDS`."""

@@ -17,8 +17,10 @@ from redis.asyncio import Redis
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
+from ghapp.health.history import DEATH_PREFIX, OTHER_POOL
 from ghapp.store import death_codec, keys
 from ghapp.store.compare_and_set import RecordWriter
+from ghapp.store.history_counts import COUNT, field, other_field
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
@@ -28,11 +30,14 @@ SCANNED = 500
 MOST = 10_000
 """Maximum of deaths per installation."""
 
-_RECORD = """
+_RECORD = (
+    COUNT
+    + """
 local deaths, times, names, clean, untold = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, name, row, at, kept, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 if redis.call('HEXISTS', deaths, id) == 1 then return 0 end
 redis.call('HSET', deaths, id, row)
+count(KEYS[6], ARGV[8], ARGV[9], 1)
 redis.call('ZADD', times, at, id)
 redis.call('ZADD', untold, at, id)
 if ARGV[7] == '1' then redis.call('ZADD', clean, at, id) end
@@ -57,9 +62,10 @@ if over > 0 then forget(redis.call('ZRANGE', clean, 0, over - 1)) end
 over = redis.call('ZCARD', times) - most
 if over > 0 then forget(redis.call('ZRANGE', times, 0, over - 1)) end
 
-for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, kept) end
+for _, key in ipairs({deaths, times, names, clean, untold}) do redis.call('EXPIRE', key, kept) end
 return redis.call('HEXISTS', deaths, id)
 """
+)
 
 _CLEAN = """
 local at = redis.call('ZSCORE', KEYS[2], field)
@@ -83,8 +89,13 @@ class Deaths:
         self._revise = RecordWriter(redis, death_codec.DEATHS, self._read, index=_CLEAN, extra=_is_clean)
 
     async def record(self, installation: int, death: Death) -> bool:
-        """Records a death; returns False if it is known already, or older than all stored deaths of a full store."""
-        at = min(death.at, self._clock())  # with a kubelet's clock ahead of ours, the death would be kept for too long
+        """Records a death, and counts it in the history.
+
+        Returns:
+            False if it is known already, or older than all stored deaths of a full store.
+        """
+        now = self._clock()
+        at = min(death.at, now)  # with a kubelet's clock ahead of ours, the death would be kept for too long
         args: list[str | bytes | float] = [
             identity(death),
             death.runner_name,
@@ -99,8 +110,11 @@ class Deaths:
             keys.death_names(installation),
             keys.death_clean(installation),
             keys.deaths_unpublished(installation),
+            keys.history_counts(installation),
         ]
-        return bool(await self._record(keys=keyed, args=[*args, _is_clean(death)]))
+        cause = f"{DEATH_PREFIX}{death.cause.value}"
+        counted = [field(now, cause, death.pool or OTHER_POOL), other_field(now, cause)]
+        return bool(await self._record(keys=keyed, args=[*args, _is_clean(death), *counted]))
 
     async def mark_published(self, installation: int, death: Death) -> None:
         """Records that an event about the death was appended."""

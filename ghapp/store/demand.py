@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
@@ -11,6 +11,7 @@ from ghapp.health.gate.shard_status import TakenJob
 from ghapp.health.job import Job, was_hosted
 from ghapp.store import keys
 from ghapp.store.codec import Codec
+from ghapp.store.history_counts import COUNT, field, other_field
 from ghapp.store.quarantine import Member, PlainReader, RecordReader
 
 _jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "queued"})
@@ -25,14 +26,26 @@ MOST_OVER = 5_000
 MOST_TAKEN = 20_000
 """Maximum of jobs taken within the last hour that are kept per installation, the latest."""
 
+_NO_POOLS: Mapping[int, str] = {}
+
 _NO_RECORD = b"1"
 """The value of ended jobs before their records were stored."""
 
-_TELL = """
+_TELL = (
+    COUNT
+    + """
 local newest
-for i = 1, #ARGV, 4 do
-    local id, status, row, ended = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+for i = 1, #ARGV, 9 do
+    local id, status, row, ended, waited = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     local over = KEYS[2] .. ':' .. id
+    if waited ~= '' and redis.call('EXISTS', over) == 0 then
+        local stored = redis.call('HGET', KEYS[1], id)
+        local readable, known = pcall(cmsgpack.unpack, stored or '')
+        if not (readable and type(known) == 'table' and known[2] == 'running') then
+            count(KEYS[4], ARGV[i + 5], ARGV[i + 6], 1)
+            if waited ~= '0' then count(KEYS[4], ARGV[i + 7], ARGV[i + 8], waited) end
+        end
+    end
     if status == 'over' then
         redis.call('HDEL', KEYS[1], id)
         redis.call('SET', over, row, 'EX', 3600)
@@ -58,6 +71,8 @@ if newest then
     redis.call('EXPIRE', KEYS[3], 3600)
 end
 """
+)
+"""A job that a runner took is counted when its start is first known: by the delivery of its start, or of its end."""
 
 
 def _taken(member: bytes) -> tuple[int, int]:
@@ -75,15 +90,33 @@ class Demand:
             _TELL.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
         )
 
-    async def record(self, installation: int, jobs: Sequence[Job]) -> None:
-        """Records queued and running jobs; those that are over are kept apart, for an hour."""
+    async def record(
+        self, installation: int, jobs: Sequence[Job], pools: Mapping[int, str] = _NO_POOLS, now: float = 0.0
+    ) -> None:
+        """Records queued and running jobs; those that are over are kept apart, for an hour.
+
+        Args:
+            installation: the installation.
+            jobs: as delivered.
+            pools: by job id, the pool of the runner that took the job; the job is then counted in the history, once.
+            now: of the count (epoch seconds).
+        """
         args: list[str | bytes] = []
         for job in jobs:
             listed = job.ended_at is not None and not was_hosted(job)
             status = "waiting" if job.waiting else job.status
             args += [str(job.id), status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
+            pool, waited = pools.get(job.id), max(0.0, (job.started_at or job.queued_at) - job.queued_at)
+            args += ["" if pool is None else str(round(waited))]
+            for name in ("jobs", "waited_seconds"):
+                args += [field(now, name, pool or ""), other_field(now, name)]
         if args:
-            named = [keys.jobs(installation), keys.over(installation), keys.ended(installation)]
+            named = [
+                keys.jobs(installation),
+                keys.over(installation),
+                keys.ended(installation),
+                keys.history_counts(installation),
+            ]
             await self._tell(keys=named, args=args)
         await self._remember_taken(installation, jobs)
 

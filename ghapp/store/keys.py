@@ -304,3 +304,24 @@ def orphans(installation: int) -> str:
 def reaped(installation: int) -> str:
     """Sorted set: when each pod of the last day was reaped, by its uid."""
     return f"ghapp:{installation}:leaks:reaped"
+
+
+def history_counts(installation: int) -> str:
+    """hash: step, name and pool → number. At most 20,000; expires a week after the last count.
+
+    The first sweep that begins a quarter of an hour after the end of a step deletes its fields.
+    """
+    return f"ghapp:{installation}:history:counts"
+
+
+def history_pools(installation: int) -> str:
+    """hash: pool → when its history was last written. At most 100; expires 91 days after the last write."""
+    return f"ghapp:{installation}:history:pools"
+
+
+def history_steps(installation: int, width: int, bucket: int, pool: str) -> str:
+    """hash: begin of a step → HistoryStep. A day of steps of 300 s, or ten days of steps of an hour (`width`).
+
+    Expires when its last step is no longer kept.
+    """
+    return f"ghapp:{installation}:history:{width}:{bucket}:{pool}"

@@ -30,6 +30,11 @@ class MetricCounters:
                 raise
             await self._restart({series: amount})
 
+    async def add_all(self, amounts: Mapping[str, float], **labels: str) -> None:
+        """Adds to several counters with the same labels, by metric, in one round trip."""
+        added = {_series(metric, labels): amount for metric, amount in amounts.items()}
+        await self._add(added)
+
     async def observe(self, metric: str, values: Iterable[float], buckets: Sequence[float], **labels: str) -> None:
         """Adds values to a histogram: a counter for each bucket (cumulative), for the sum and for the count.
 
@@ -46,6 +51,9 @@ class MetricCounters:
         below["+Inf"] = len(measured)
         added = {_series(f"{metric}_bucket", {**labels, "le": bound}): float(count) for bound, count in below.items()}
         added |= {_series(f"{metric}_sum", labels): sum(measured), _series(f"{metric}_count", labels): len(measured)}
+        await self._add(added)
+
+    async def _add(self, added: Mapping[str, float]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
             for series, amount in added.items():
                 pipe.hincrbyfloat(keys.COUNTERS, series, amount)

@@ -22,6 +22,7 @@ from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Ask, Inbox
 from ghapp.store.installation_states import InstallationStates
 from ghapp.store.installations import Installations
@@ -64,6 +65,7 @@ class Stores:
     fuses: Fuses
     gate_checks: GateChecks
     heartbeats: Heartbeats
+    history: HistoryStore
     inbox: Inbox
     installation_states: InstallationStates
     installations: Installations
@@ -125,6 +127,7 @@ def stores_over(
         fuses=Fuses(redis),
         gate_checks=GateChecks(redis),
         heartbeats=Heartbeats(redis),
+        history=HistoryStore(redis),
         inbox=Inbox(redis, ask_for_drain),
         installation_states=InstallationStates(redis),
         installations=Installations(redis, named),

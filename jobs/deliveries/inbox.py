@@ -22,7 +22,7 @@ from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_suspicious
 from jobs.deliveries.installations import installation_changed
-from jobs.deliveries.job_times import count_job_times
+from jobs.deliveries.job_times import count_job_times, history_pools
 
 log = logger(__name__)
 
@@ -94,7 +94,8 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, told in by_installation.items():
         runners = await context.runners.revise(installation_id, _folds(told, now))
-        await context.demand.record(installation_id, jobs[installation_id])
+        pools = await history_pools(context, installation_id, jobs[installation_id], runners)
+        await context.demand.record(installation_id, jobs[installation_id], pools, now)
         await count_job_times(context, installation_id, jobs[installation_id], runners)
         await enqueue_suspicious(context, installation_id, jobs[installation_id], runners)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():

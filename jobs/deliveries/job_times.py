@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from ghapp.health.history import PoolMatcher
 from ghapp.health.job import Job, was_hosted
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.runner.evidence import Evidence
@@ -53,6 +54,18 @@ async def count_job_times(
     for pool, values in runs.items():
         labels = {"org": installation.org, "pool": pool}
         await context.counters.observe("ghapp_job_run_seconds", values, RUN_BUCKETS, **labels)
+
+
+async def history_pools(
+    context: JobContext, installation_id: int, jobs: Iterable[Job], runners: Mapping[int, Evidence]
+) -> dict[int, str]:
+    """Returns the pool of each job that a self-hosted runner took, by the job's id; see `Demand.record`."""
+    taken = [job for job in jobs if job.runner_id is not None and job.started_at is not None and not was_hosted(job)]
+    installation = await context.installations.one(installation_id) if taken else None
+    if installation is None:
+        return {}
+    matcher = PoolMatcher(context.settings.pools_of(installation.org))
+    return {job.id: matcher.of_job(job, runners.get(job.runner_id or 0)) for job in taken}
 
 
 def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolSettings]) -> str:

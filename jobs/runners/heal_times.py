@@ -19,13 +19,14 @@ HEAL_BUCKETS = (30.0, 60.0, 120.0, 180.0, 300.0, 600.0, 1200.0, 3600.0, 14_400.0
 
 async def count_heals(
     context: JobContext, installation: Installation, runners: Collection[Evidence], now: float
-) -> None:
-    """Count each loss once, when its successor was first observed online."""
+) -> dict[int, Evidence]:
+    """Counts each loss once, when its successor was first observed online; returns the records that it changed."""
     if not any(each.replaced_at is not None and each.successor is None for each in runners):
-        return
+        return {}
     rules = context.settings.pools_of(installation.org)
     named = {rule.name for rule in rules}
     by_pool: dict[str, list[Evidence]] = defaultdict(list)
+    changed: dict[int, Evidence] = {}
     for each in runners:
         by_pool[runner_pool(each, rules)].append(each)
     for pool, members in by_pool.items():
@@ -34,7 +35,8 @@ async def count_heals(
             continue
         folds = {each.lost: succeeded_by(each.successor) for each in found}
         folds |= {each.successor: succeeding(each.lost) for each in found}
-        await context.runners.revise(installation.id, folds)
+        changed |= await context.runners.revise(installation.id, folds)
         labels = {"org": installation.org, "pool": pool if pool in named else OTHER}
         seconds = [each.seconds for each in found]
         await context.counters.observe("ghapp_heal_seconds", seconds, HEAL_BUCKETS, **labels)
+    return changed

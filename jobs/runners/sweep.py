@@ -15,8 +15,9 @@ from ghapp.errors import (
     RateLimitedError,
     UnauthorizedError,
 )
+from ghapp.health.history import HistorySample, sample
 from ghapp.health.installation import Installation
-from ghapp.health.job import is_over
+from ghapp.health.job import Job, is_over
 from ghapp.health.pacing import Purpose, left, next_sweep_in
 from ghapp.health.runner import absence
 from ghapp.health.runner.absence import GetResult
@@ -96,13 +97,13 @@ async def sweep_installation(
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:
             return None
-        began = context.clock()
+        began, seen = context.clock(), None
         survey = await context.runners.survey(installation_id)
         try:
             if installation.suspended:
                 raise InstallationSuspendedError(f"{installation.org} suspended the App")
             observation = await _observe(context, installation, progress)
-            swept = await _record(context, installation, observation, survey, began)
+            swept, seen = await _record(context, installation, observation, survey, began)
         except GitHubError as error:
             reason = await _reason(context, installation, error)
             log.warning(
@@ -110,6 +111,7 @@ async def sweep_installation(
             )
             await context.runners.save_survey(installation_id, absence.survey_after_failure(survey, reason, began))
             swept = SweepResult(installation.org, 0, 0, 0, 0, (context.clock() - began) * 1000, flaw=reason)
+        await context.history.record(installation_id, seen, began)
         swept = await _finish(context, installation, swept, began)
     if act:
         for due in swept.confirm_at:
@@ -154,8 +156,12 @@ async def _reason(context: JobContext, installation: Installation, error: GitHub
 
 async def _record(
     context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float
-) -> SweepResult:
-    """Records the listed and the missing runners, and queries GitHub for each suspect."""
+) -> tuple[SweepResult, HistorySample | None]:
+    """Records the listed and the missing runners, and queries GitHub for each suspect.
+
+    Returns:
+        What was found, and what it adds to the history; None if the list is not complete.
+    """
     policy = context.settings.of(installation.org)
     known = await context.runners.all(installation.id)
     listed = absence.allow_for_churn(observation.runner_list)
@@ -177,10 +183,12 @@ async def _record(
         installation.id, {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}, records
     )
     await context.runners.save_survey(installation.id, after)
-    await count_heals(context, installation, records.values(), at)
-    await _forget(context, installation.id, records, after, at, policy.evidence)
+    records |= await count_heals(context, installation, records.values(), at)
+    jobs = await _forget(context, installation.id, records, after, at, policy.evidence)
+    rules = context.settings.pools_of(installation.org)
+    seen = None if listed.flaw else sample(records, jobs, after, policy.evidence, rules, began, survey.swept_at)
     missing = absence.suspects(records.values(), after, at, policy.evidence)
-    return SweepResult(
+    swept = SweepResult(
         org=installation.org,
         runners=len(listed.runners),
         suspects=len(missing),
@@ -191,6 +199,7 @@ async def _record(
         flaw=listed.flaw or "",
         confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
     )
+    return swept, seen
 
 
 async def _read_cluster(
@@ -223,7 +232,9 @@ async def _get_alone(context: JobContext, installation: Installation, runner_ids
 
 async def _forget(
     context: JobContext, installation: int, records: dict[int, Evidence], survey: Survey, now: float, limits: Limits
-) -> None:
+) -> list[Job]:
+    """Deletes records of runners that left a day ago, and of jobs that must be over; returns the jobs that are not."""
+
     def fold(evidence: Evidence | None) -> Evidence | None:
         if evidence is None or may_be_forgotten(evidence, judge(evidence, survey, now, limits), now):
             return None
@@ -233,6 +244,7 @@ async def _forget(
     await context.runners.revise(installation, dict.fromkeys(old, fold))
     jobs = await context.demand.all(installation)
     await context.demand.forget(installation, [job for job in jobs if is_over(job, now)])
+    return [job for job in jobs if not is_over(job, now)]
 
 
 async def _finish(context: JobContext, installation: Installation, swept: SweepResult, began: float) -> SweepResult:
@@ -244,9 +256,12 @@ async def _finish(context: JobContext, installation: Installation, swept: SweepR
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **_public(swept))
     await context.counters.add("ghapp_sweeps_total", org=org, outcome=swept.flaw or "complete")
-    await context.counters.add("ghapp_sweep_calls_total", swept.calls, org=org)
-    await context.counters.add("ghapp_sweep_billable_calls_total", swept.billable, org=org)
-    await context.counters.add("ghapp_sweep_seconds_total", swept.milliseconds / 1000, org=org)
+    costs = {
+        "ghapp_sweep_calls_total": swept.calls,
+        "ghapp_sweep_billable_calls_total": swept.billable,
+        "ghapp_sweep_seconds_total": swept.milliseconds / 1000,
+    }
+    await context.counters.add_all(costs, org=org)
     return swept
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.health.history import OTHER_POOL, WHOLE_ORG, WIDTHS
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.store import keys
 from ghapp.store.budget import Budget
@@ -11,6 +12,7 @@ from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.demand import Demand
 from ghapp.store.events import Events
 from ghapp.store.heartbeats import Heartbeats
+from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Entry, Inbox, RedeliveryCursor
 from ghapp.store.leaks import Leaks
 from ghapp.store.metric_counters import MetricCounters
@@ -106,6 +108,10 @@ async def read(redis):
     await pods.some(NAMESPACE, [samples.POD_NAME])
     await pods.bearers(NAMESPACE, samples.TEXT)
     await PodClaims(redis, lambda: NOW).stored(ORG)
+    for pool in (samples.POOL, OTHER_POOL, WHOLE_ORG):
+        for width in WIDTHS:
+            await HistoryStore(redis).steps(ORG, pool, NOW - 7200, NOW + 300, width)
+    await HistoryStore(redis).record(ORG, None, NOW)
 
 
 async def places(redis):

@@ -15,6 +15,7 @@ from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import Rerun
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.history import HistorySample, HistoryStep, at_least, sampled, step_of
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
@@ -34,6 +35,7 @@ from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.gate_checks import GateChecks
+from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Inbox
 from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
@@ -97,6 +99,8 @@ async def _never() -> _Minted:
 
 
 EVIDENCE = filled(Evidence)
+GAUGES, HISTORY_COUNTS = {"healthy": 3, "busy": 1}, {"lost": 2, "death:crash": 1}
+HISTORY_STEP: HistoryStep = at_least(sampled(GAUGES, NOW), HISTORY_COUNTS)
 
 
 async def write(redis: Any) -> dict[str, Any]:
@@ -144,6 +148,8 @@ async def write(redis: Any) -> dict[str, Any]:
     await sessions.update(TEXT, session, NOW)
     await sessions.begin(TEXT, filled(SignInAttempt))
     await AuditLog(redis).record(ORG, filled(AuditEntry))
+    seen = HistorySample(NOW, {POOL: GAUGES}, {(POOL, step_of(NOW)): HISTORY_COUNTS})
+    await HistoryStore(redis).record(ORG, seen, NOW)
     return {
         "installation": installation,
         "installation-state": state,
@@ -177,6 +183,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "sign-in": filled(SignInAttempt),
         "audit-entry": filled(AuditEntry),
         "delivery": delivery,
+        "history-step": HISTORY_STEP,
         "notified": filled(Notified),
         "pending-notification": filled(PendingNotification),
     }
@@ -218,6 +225,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "token": await Tokens(redis).find(digest(TEXT)),
         "delivery": deliveries.decode((await Inbox(redis).take(1))[0].facts),
         "installation-token": await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW),
+        "history-step": _first((await HistoryStore(redis).steps(ORG, POOL, NOW - 300, NOW + 300, 300)).values()),
         "notified": _first((await Notifications(redis).notified(ORG)).values()),
         "pending-notification": _first((await Notifications(redis).pending()).values()),
         "session": await Sessions(redis, PRIVATE_KEY).find(TEXT, NOW),

@@ -1,0 +1,277 @@
+"""The history of a pool in steps: gauges that sweeps sample, and counts of events. Pure; times are epoch seconds.
+
+A step of 300 s joins the samples and counts of its time; a longer step joins shorter ones. Joining does not depend on
+the order or on the grouping, so that any split of the samples into batches gives the same steps. A step without a
+sample is a gap: no complete sweep covers it, and its gauges and losses are unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from math import floor
+from typing import NamedTuple
+
+from ghapp.health.job import Job, asks_for_hosted
+from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.verdict import Limits, State, judge
+from ghapp.health.successors import lost_since
+
+STEP_SECONDS, HOUR_SECONDS = 300, 3600
+WIDTHS = (STEP_SECONDS, HOUR_SECONDS)
+"""The steps that are stored, in seconds."""
+
+KEPT_SECONDS = {STEP_SECONDS: 7 * 86_400, HOUR_SECONDS: 90 * 86_400}
+"""How long steps of each width are kept."""
+
+WHOLE_ORG = "*"
+"""The pool that has the sums of all pools, and the calls."""
+
+OTHER_POOL = "other"
+"""The pool of what belongs to none of the `MOST_POOLS` pools."""
+
+MOST_POOLS = 100
+"""Pools of an installation with a history of their own, besides `*` and `other`."""
+
+GAUGES = ("healthy", "busy", "queued", "starting", "offline", "invalidated", "suspect", "unknown")
+"""Positions of the gauges in a stored step; only ever appended. Runners by state without retired and healed ones, those
+of them that are busy, and queued jobs. Rare ones are last, because zeros at the end are not stored."""
+
+COUNTS = ("jobs", "waited_seconds", "calls", "lost", "healed", "heal_seconds")
+"""Positions of the counts; only ever appended. Jobs that a runner took and the sum of their waits; calls to GitHub that
+count against its hourly limit; runners that were lost; losses whose successor came online, and the sum of the times
+that it took."""
+
+OBSERVED = ("lost", "healed", "heal_seconds")
+"""Counts that only sweeps find: unknown in a gap."""
+
+DEATH_PREFIX = "death:"
+"""Before the cause of a death, in the name of its count."""
+
+LATEST_SECONDS = 2 * HOUR_SECONDS
+"""Losses are counted again at each sweep, from this long ago. It must exceed the time between two sweeps."""
+
+SUCCESSOR_SECONDS = HOUR_SECONDS
+"""A successor comes online at most this long before a sweep finds whose it is."""
+
+
+class HistoryStep(NamedTuple):
+    """A step of one pool. Fields are only ever appended.
+
+    Attributes:
+        samples: sweeps that sampled the gauges; 0: a gap.
+        at: of the last sample, in whole seconds.
+        last: the last sample, by `GAUGES`.
+        total: sums over the samples, by `GAUGES`.
+        peak: the highest of the samples, by `GAUGES`.
+        counts: by `COUNTS`.
+        deaths: cause and number of the deaths that were recorded, by cause.
+    """
+
+    samples: int = 0
+    at: int = 0
+    last: tuple[int, ...] = ()
+    total: tuple[int, ...] = ()
+    peak: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+    deaths: tuple[tuple[str, int], ...] = ()
+
+    def count(self, name: str) -> int:
+        """Returns one of `COUNTS`."""
+        return _at(self.counts, COUNTS.index(name))
+
+    def last_of(self, gauge: str) -> int:
+        """Returns the last sample of a gauge."""
+        return _at(self.last, GAUGES.index(gauge))
+
+    def mean(self, gauge: str) -> float:
+        """Returns the mean of a gauge over the samples; 0 without one."""
+        return _at(self.total, GAUGES.index(gauge)) / self.samples if self.samples else 0.0
+
+    def highest(self, gauge: str) -> int:
+        """Returns the highest sample of a gauge."""
+        return _at(self.peak, GAUGES.index(gauge))
+
+
+Gauges = Mapping[str, int]
+"""By name; missing gauges are 0."""
+
+Counted = Mapping[str, int]
+"""By the name of a count, or `death:` and a cause."""
+
+
+def step_of(at: float, width: int = STEP_SECONDS) -> int:
+    """Returns the begin of the step that contains a time."""
+    return floor(at / width) * width
+
+
+def sampled(gauges: Gauges, at: float) -> HistoryStep:
+    """Returns the step of one sample."""
+    values = _trimmed(gauges.get(name, 0) for name in GAUGES)
+    return HistoryStep(1, floor(at), values, values, values)
+
+
+def counted(counts: Counted) -> HistoryStep:
+    """Returns a step with these counts and no sample."""
+    deaths = ((name.removeprefix(DEATH_PREFIX), n) for name, n in counts.items() if name.startswith(DEATH_PREFIX) and n)
+    return HistoryStep(counts=_trimmed(counts.get(name, 0) for name in COUNTS), deaths=tuple(sorted(deaths)))
+
+
+def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
+    """Returns both steps as one. Of two last samples at the same second the greater one counts."""
+    deaths = Counter(dict(one.deaths)) + Counter(dict(other.deaths))
+    return HistoryStep(
+        samples=one.samples + other.samples,
+        at=max(one.at, other.at),
+        last=max((one.at, one.last), (other.at, other.last))[1],
+        total=_added(one.total, other.total),
+        peak=_highest(one.peak, other.peak),
+        counts=_added(one.counts, other.counts),
+        deaths=tuple(sorted(deaths.items())),
+    )
+
+
+def at_least(step: HistoryStep, counts: Counted) -> HistoryStep:
+    """Returns the step with each count raised to the given one, which may be given any number of times.
+
+    A count that was given before and is lower now, because records were deleted since, stays.
+    """
+    given = counted(counts)
+    deaths = Counter(dict(step.deaths)) | Counter(dict(given.deaths))
+    raised = step._replace(counts=_highest(step.counts, given.counts), deaths=tuple(sorted(deaths.items())))
+    return step if raised == step else raised
+
+
+def folded(steps: Mapping[int, HistoryStep], width: int) -> dict[int, HistoryStep]:
+    """Returns the steps, by their begin, joined to longer ones."""
+    found: dict[int, HistoryStep] = {}
+    for begin in sorted(steps):
+        to = step_of(begin, width)
+        found[to] = joined(found[to], steps[begin]) if to in found else steps[begin]
+    return found
+
+
+class PoolMatcher:
+    """The pools of runners and jobs by their labels; equal labels are matched once."""
+
+    def __init__(self, rules: Iterable[PoolRule]) -> None:
+        self._rules = tuple(rules)
+        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+
+    def of_runner(self, evidence: Evidence) -> str:
+        """Returns the pool of a runner."""
+        labels = evidence.labels, evidence.custom_labels
+        if (pool := self._known.get(labels)) is None:
+            pool = self._known[labels] = pool_of(*labels, self._rules)
+        return pool
+
+    def of_job(self, job: Job, runner: Evidence | None = None) -> str:
+        """Returns the pool of the runner that took a job, or, without a registered one, of the job's labels."""
+        if runner is not None and runner.registered:
+            return self.of_runner(runner)
+        return pool_of(job.labels, [each for each in job.labels if each.lower() not in GENERIC_LABELS], self._rules)
+
+
+GENERIC_LABELS = frozenset({"self-hosted", "linux", "windows", "macos", "x64", "x86", "arm", "arm64"})
+"""Labels that GitHub gives to runners by itself; no pool is named by them."""
+
+
+class HistorySample(NamedTuple):
+    """What one complete sweep adds: its gauges at `at`, by pool, and the counts of recent steps, by pool and step."""
+
+    at: float
+    gauges: Mapping[str, Gauges]
+    counts: Mapping[tuple[str, int], Counted]
+
+
+def sample(
+    runners: Mapping[int, Evidence],
+    jobs: Iterable[Job],
+    survey: Survey,
+    limits: Limits,
+    rules: Sequence[PoolRule],
+    at: float,
+    since: float | None = None,
+) -> HistorySample:
+    """Returns what a complete sweep adds to the history.
+
+    Args:
+        runners: all records, by id.
+        jobs: those that are not over.
+        survey: of the sweep.
+        limits: of the judgement.
+        rules: the configured pools.
+        at: of the sweep.
+        since: when the complete list before was begun; None: unknown.
+    """
+    matcher = PoolMatcher(rules)
+    gauges: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in runners.values():
+        if not each.registered:
+            continue
+        verdict = judge(each, survey, at, limits)
+        if verdict.state is State.RETIRED or (verdict.state is State.INVALIDATED and each.replaced_at is not None):
+            continue
+        here = gauges[matcher.of_runner(each)]
+        here[verdict.state.value] += 1
+        if each.busy and verdict.state is State.HEALTHY:
+            here["busy"] += 1
+    known = {*gauges, *(rule.name for rule in rules)}
+    for job in jobs:
+        if job.status == "queued" and not job.waiting and not asks_for_hosted(job):
+            pool = matcher.of_job(job)
+            gauges[pool if pool in known else OTHER_POOL]["queued"] += 1
+    whole = sum(gauges.values(), Counter[str]())
+    begin = min(at - LATEST_SECONDS, (at if since is None else since) - SUCCESSOR_SECONDS)
+    counts = losses(runners, matcher, max(begin, at - 86_400.0), at)
+    return HistorySample(at, {**gauges, WHOLE_ORG: whole}, counts)
+
+
+def losses(
+    runners: Mapping[int, Evidence], matcher: PoolMatcher, since: float, until: float
+) -> dict[tuple[str, int], Counted]:
+    """Returns the losses of a span, and their healings, by pool and step; also of the whole organization.
+
+    They follow from the records alone, so that a sweep may count them any number of times: a loss belongs to the step
+    of its confirmation, a healing to that of its successor's first sight. Records are kept for a day.
+    """
+    found: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+
+    def add(pool: str, at: float, name: str, number: int = 1) -> None:
+        for each in (pool, WHOLE_ORG):
+            found[each, step_of(at)][name] += number
+
+    for each in runners.values():
+        if each.confirmed_at is None and each.successor is None:
+            continue
+        pool = matcher.of_runner(each)
+        if each.confirmed_at is not None and since <= each.confirmed_at <= until:
+            add(pool, each.confirmed_at, "lost")
+        successor = None if each.successor is None else runners.get(each.successor)
+        if successor is not None and since <= successor.first_seen <= until:
+            add(pool, successor.first_seen, "healed")
+            add(pool, successor.first_seen, "heal_seconds", round(max(0.0, successor.first_seen - lost_since(each))))
+    return dict(found)
+
+
+def _at(values: tuple[int, ...], position: int) -> int:
+    return values[position] if position < len(values) else 0
+
+
+def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
+
+
+def _highest(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(max(a, b) for a, b in zip_longest(one, other, fillvalue=0))
+
+
+def _trimmed(values: Iterable[int]) -> tuple[int, ...]:
+    """Returns the values without zeros at the end."""
+    found = tuple(values)
+    length = len(found)
+    while length and not found[length - 1]:
+        length -= 1
+    return found[:length]

@@ -1,0 +1,206 @@
+"""The history of each pool, in steps of five minutes for a week and of an hour for 90 days.
+
+Two layers. What happens between sweeps (a job was taken, a runner died, a call was spent) is added to the counts by
+the script that records it, so that a crash neither loses nor doubles it. A sweep adds its sample, and raises the counts
+of each step to those of the first layer; an hour is joined again from its twelve steps. Both may be repeated.
+
+What may be wrong: a sweep that is killed after its transaction is repeated, and its gauges are then sampled twice in
+one step, which changes a mean, never a count. Two sweeps of one installation at once, which their lock prevents, may
+drop a sample of each other, and no count. After a clock was set back, a step that is counted again keeps the higher
+count. A death is counted under the cause that was recorded first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ghapp.health.history import (
+    HOUR_SECONDS,
+    KEPT_SECONDS,
+    MOST_POOLS,
+    OTHER_POOL,
+    STEP_SECONDS,
+    WHOLE_ORG,
+    HistorySample,
+    HistoryStep,
+    at_least,
+    folded,
+    joined,
+    sampled,
+    step_of,
+)
+from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.history_counts import parsed
+from ghapp.store.quarantine import PlainReader, RecordReader
+
+BUCKET_SECONDS = {STEP_SECONDS: 86_400, HOUR_SECONDS: 10 * 86_400}
+"""Steps of one key: 288 and 240, which Redis stores compactly."""
+
+JOINED_AFTER_SECONDS = 900
+"""A step's counts are complete this long after its end, however much the clocks of the processes differ."""
+
+FORGOTTEN_SECONDS = 91 * 86_400
+"""A pool without a sample for so long has no history."""
+
+_steps = Codec("history-step", HistoryStep)
+
+Place = tuple[str, int]
+"""A pool and the begin of a step."""
+
+
+class HistoryStore:
+    """The history of all installations."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._read = RecordReader(redis, _steps)
+        self._read_counts, self._read_pools = (
+            PlainReader(redis, "history-count", int),
+            PlainReader(redis, "history-pool", int),
+        )
+
+    async def record(self, installation: int, seen: HistorySample | None, now: float) -> None:
+        """Joins the counts, and the sample of a complete sweep, to the history; three round trips at most.
+
+        Args:
+            installation: the installation.
+            seen: of a complete sweep; None after another one, which leaves a gap.
+            now: epoch seconds.
+        """
+        counts_key, pools_key = keys.history_counts(installation), keys.history_pools(installation)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hgetall(counts_key)
+            pipe.hgetall(pools_key)
+            count_rows, pool_rows = await pipe.execute()
+        pools: dict[bytes, int] = await self._read_pools.many(pools_key, pool_rows)
+        known = {name.decode(errors="replace"): at for name, at in pools.items()}
+        gauges: dict[str, Counter[str]] = {}
+        if seen is not None:
+            dropped = [name for name, at in known.items() if at < now - FORGOTTEN_SECONDS]
+            known = {name: at for name, at in known.items() if name not in dropped}
+            own = _with_own_history(seen, known)
+            known |= dict.fromkeys(own & seen.gauges.keys() - {WHOLE_ORG, OTHER_POOL}, int(now))
+            for pool, values in seen.gauges.items():
+                gauges.setdefault(pool if pool in own else OTHER_POOL, Counter()).update(values)
+        else:
+            dropped, own = [], {*known, WHOLE_ORG, OTHER_POOL}
+        counts, old = await self._counted(counts_key, count_rows, own, now)
+        if seen is not None:
+            for (pool, step), values in seen.counts.items():
+                counts[pool if pool in own else OTHER_POOL, step].update(values)
+        step = step_of(now)
+        places = {*counts, *((pool, step) for pool in gauges)}
+        rows = await self._rows(installation, places)
+        changed = {}
+        for place in places:
+            before = rows.get(place, HistoryStep())
+            after = at_least(before, counts.get(place, {}))
+            if place[1] == step and place[0] in gauges:
+                after = joined(after, sampled(gauges[place[0]], now))
+            if after != before:
+                changed[place] = after
+        if not (changed or old):
+            return
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for width, pool, at, row in _written({**rows, **changed}, changed):
+                key = keys.history_steps(installation, width, at // BUCKET_SECONDS[width], pool)
+                pipe.hset(key, str(at), _steps.encode(row))
+                pipe.expire(key, KEPT_SECONDS[width] + BUCKET_SECONDS[width])
+            if seen is not None and known:
+                written: Any = {name: str(at) for name, at in known.items()}
+                pipe.hset(pools_key, mapping=written)
+                pipe.expire(pools_key, FORGOTTEN_SECONDS)
+            if dropped:
+                pipe.hdel(pools_key, *dropped)
+            if old:
+                pipe.hdel(counts_key, *old)
+            await pipe.execute()
+
+    async def _counted(
+        self, key: str, rows: Mapping[bytes, bytes], own: set[str], now: float
+    ) -> tuple[dict[Place, Counter[str]], list[bytes]]:
+        """Returns the counts by pool and step, and the fields that need not be kept."""
+        counts: dict[Place, Counter[str]] = defaultdict(Counter)
+        numbers: dict[bytes, int] = await self._read_counts.many(key, rows)
+        old = [name for name in rows if name not in numbers]
+        for name, number in numbers.items():
+            if (found := parsed(name)) is None:
+                old.append(name)
+                continue
+            step, what, pool = found
+            for each in {pool if pool in own else OTHER_POOL, WHOLE_ORG}:
+                counts[each, step][what] += max(0, number)
+            if step + STEP_SECONDS + JOINED_AFTER_SECONDS < now:
+                old.append(name)
+        return counts, old
+
+    async def _rows(self, installation: int, places: Iterable[Place]) -> dict[Place, HistoryStep]:
+        """Returns the stored steps of each hour that one of these places is in."""
+        fields: dict[tuple[str, str], list[int]] = {}
+        for pool, hour in sorted({(pool, step_of(at, HOUR_SECONDS)) for pool, at in places}):
+            key = keys.history_steps(installation, STEP_SECONDS, hour // BUCKET_SECONDS[STEP_SECONDS], pool)
+            fields.setdefault((key, pool), []).extend(range(hour, hour + HOUR_SECONDS, STEP_SECONDS))
+        if not fields:
+            return {}
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for (key, _), steps in fields.items():
+                pipe.hmget(key, [str(at) for at in steps])
+            answers = await pipe.execute()
+        found: dict[Place, HistoryStep] = {}
+        for ((key, pool), steps), answer in zip(fields.items(), answers, strict=True):
+            rows = {at: row for at, row in zip(steps, answer, strict=True) if row is not None}
+            found |= {(pool, at): step for at, step in (await self._read.many(key, rows)).items()}
+        return found
+
+    async def steps(self, installation: int, pool: str, begin: float, end: float, width: int) -> dict[int, HistoryStep]:
+        """Returns the stored steps of a pool from `begin` to before `end`, by their begin; in one round trip.
+
+        Args:
+            installation: the installation.
+            pool: its name; `*` for the sums of all pools, and the calls.
+            begin: epoch seconds.
+            end: epoch seconds.
+            width: 300 or 3600.
+        """
+        span = BUCKET_SECONDS[width]
+        buckets = range(step_of(begin, span) // span, step_of(end, span) // span + 1)
+        named = [keys.history_steps(installation, width, bucket, pool) for bucket in buckets]
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for key in named:
+                pipe.hgetall(key)
+            answers = await pipe.execute()
+        found: dict[int, HistoryStep] = {}
+        for key, answer in zip(named, answers, strict=True):
+            rows = {int(at): row for at, row in answer.items() if at.isdigit() and begin <= int(at) < end}
+            found |= await self._read.many(key, rows)
+        return dict(sorted(found.items()))
+
+    async def pools(self, installation: int) -> list[str]:
+        """Returns the pools with a history of their own, by name."""
+        rows: Any = await self._redis.hkeys(keys.history_pools(installation))
+        return sorted(name.decode(errors="replace") for name in rows)
+
+
+def _with_own_history(seen: HistorySample, known: Mapping[str, int]) -> set[str]:
+    """Returns the pools with a history of their own: those that have one, then the largest new ones."""
+    fresh = sorted(seen.gauges.keys() - known.keys() - {WHOLE_ORG, OTHER_POOL})
+    fresh.sort(key=lambda pool: -sum(seen.gauges[pool].values()))
+    return {*known, *fresh[: max(0, MOST_POOLS - len(known))], WHOLE_ORG, OTHER_POOL}
+
+
+def _written(
+    rows: Mapping[Place, HistoryStep], changed: Mapping[Place, HistoryStep]
+) -> Iterator[tuple[int, str, int, HistoryStep]]:
+    """Yields each row to write: its width, pool, begin and content; changed steps, and the hours that contain them."""
+    for (pool, at), row in changed.items():
+        yield STEP_SECONDS, pool, at, row
+    by_pool: dict[str, dict[int, HistoryStep]] = defaultdict(dict)
+    for (pool, at), row in rows.items():
+        by_pool[pool][at] = row
+    for pool, hour in sorted({(pool, step_of(at, HOUR_SECONDS)) for pool, at in changed}):
+        yield HOUR_SECONDS, pool, hour, folded(by_pool[pool], HOUR_SECONDS)[hour]

@@ -1,0 +1,204 @@
+"""The history's folds: which samples and counts make which step, whatever their order and grouping."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.history import (
+    COUNTS,
+    GAUGES,
+    HOUR_SECONDS,
+    OTHER_POOL,
+    STEP_SECONDS,
+    SUCCESSOR_SECONDS,
+    WHOLE_ORG,
+    HistoryStep,
+    PoolMatcher,
+    at_least,
+    counted,
+    folded,
+    joined,
+    losses,
+    sample,
+    sampled,
+    step_of,
+)
+from ghapp.health.job import Job
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.verdict import Limits
+from ghapp.settings import PoolSettings
+from tests.health import builders
+from tests.health.builders import NOW
+
+POOL, RULES = "linux-4vcpu", ()
+numbers = st.integers(0, 10_000)
+gauges = st.dictionaries(st.sampled_from(GAUGES), numbers)
+counts = st.dictionaries(st.sampled_from([*COUNTS, *(f"death:{each.value}" for each in Cause)]), numbers)
+moments = st.integers(0, 2 * HOUR_SECONDS)
+samples = st.lists(st.tuples(gauges, moments), max_size=8)
+steps = st.builds(
+    lambda seen, more: joined(reduce(joined, (sampled(*each) for each in seen), HistoryStep()), counted(more)),
+    samples,
+    counts,
+)
+
+
+def of(seen):
+    """The steps of samples that arrive one after the other."""
+    found = {}
+    for values, at in seen:
+        begin = step_of(at)
+        found[begin] = joined(found.get(begin, HistoryStep()), sampled(values, at))
+    return found
+
+
+@given(samples, st.lists(st.integers(0, 8), max_size=4), st.randoms())
+def test_any_order_and_any_split_of_samples_into_batches_gives_the_same_steps(seen, cuts, random):
+    shuffled = list(seen)
+    random.shuffle(shuffled)
+    edges = [0, *sorted(cuts), len(shuffled)]
+    batches = [of(shuffled[begin:end]) for begin, end in pairwise(edges)]
+    merged = {}
+    for batch in batches:
+        for begin, step in batch.items():
+            merged[begin] = joined(merged.get(begin, HistoryStep()), step)
+    assert merged == of(seen)
+
+
+@given(samples)
+def test_an_hour_is_what_its_samples_are(seen):
+    whole = {}
+    for values, at in seen:
+        hour = step_of(at, HOUR_SECONDS)
+        whole[hour] = joined(whole.get(hour, HistoryStep()), sampled(values, at))
+    assert folded(of(seen), HOUR_SECONDS) == whole
+
+
+@given(st.lists(st.tuples(gauges, moments), min_size=1, max_size=8))
+def test_a_step_has_the_last_the_mean_and_the_peak_of_its_samples(seen):
+    step = reduce(joined, (sampled(*each) for each in seen))
+    latest = max(at for _, at in seen)
+    for name in GAUGES:
+        values = [each.get(name, 0) for each, _ in seen]
+        assert step.highest(name) == max(values)
+        assert step.mean(name) == pytest.approx(sum(values) / len(values))
+        assert step.last_of(name) in [each.get(name, 0) for each, at in seen if at == latest]
+
+
+@given(steps, steps)
+def test_no_join_is_negative_and_none_loses_a_count(one, other):
+    both = joined(one, other)
+    assert min([0, *both.last, *both.total, *both.peak, *both.counts, *dict(both.deaths).values()]) == 0
+    for name in COUNTS:
+        assert both.count(name) == one.count(name) + other.count(name)
+    assert sum(dict(both.deaths).values()) == sum(dict(one.deaths).values()) + sum(dict(other.deaths).values())
+
+
+@given(steps, counts)
+def test_a_count_that_is_given_again_is_counted_once(step, given_counts):
+    once = at_least(step, given_counts)
+    assert at_least(once, given_counts) is once
+    for name in COUNTS:
+        assert once.count(name) == max(step.count(name), given_counts.get(name, 0))
+
+
+def test_a_count_that_falls_because_records_were_deleted_stays():
+    assert at_least(counted({"lost": 3, "death:crash": 2}), {"lost": 1}) == counted({"lost": 3, "death:crash": 2})
+
+
+@pytest.mark.parametrize(("at", "begin"), [(0, 0), (299.999, 0), (300, 300), (NOW, 1_789_999_800), (-1, -300)], ids=str)
+def test_a_step_begins_at_a_multiple_of_its_width(at, begin):
+    assert step_of(at) == begin
+
+
+def test_zeros_at_the_end_are_not_stored():
+    assert sampled({"healthy": 3, "busy": 0}, NOW) == HistoryStep(1, int(NOW), (3,), (3,), (3,))
+    assert sampled({}, NOW).last == ()
+
+
+def seen_by(*runners, jobs=(), rules=RULES, at=NOW, since=NOW - 60):
+    survey = Survey(swept_at=at, total=len(runners))
+    return sample({each.id: each for each in runners}, jobs, survey, Limits(), rules, at, since)
+
+
+def test_a_sample_has_each_state_and_busy_runners_and_sums_the_pools():
+    other = builders.online(3)._replace(custom_labels=("gpu",), labels=("gpu",))
+    seen = seen_by(builders.online(1), builders.online(2, busy=True), other, builders.suspect(4))
+    assert seen.gauges[POOL] == {"healthy": 2, "busy": 1, "suspect": 1}
+    assert seen.gauges["gpu"] == {"healthy": 1}
+    assert seen.gauges[WHOLE_ORG] == {"healthy": 3, "busy": 1, "suspect": 1}
+
+
+def test_a_healed_runner_and_a_retired_one_and_one_of_another_organization_are_in_no_gauge():
+    healed = builders.lost(1, replaced_at=NOW - 1)
+    retired = builders.lost(2, retired_at=NOW - 1)
+    foreign = builders.online(3)._replace(registered=False)
+    assert seen_by(healed, retired, foreign).gauges == {WHOLE_ORG: {}}
+
+
+def job(number=1, **changes):
+    return Job(number, "queued", ("self-hosted", POOL), "acme/api", NOW - 30)._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "queued"),
+    [
+        ({}, {POOL: 1}),
+        ({"labels": ("self-hosted", "made-up")}, {OTHER_POOL: 1}),
+        ({"labels": ("ubuntu-latest",)}, {}),
+        ({"status": "running"}, {}),
+        ({"waiting": True}, {}),
+    ],
+)
+def test_a_queued_job_is_in_its_pool_and_one_of_no_known_pool_in_other(changes, queued):
+    seen = seen_by(builders.online(1), jobs=[job()._replace(**changes)])
+    assert {
+        pool: each["queued"] for pool, each in seen.gauges.items() if each["queued"] and pool != WHOLE_ORG
+    } == queued
+    assert seen.gauges[WHOLE_ORG]["queued"] == sum(queued.values())
+
+
+def test_a_queued_job_of_a_configured_pool_without_runners_is_in_it():
+    rule = PoolSettings(org="acme", name="big", labels=("big",))
+    assert seen_by(jobs=[job(labels=("self-hosted", "big"))], rules=(rule,)).gauges["big"] == {"queued": 1}
+
+
+def test_a_loss_counts_in_the_step_of_its_confirmation_and_its_healing_in_that_of_its_successor():
+    lost = builders.lost(1, confirmed_at=NOW - 700, absent_since=NOW - 760, missing_at=NOW - 730)
+    lost = lost._replace(replaced_at=NOW - 690, successor=2)
+    successor = builders.online(2)._replace(first_seen=NOW - 60, succeeds=1)
+    found = seen_by(lost, successor).counts
+    assert found[POOL, step_of(NOW - 700)] == found[WHOLE_ORG, step_of(NOW - 700)] == {"lost": 1}
+    assert found[POOL, step_of(NOW - 60)] == {"healed": 1, "heal_seconds": 700}
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize(("since", "found"), [(NOW - 10, 1), (NOW - 9.9, 0)])
+def test_losses_are_counted_from_the_begin_of_the_span(since, found):
+    runners = {1: builders.lost(1, confirmed_at=NOW - 10)}
+    assert len(losses(runners, PoolMatcher(RULES), since, NOW)) == 2 * found
+
+
+def test_losses_since_the_list_before_are_counted_also_after_a_long_pause_of_the_sweeps():
+    at = NOW + 5 * HOUR_SECONDS
+    lost = builders.lost(1, confirmed_at=NOW)
+    assert seen_by(lost, at=at, since=NOW - 60).counts != {}
+    assert seen_by(lost, at=at, since=NOW + SUCCESSOR_SECONDS + 1).counts == {}
+
+
+def test_a_job_is_in_the_pool_of_its_runner_and_without_one_in_that_of_its_labels():
+    matcher = PoolMatcher(RULES)
+    gpu = builders.online(3)._replace(custom_labels=("gpu",), labels=("gpu",))
+    assert matcher.of_job(job(), gpu) == "gpu"
+    assert matcher.of_job(job(), gpu._replace(registered=False)) == POOL
+    assert matcher.of_job(job()) == POOL
+
+
+def test_the_widths_divide_an_hour():
+    assert HOUR_SECONDS % STEP_SECONDS == 0

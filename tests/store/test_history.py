@@ -1,0 +1,267 @@
+"""The history in Redis: exactly once, bounded, and readable whatever is in it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ghapp.health.history import (
+    HOUR_SECONDS,
+    MOST_POOLS,
+    OTHER_POOL,
+    STEP_SECONDS,
+    WHOLE_ORG,
+    HistorySample,
+    step_of,
+)
+from ghapp.health.job import Job
+from ghapp.store import history_counts, keys
+from ghapp.store.budget import Budget
+from ghapp.store.deaths import Deaths
+from ghapp.store.demand import Demand
+from ghapp.store.history import FORGOTTEN_SECONDS, JOINED_AFTER_SECONDS, HistoryStore
+from ghapp.store.quarantine import Quarantine
+from tests.store.rows import next_version, samples
+
+ORG, POOL = 7, "linux"
+NOW = 1_790_000_000.0
+STEP = step_of(NOW)
+JOB = Job(5, "running", ("linux",), "acme/api", NOW - 42.4, runner_id=1, started_at=NOW)
+
+
+def seen(at=NOW, counts=None, **gauges):
+    return HistorySample(at, {POOL: gauges or {"healthy": 3}, WHOLE_ORG: gauges or {"healthy": 3}}, counts or {})
+
+
+async def five_minutes(redis, pool=POOL, begin=STEP - HOUR_SECONDS, end=STEP + HOUR_SECONDS):
+    return await HistoryStore(redis).steps(ORG, pool, begin, end, STEP_SECONDS)
+
+
+async def hours(redis, pool=POOL):
+    return await HistoryStore(redis).steps(ORG, pool, STEP - 86_400, STEP + 86_400, HOUR_SECONDS)
+
+
+async def test_samples_of_one_step_are_joined_and_the_hour_joins_its_steps(redis):
+    history = HistoryStore(redis)
+    for at, healthy in ((STEP, 3), (STEP + 299.9, 5), (STEP + 300, 7)):
+        await history.record(ORG, seen(at, healthy=healthy), at)
+    found = await five_minutes(redis)
+    assert [(each, step.samples, step.last, step.highest("healthy")) for each, step in found.items()] == [
+        (STEP, 2, (5,), 5),
+        (STEP + 300, 1, (7,), 7),
+    ]
+    (hour,) = (await hours(redis)).values()
+    assert (hour.samples, hour.mean("healthy"), hour.highest("healthy"), hour.last) == (3, 5.0, 7, (7,))
+
+
+async def test_a_step_without_a_complete_sweep_is_a_gap(redis):
+    history = HistoryStore(redis)
+    await history.record(ORG, seen(STEP), STEP)
+    await history.record(ORG, None, STEP + 300)
+    await history.record(ORG, seen(STEP + 600), STEP + 600)
+    assert list(await five_minutes(redis)) == [STEP, STEP + 600]
+
+
+async def test_what_is_counted_in_a_gap_is_kept_and_the_step_stays_one(redis):
+    await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
+    await HistoryStore(redis).record(ORG, None, NOW)
+    (step,) = (await five_minutes(redis, WHOLE_ORG)).values()
+    assert (step.samples, step.count("jobs")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "deliveries",
+    [
+        [JOB],
+        [JOB, JOB],
+        [JOB._replace(status="queued", started_at=None, runner_id=None), JOB],
+        [JOB, JOB._replace(status="over", ended_at=NOW)],
+        [JOB._replace(status="over", ended_at=NOW), JOB],
+        [JOB._replace(status="over", ended_at=NOW), JOB._replace(status="over", ended_at=NOW)],
+    ],
+    ids=["a start", "a start twice", "queued, then a start", "a start and an end", "an end, then a start", "ends"],
+)
+async def test_a_job_is_counted_once_however_its_deliveries_arrive(redis, deliveries):
+    for each in deliveries:
+        pools = {} if each.started_at is None else {each.id: POOL}
+        await Demand(redis).record(ORG, [each], pools, NOW)
+    history = HistoryStore(redis)
+    for _ in range(2):
+        await history.record(ORG, seen(), NOW)
+    for pool in (POOL, WHOLE_ORG):
+        step = (await five_minutes(redis, pool))[STEP]
+        assert (step.count("jobs"), step.count("waited_seconds")) == (1, 42)
+
+
+async def test_a_job_whose_record_is_unreadable_is_counted_and_recorded(redis):
+    await redis.hset(keys.jobs(ORG), str(JOB.id), b"\xc1")
+    await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
+    assert await Demand(redis).all(ORG) == [JOB]
+    assert await redis.hvals(keys.history_counts(ORG)) == [b"1", b"42"]
+
+
+async def test_a_death_is_counted_once_by_its_cause(redis):
+    death = samples.filled(samples.Death)._replace(at=NOW, pool=POOL)
+    deaths = Deaths(redis, lambda: NOW)
+    assert await deaths.record(ORG, death)
+    assert not await deaths.record(ORG, death)
+    await HistoryStore(redis).record(ORG, seen(), NOW)
+    assert (await five_minutes(redis))[STEP].deaths == ((death.cause.value, 1),)
+    assert (await hours(redis, WHOLE_ORG))[step_of(NOW, HOUR_SECONDS)].deaths == ((death.cause.value, 1),)
+
+
+def answer(used, reset=NOW + 600):
+    return {"x-ratelimit-limit": "5000", "x-ratelimit-used": str(used), "x-ratelimit-reset": str(int(reset))}
+
+
+@pytest.mark.parametrize(
+    ("answers", "calls"),
+    [
+        ([(900,)], 1),
+        ([(900,), (903,)], 4),
+        ([(900,), (903,), (902,)], 4),
+        ([(900,), (903, NOW + 601)], 4),
+        ([(900,), (2, NOW + 4200)], 3),
+        ([(900,), (900,)], 1),
+    ],
+    ids=["first", "difference", "out of order", "a reset that jitters", "a new hour", "unchanged"],
+)
+async def test_calls_are_counted_by_what_github_charged(redis, answers, calls):
+    budget = Budget(redis, lambda: NOW)
+    for each in answers:
+        await budget.leave(ORG, "", answer(*each))
+    await HistoryStore(redis).record(ORG, seen(), NOW)
+    assert (await five_minutes(redis, WHOLE_ORG))[STEP].count("calls") == calls
+    assert (await five_minutes(redis))[STEP].count("calls") == 0
+
+
+async def test_losses_of_earlier_steps_are_counted_once_however_often_they_are_seen(redis):
+    counts = {(POOL, STEP - 600): {"lost": 2}, (WHOLE_ORG, STEP - 600): {"lost": 2}}
+    for at in (NOW, NOW + 60, NOW + 400):
+        await HistoryStore(redis).record(ORG, seen(at, counts), at)
+    assert (await five_minutes(redis))[STEP - 600].count("lost") == 2
+    assert sum(each.count("lost") for each in (await hours(redis, WHOLE_ORG)).values()) == 2
+
+
+async def test_counts_are_deleted_after_they_were_joined_and_not_before(redis):
+    await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
+    history, over = HistoryStore(redis), STEP + STEP_SECONDS + JOINED_AFTER_SECONDS
+    await history.record(ORG, seen(over), over)
+    assert await redis.hlen(keys.history_counts(ORG)) == 2
+    await history.record(ORG, seen(over + 1), over + 1)
+    assert await redis.exists(keys.history_counts(ORG)) == 0
+    await history.record(ORG, seen(over + 2), over + 2)
+    assert (await five_minutes(redis))[STEP].count("jobs") == 1
+
+
+async def test_two_processes_that_join_at_once_double_no_count(redis):
+    jobs = [JOB._replace(id=number) for number in range(1, 41)]
+    demand, history = Demand(redis), HistoryStore(redis)
+    recorded = [demand.record(ORG, [job], {job.id: POOL}, NOW) for job in jobs for _ in range(2)]
+    await asyncio.gather(*recorded, *(history.record(ORG, seen(), NOW) for _ in range(6)))
+    await history.record(ORG, seen(), NOW)
+    assert (await five_minutes(redis))[STEP].count("jobs") == len(jobs)
+
+
+async def test_a_crash_before_the_transaction_loses_nothing_and_the_repetition_doubles_no_count(redis, monkeypatch):
+    await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
+    crashed = HistoryStore(redis)
+
+    async def crash(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(crashed, "_rows", crash)
+    with pytest.raises(KeyboardInterrupt):
+        await crashed.record(ORG, seen(), NOW)
+    assert await five_minutes(redis) == {}
+    for _ in range(2):
+        await HistoryStore(redis).record(ORG, seen(), NOW)
+    assert (await five_minutes(redis))[STEP].count("jobs") == 1
+
+
+async def test_the_largest_pools_have_a_history_of_their_own_and_the_others_share_one(redis):
+    gauges = {f"pool-{number:03}": {"healthy": number} for number in range(1, MOST_POOLS + 3)}
+    history = HistoryStore(redis)
+    await history.record(ORG, HistorySample(NOW, gauges, {("pool-001", STEP): {"lost": 1}}), NOW)
+    assert await history.pools(ORG) == [f"pool-{number:03}" for number in range(3, MOST_POOLS + 3)]
+    other = (await five_minutes(redis, OTHER_POOL))[STEP]
+    assert (other.last_of("healthy"), other.samples, other.count("lost")) == (3, 1, 1)
+    assert await five_minutes(redis, "pool-001") == {}
+
+
+async def test_a_pool_that_is_gone_for_long_makes_room(redis):
+    history = HistoryStore(redis)
+    await history.record(ORG, seen(), NOW)
+    later = NOW + FORGOTTEN_SECONDS + 1
+    await history.record(ORG, HistorySample(later, {"new": {"healthy": 1}}, {}), later)
+    assert await history.pools(ORG) == ["new"]
+
+
+async def test_a_pool_that_no_sweep_saw_is_counted_as_other(redis):
+    await Demand(redis).record(ORG, [JOB], {JOB.id: "made-up"}, NOW)
+    await HistoryStore(redis).record(ORG, seen(), NOW)
+    assert (await five_minutes(redis, OTHER_POOL))[STEP].count("jobs") == 1
+    assert (await five_minutes(redis, WHOLE_ORG))[STEP].count("jobs") == 1
+    assert await five_minutes(redis, "made-up") == {}
+
+
+async def test_the_number_of_counts_is_bounded_and_what_exceeds_it_is_counted_as_other(redis, monkeypatch):
+    full = {history_counts.field(NOW, "jobs", f"p{number}"): 1 for number in range(history_counts.MOST_COUNTS)}
+    await redis.hset(keys.history_counts(ORG), mapping=full)
+    await Demand(redis).record(ORG, [JOB], {JOB.id: "one-more"}, NOW)
+    assert await redis.hget(keys.history_counts(ORG), history_counts.field(NOW, "jobs", OTHER_POOL)) == b"1"
+    assert not await redis.hexists(keys.history_counts(ORG), history_counts.field(NOW, "jobs", "one-more"))
+
+
+async def test_everything_expires_after_its_time_also_of_an_uninstalled_organization(redis):
+    await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
+    await HistoryStore(redis).record(ORG, seen(), NOW)
+    days = {}
+    for key in await redis.keys(f"ghapp:{ORG}:history:*"):
+        days[key.decode().removeprefix(f"ghapp:{ORG}:history:")] = await redis.ttl(key) / 86_400
+    day, decade = int(NOW // 86_400), int(NOW // 864_000)
+    assert days == {
+        "counts": pytest.approx(7, abs=0.01),
+        "pools": pytest.approx(91, abs=0.01),
+        **{f"300:{day}:{pool}": pytest.approx(8, abs=0.01) for pool in (POOL, WHOLE_ORG)},
+        **{f"3600:{decade}:{pool}": pytest.approx(100, abs=0.01) for pool in (POOL, WHOLE_ORG)},
+    }
+
+
+async def test_after_the_clock_was_set_back_a_step_keeps_its_counts_and_later_ones_go_on(redis):
+    history = HistoryStore(redis)
+    await Demand(redis).record(ORG, [JOB, JOB._replace(id=6)], {5: POOL, 6: POOL}, NOW)
+    await history.record(ORG, seen(NOW + 7200), NOW + 7200)
+    assert await redis.exists(keys.history_counts(ORG)) == 0
+    await Demand(redis).record(ORG, [JOB._replace(id=8)], {8: POOL}, NOW)
+    await history.record(ORG, seen(NOW), NOW)
+    assert (await five_minutes(redis))[STEP].count("jobs") == 2
+    assert (await five_minutes(redis))[STEP].samples == 1
+
+
+async def test_a_row_of_the_next_version_is_joined_and_its_counts_stay(redis):
+    with next_version.writing():
+        await HistoryStore(redis).record(ORG, seen(counts={(POOL, STEP): {"lost": 2}}), NOW)
+    await HistoryStore(redis).record(ORG, seen(), NOW)
+    step = (await five_minutes(redis))[STEP]
+    assert (step.samples, step.count("lost")) == (2, 2)
+    assert await Quarantine(redis).all() == []
+
+
+async def test_an_unreadable_step_costs_itself_alone(redis):
+    history = HistoryStore(redis)
+    await history.record(ORG, seen(STEP), STEP)
+    await history.record(ORG, seen(STEP + 300), STEP + 300)
+    key = keys.history_steps(ORG, STEP_SECONDS, STEP // 86_400, POOL)
+    await redis.hset(key, str(STEP), b"\xc1")
+    assert list(await five_minutes(redis)) == [STEP + 300]
+    assert [each.key for each in await Quarantine(redis).all()] == [key]
+
+
+async def test_steps_of_several_days_are_read_in_order_from_the_first_to_before_the_last(redis):
+    history = HistoryStore(redis)
+    for day in range(3):
+        await history.record(ORG, seen(STEP + day * 86_400), STEP + day * 86_400)
+    found = await history.steps(ORG, POOL, STEP, STEP + 2 * 86_400, STEP_SECONDS)
+    assert list(found) == [STEP, STEP + 86_400]
