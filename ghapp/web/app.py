@@ -28,6 +28,7 @@ from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.events import EventStream
 from ghapp.web.api.gate import GateEndpoints
 from ghapp.web.api.health import Clock, Enqueue, HealthEndpoints
+from ghapp.web.api.history import HistoryEndpoints
 from ghapp.web.api.jobs import JobEndpoints
 from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
@@ -92,6 +93,7 @@ def build(
             *ClaimEndpoints(stores, reader, authenticator, clock).routes(),
             *GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
             *DeathEndpoints(stores, reader, authenticator, clock).routes(),
+            *HistoryEndpoints(reading, reader, authenticator, clock).routes(),
             *EventStream(stores, reader, authenticator, clock, stopping).routes(),
             *StatusEndpoints(settings, reading, clock).routes(),
             *description.routes(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ghapp.health.runner.verdict import State
 from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument
+from ghapp.report.history import HistoryDocument
 from ghapp.report.jobs import JOB_STATES, JobDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.deaths import CAUSES, CURSOR, DeathsPage
@@ -22,7 +23,7 @@ ID, NAME = "runner_id", "name"
 
 def paths() -> Schema:
     """Returns all paths, in reading order."""
-    return _runners() | _jobs() | _orgs() | _remediation() | _shards() | _service()
+    return _runners() | _jobs() | _orgs() | _history() | _remediation() | _shards() | _service()
 
 
 def _runners() -> Schema:
@@ -166,6 +167,34 @@ def _orgs() -> Schema:
                 ["runner_name"],
             )
         },
+    }
+
+
+def _history() -> Schema:
+    """Rollups."""
+    moment = {"type": "string", "format": "date-time"}
+    return {
+        "/v1/orgs/{org}/history": {
+            "get": call(
+                "Rollups of a pool, or of all: for each step runners by state, busy runners, queued jobs, runners lost "
+                "and healed with the sum of the seconds it took, jobs taken with the sum of the seconds that they "
+                "waited, deaths by cause, and calls spent (of all pools only). The last day by default. Steps of 300 s "
+                "are kept for a week, of 3600 s for 90 days; the default is 300 s up to two days. A span is cut to "
+                "what is kept and to its latest 2,304 steps. A step that no complete sweep covers is null.",
+                "read",
+                answer("The columns, one value for each step from `begin` to before `end`.", HistoryDocument)
+                | problems(404, because="The App is not installed there, or no such pool has a history.")
+                | {"304": {"description": "Nothing has changed."}},
+                [],
+                [
+                    query("pool", TEXT),
+                    query("from", moment),
+                    query("to", moment),
+                    query("step", {"type": "integer", "enum": [300, 3600]}),
+                    header("If-None-Match"),
+                ],
+            )
+        }
     }
 
 

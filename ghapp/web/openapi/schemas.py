@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints, is_typeddict
 import msgspec
 
 from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument, Timestamp
+from ghapp.report.history import HistoryDocument
 from ghapp.report.jobs import JobDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.deaths import DeathsPage
@@ -31,6 +32,7 @@ DOCUMENTS = (
     DeathDocument,
     DeathsPage,
     GateDocument,
+    HistoryDocument,
     ResumeResult,
     LiveDocument,
     ReadyDocument,

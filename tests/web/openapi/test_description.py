@@ -45,6 +45,8 @@ DATED = {
     ("HealthDocument", "since"),
     ("HealthDocument", "observed_at"),
     ("EvidenceDocument", "at"),
+    ("HistoryDocument", "begin"),
+    ("HistoryDocument", "end"),
     ("DeathDocument", "at"),
     ("JobDocument", "queued_at"),
     ("JobDocument", "started_at"),
