@@ -14,7 +14,7 @@ from math import floor
 from typing import NamedTuple
 
 from ghapp.health.job import Job, asks_for_hosted
-from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.pool_matching import PoolMatcher, PoolRule, pool_of, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, judge
 from ghapp.health.successors import lost_since
@@ -153,29 +153,15 @@ def folded(steps: Mapping[int, HistoryStep], width: int) -> dict[int, HistorySte
     return found
 
 
-class PoolMatcher:
-    """The pools of runners and jobs by their labels; equal labels are matched once."""
-
-    def __init__(self, rules: Iterable[PoolRule]) -> None:
-        self._rules = tuple(rules)
-        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
-
-    def of_runner(self, evidence: Evidence) -> str:
-        """Returns the pool of a runner."""
-        labels = evidence.labels, evidence.custom_labels
-        if (pool := self._known.get(labels)) is None:
-            pool = self._known[labels] = pool_of(*labels, self._rules)
-        return pool
-
-    def of_job(self, job: Job, runner: Evidence | None = None) -> str:
-        """Returns the pool of the runner that took a job, or, without a registered one, of the job's labels."""
-        if runner is not None and runner.registered:
-            return self.of_runner(runner)
-        return pool_of(job.labels, [each for each in job.labels if each.lower() not in GENERIC_LABELS], self._rules)
-
-
 GENERIC_LABELS = frozenset({"self-hosted", "linux", "windows", "macos", "x64", "x86", "arm", "arm64"})
 """Labels that GitHub gives to runners by itself; no pool is named by them."""
+
+
+def pool_of_job(job: Job, runner: Evidence | None, rules: Iterable[PoolRule]) -> str:
+    """Returns the pool of the runner that took a job, or, without a registered one, of the job's labels."""
+    if runner is not None and runner.registered:
+        return runner_pool(runner, rules)
+    return pool_of(job.labels, [each for each in job.labels if each.lower() not in GENERIC_LABELS], rules)
 
 
 class HistorySample(NamedTuple):
@@ -214,14 +200,14 @@ def sample(
         verdict = judge(each, survey, at, limits)
         if verdict.state is State.RETIRED or (verdict.state is State.INVALIDATED and each.replaced_at is not None):
             continue
-        here = gauges[matcher.of_runner(each)]
+        here = gauges[matcher.pool(each)]
         here[verdict.state.value] += 1
         if each.busy and verdict.state is State.HEALTHY:
             here["busy"] += 1
     known = {*gauges, *(rule.name for rule in rules)}
     for job in jobs:
         if job.status == "queued" and not job.waiting and not asks_for_hosted(job):
-            pool = matcher.of_job(job)
+            pool = pool_of_job(job, None, rules)
             gauges[pool if pool in known else OTHER_POOL]["queued"] += 1
     whole = sum(gauges.values(), Counter[str]())
     begin = min(at - LATEST_SECONDS, (at if since is None else since) - SUCCESSOR_SECONDS)
@@ -246,7 +232,7 @@ def losses(
     for each in runners.values():
         if each.confirmed_at is None and each.successor is None:
             continue
-        pool = matcher.of_runner(each)
+        pool = matcher.pool(each)
         if each.confirmed_at is not None and since <= each.confirmed_at <= until:
             add(pool, each.confirmed_at, "lost")
         successor = None if each.successor is None else runners.get(each.successor)

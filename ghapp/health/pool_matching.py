@@ -70,6 +70,21 @@ def runner_pool(runner: LabelledRunner, rules: Iterable[PoolRule]) -> str:
     return pool_of(runner.labels, runner.custom_labels, rules)
 
 
+class PoolMatcher:
+    """The pools of many runners; runners with equal labels are matched once."""
+
+    def __init__(self, rules: Iterable[PoolRule]) -> None:
+        self._rules = tuple(rules)
+        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+
+    def pool(self, runner: LabelledRunner) -> str:
+        """Returns the pool of a runner, as `runner_pool`."""
+        labels = runner.labels, runner.custom_labels
+        if (pool := self._known.get(labels)) is None:
+            pool = self._known[labels] = pool_of(*labels, self._rules)
+        return pool
+
+
 def rule_named(name: str, rules: Iterable[Rule]) -> Rule | None:
     """Returns the configured pool of that name; None for a pool that is named by its runners' labels."""
     return next((rule for rule in rules if rule.name == name), None)

@@ -13,7 +13,7 @@ from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.pods.phantom_kinds import Phantom
-from ghapp.health.pool_matching import PoolRule, runner_pool
+from ghapp.health.pool_matching import PoolMatcher, PoolRule
 from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.health.remediation.plan import Mode
@@ -159,18 +159,26 @@ def by_pool(fleet: FleetView, now: float) -> list[PoolView]:
     tripped = (name for name, fuse in fleet.fuses.items() if fuse.position is not Position.CLOSED)
     for pool in {*fleet.pauses, *tripped} - {WHOLE_INSTALLATION}:
         members.setdefault(pool, [])
+    matcher, survey, limits = PoolMatcher(fleet.rules), fleet.survey, fleet.limits
     for evidence in fleet.runners:
         if not evidence.registered:
             continue
-        verdict = judge(evidence, fleet.survey, now, fleet.limits)
+        verdict = judge(evidence, survey, now, limits)
         if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED:
-            pool = runner_pool(evidence, fleet.rules)
-            members.setdefault(pool, []).append(RunnerView(evidence, verdict))
+            members.setdefault(matcher.pool(evidence), []).append(RunnerView(evidence, verdict))
     return [_pool(fleet, name, members[name]) for name in sorted(members)]
 
 
 def _pool(fleet: FleetView, name: str, known: Sequence[RunnerView]) -> PoolView:
-    members = [each for each in known if not each.healed and each.verdict.state is not State.RETIRED]
+    members, healed, written_off = list[RunnerView](), list[RunnerView](), list[RunnerView]()
+    for each in known:
+        state = each.verdict.state
+        if state is State.RETIRED:
+            written_off.append(each)
+        elif state is State.INVALIDATED and each.healed:
+            healed.append(each)
+        else:
+            members.append(each)
     return PoolView(
         name=name,
         members=members,
@@ -178,6 +186,6 @@ def _pool(fleet: FleetView, name: str, known: Sequence[RunnerView]) -> PoolView:
         pause=fleet.pauses.get(name, fleet.org_pause),
         mode=fleet.mode,
         count=Counter(each.verdict.state for each in members),
-        healed=[each for each in known if each.healed],
-        written_off=[each for each in known if each.verdict.state is State.RETIRED],
+        healed=healed,
+        written_off=written_off,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -36,6 +36,13 @@ end
 """Keeps the runner's id by its name: the latest id of each name."""
 
 
+class StoredFleet(NamedTuple):
+    """All runners of an installation, by id, and the rows from which they were decoded."""
+
+    rows: Mapping[bytes, bytes]
+    runners: dict[int, Evidence]
+
+
 class Runners:
     """The runners of all installations.
 
@@ -60,6 +67,24 @@ class Runners:
         if len(records) < len(by_id):
             await self._forget_abandoned(installation, {each: by_id[each] for each in by_id if each not in records})
         return records
+
+    async def refresh(self, installation: int, before: StoredFleet | None = None) -> StoredFleet:
+        """Returns all known runners, and decodes only the records that changed since `before`.
+
+        Without a change it returns `before` itself.
+        """
+        rows: Any = await self._redis.hgetall(keys.runners(installation))
+        if before is not None and rows == before.rows:
+            return before
+        known = {} if before is None else before.rows
+        changed = {int(runner_id): row for runner_id, row in rows.items() if known.get(runner_id) != row}
+        records = await self._read.many(keys.runners(installation), changed)
+        if before is not None:
+            kept = {runner_id: each for runner_id, each in before.runners.items() if runner_id not in changed}
+            if known.keys() - rows.keys():
+                kept = {runner_id: each for runner_id, each in kept.items() if b"%d" % runner_id in rows}
+            records = kept | records
+        return StoredFleet(rows, records)
 
     async def some(self, installation: int, ids: Iterable[int]) -> dict[int, Evidence]:
         """Returns the known runners among these ids, by id."""

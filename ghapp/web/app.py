@@ -46,6 +46,10 @@ from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
 from ghapp.web.problems import problem
 
+GC_THRESHOLD = 10_000
+"""New objects between two collections. A page of 10,000 runners makes 30,000; with the default, 700, it takes a fifth
+longer."""
+
 
 def build(
     settings: Settings,
@@ -80,6 +84,7 @@ def build(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         gc.collect()
         gc.freeze()  # imported objects are permanent; scanning them would only delay the slowest requests
+        gc.set_threshold(GC_THRESHOLD)
         yield
         await redis.aclose()
 

@@ -28,6 +28,7 @@ from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.org_views import load_org_view
 from ghapp.store.pods import NamespaceView
+from ghapp.store.runners import StoredFleet
 from ghapp.store.stores import Stores
 from ghapp.web.cache import FRESH_SECONDS, Cache
 
@@ -90,7 +91,7 @@ class FleetReader:
         self._orgs: Cache[str, OrgState] = Cache(MOST_ORGS, MOST_ORGS)
         self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
         self._ids: Cache[tuple[int, str], int] = Cache(MOST_FRESH, MOST_KNOWN)
-        self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
+        self._fleets: Cache[int, StoredFleet] = Cache(MOST_ORGS, MOST_ORGS)
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._ended: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._runner_groups, self._groups = stores.runner_groups, Cache[int, RunnerGroups](MOST_ORGS, MOST_ORGS)
@@ -261,7 +262,9 @@ class FleetReader:
     async def runners(self, org_state: OrgState) -> dict[int, Evidence]:
         """Returns all known runners of an org, by id."""
         installation = org_state.installation.id
-        return await self._fleets.read(installation, lambda: self._runners.all(installation)) or {}
+        before = self._fleets.last(installation)  # decoding 10,000 records takes longer than reading them
+        found = await self._fleets.read(installation, lambda: self._runners.refresh(installation, before))
+        return {} if found is None else found.runners
 
     async def job_queue(self, org_state: OrgState, now: float, *, with_ended: bool = True) -> JobQueue:
         """Returns the jobs of an org; at most a second old.

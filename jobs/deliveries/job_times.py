@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from ghapp.health.history import PoolMatcher
+from ghapp.health.history import pool_of_job
 from ghapp.health.job import Job, was_hosted
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.runner.evidence import Evidence
@@ -64,8 +64,8 @@ async def history_pools(
     installation = await context.installations.one(installation_id) if taken else None
     if installation is None:
         return {}
-    matcher = PoolMatcher(context.settings.pools_of(installation.org))
-    return {job.id: matcher.of_job(job, runners.get(job.runner_id or 0)) for job in taken}
+    rules = context.settings.pools_of(installation.org)
+    return {job.id: pool_of_job(job, runners.get(job.runner_id or 0), rules) for job in taken}
 
 
 def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolSettings]) -> str:

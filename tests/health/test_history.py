@@ -19,17 +19,18 @@ from ghapp.health.history import (
     SUCCESSOR_SECONDS,
     WHOLE_ORG,
     HistoryStep,
-    PoolMatcher,
     at_least,
     counted,
     folded,
     joined,
     losses,
+    pool_of_job,
     sample,
     sampled,
     step_of,
 )
 from ghapp.health.job import Job
+from ghapp.health.pool_matching import PoolMatcher
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.verdict import Limits
 from ghapp.settings import PoolSettings
@@ -193,11 +194,10 @@ def test_losses_since_the_list_before_are_counted_also_after_a_long_pause_of_the
 
 
 def test_a_job_is_in_the_pool_of_its_runner_and_without_one_in_that_of_its_labels():
-    matcher = PoolMatcher(RULES)
     gpu = builders.online(3)._replace(custom_labels=("gpu",), labels=("gpu",))
-    assert matcher.of_job(job(), gpu) == "gpu"
-    assert matcher.of_job(job(), gpu._replace(registered=False)) == POOL
-    assert matcher.of_job(job()) == POOL
+    assert pool_of_job(job(), gpu, RULES) == "gpu"
+    assert pool_of_job(job(), gpu._replace(registered=False), RULES) == POOL
+    assert pool_of_job(job(), None, RULES) == POOL
 
 
 def test_the_widths_divide_an_hour():

@@ -180,6 +180,7 @@ def with_blind_span(survey: Survey, at: float) -> tuple[tuple[float, float], ...
 
 def observed_at(evidence: Evidence, survey: Survey) -> float | None:
     """Returns when this runner was last observed; the last complete list observes each runner in it."""
-    if evidence.listed and survey.swept_at is not None:
-        return max(survey.swept_at, evidence.observed_at or 0.0)
-    return evidence.observed_at
+    swept_at, observed = survey.swept_at, evidence.observed_at
+    if not evidence.listed or swept_at is None:
+        return observed
+    return swept_at if observed is None or observed < swept_at else observed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import operator
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -32,8 +33,6 @@ from ghapp.web.pages.views.runners import RunnerLine, lines
 
 V = TypeVar("V")
 
-LONGEST_OLD_SECONDS = 3.0
-
 ReadLoad = Callable[[], Awaitable[Load]]
 """Reads the queues without blocking the event loop."""
 
@@ -48,41 +47,63 @@ class RolesState(NamedTuple):
     dead: int
 
 
+class DueTimes(NamedTuple):
+    """When the next sweep and the next discovery are due (epoch seconds); None: not planned."""
+
+    sweep_at: float | None = None
+    discovery_at: float | None = None
+
+
+class PreparedValue(NamedTuple, Generic[V]):
+    """A prepared value, what it was made from, and when (seconds of the event loop)."""
+
+    value: V
+    inputs: tuple[object, ...]
+    at: float
+
+
 class Prepared(Generic[V]):
     """What takes long to prepare, by installation, for all visitors.
 
-    A value is fresh for a second. For two more it is still given at once, while the next one is prepared: a page of
-    10,000 runners would otherwise take 100 to 200 ms each second, and a live page asks each second.
+    A value is prepared again when one of its inputs was read again, and after `FRESH_SECONDS`, because texts and states
+    depend on the time. So it is never older than its inputs: a live page asks each second, and shows an event within
+    two.
     """
 
     def __init__(self) -> None:
-        self._last: LRUCache[int, tuple[float, V]] = LRUCache(MOST_ORGS)
-        self._preparing: dict[int, asyncio.Task[V]] = {}
+        self._last: LRUCache[int, PreparedValue[V]] = LRUCache(MOST_ORGS)
+        self._preparing: dict[int, tuple[tuple[object, ...], asyncio.Task[V]]] = {}
 
-    async def read(self, installation: int, prepare: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Returns the value, at most three seconds old; errors are those of `prepare`."""
-        at, last = self._last.get(installation, (0.0, None))
-        age = asyncio.get_running_loop().time() - at
-        if last is not None and age <= FRESH_SECONDS:
-            return last
-        if (task := self._preparing.get(installation)) is None:
-            self._preparing[installation] = task = asyncio.create_task(prepare())
-            task.add_done_callback(partial(self._prepared, installation))
-        if last is not None and age <= LONGEST_OLD_SECONDS:
-            return last
-        return await asyncio.shield(task)
+    async def read(self, installation: int, prepare: Callable[[], Coroutine[Any, Any, V]], *inputs: object) -> V:
+        """Returns the value that `prepare` makes from the inputs, which are compared by identity.
 
-    def forget(self, installation: int) -> None:
-        """Invalidates the value after a write, and one that is being prepared."""
-        self._last.pop(installation, None)
-        self._preparing.pop(installation, None)
+        Visitors who ask at the same time wait for one preparation. Errors are those of `prepare`.
+        """
+        last = self._last.get(installation)
+        if last is not None and _same(last.inputs, inputs) and _time() - last.at <= FRESH_SECONDS:
+            return last.value
+        preparing = self._preparing.get(installation)
+        if preparing is None or not _same(preparing[0], inputs):
+            task = asyncio.create_task(prepare())
+            self._preparing[installation] = preparing = inputs, task
+            task.add_done_callback(partial(self._prepared, installation, inputs))
+        return await asyncio.shield(preparing[1])
 
-    def _prepared(self, installation: int, done: asyncio.Task[V]) -> None:
+    def _prepared(self, installation: int, inputs: tuple[object, ...], done: asyncio.Task[V]) -> None:
         failed = done.cancelled() or done.exception() is not None  # raised in the tasks that await it
-        if self._preparing.get(installation) is done:
+        preparing = self._preparing.get(installation)
+        if preparing is not None and preparing[1] is done:
             del self._preparing[installation]
             if not failed:
-                self._last[installation] = asyncio.get_running_loop().time(), done.result()
+                self._last[installation] = PreparedValue(done.result(), inputs, _time())
+
+
+def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class PageData:
@@ -96,7 +117,7 @@ class PageData:
         self._deaths, self._demand, self._budget = stores.deaths, stores.demand, stores.budget
         self._inbox, self._heartbeats = stores.inbox, stores.heartbeats
         self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
-        self._fleets: Cache[int, FleetView] = Cache(MOST_ORGS, MOST_ORGS)
+        self._due: Cache[int, DueTimes] = Cache(MOST_ORGS, MOST_ORGS)
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
 
@@ -110,47 +131,50 @@ class PageData:
 
     async def fleet(self, org_state: OrgState) -> FleetView:
         """Returns the fleet with what prevents its sweeps; at most a second old."""
+        runners, due = await asyncio.gather(self._reader.runners(org_state), self._due_times(org_state))
+        return self._fleet(org_state, runners, due)
+
+    def _fleet(self, org_state: OrgState, runners: Mapping[int, Evidence], due: DueTimes) -> FleetView:
         installation, view = org_state.installation, org_state.view
+        return FleetView(
+            org=installation.org,
+            web_url=self._settings.web_url,
+            runners=runners.values(),
+            survey=view.survey,
+            fuses=view.fuses,
+            pauses={pool: pause for pool, pause in view.pauses.items() if pool != WHOLE_ORG},
+            org_pause=view.pauses.get(WHOLE_ORG),
+            rules=self._settings.pools_of(installation.org),
+            mode=self._settings.of(installation.org).remediation.mode,
+            limits=view.limits,
+            login=installation.login,
+            attempt=next_attempt(installation, view.survey, due.sweep_at, due.discovery_at, self._clock()),
+        )
 
-        async def load() -> FleetView:
-            runners, sweep_at, discovery_at = await asyncio.gather(
-                self._reader.runners(org_state), self._schedule.next(installation.id), self._schedule.next_discovery()
-            )
-            policy = self._settings.of(installation.org)
-            return FleetView(
-                org=installation.org,
-                web_url=self._settings.web_url,
-                runners=runners.values(),
-                survey=view.survey,
-                fuses=view.fuses,
-                pauses={pool: pause for pool, pause in view.pauses.items() if pool != WHOLE_ORG},
-                org_pause=view.pauses.get(WHOLE_ORG),
-                rules=self._settings.pools_of(installation.org),
-                mode=policy.remediation.mode,
-                limits=view.limits,
-                login=installation.login,
-                attempt=next_attempt(installation, view.survey, sweep_at, discovery_at, self._clock()),
-            )
+    async def _due_times(self, org_state: OrgState) -> DueTimes:
+        async def load() -> DueTimes:
+            installation = org_state.installation.id
+            return DueTimes(*await asyncio.gather(self._schedule.next(installation), self._schedule.next_discovery()))
 
-        found = await self._fleets.read(installation.id, load)
-        return found if found is not None else await load()
+        return await self._due.read(org_state.installation.id, load) or DueTimes()
 
     async def overview(self, org_state: OrgState) -> OverviewPage:
         """Returns the overview."""
+        runners, due = await asyncio.gather(self._reader.runners(org_state), self._due_times(org_state))
 
-        async def load() -> OverviewPage:
-            return overview(await self.fleet(org_state), self._clock())
+        async def prepare() -> OverviewPage:
+            return overview(self._fleet(org_state, runners, due), self._clock())
 
-        return await self._overviews.read(org_state.installation.id, load)
+        return await self._overviews.read(org_state.installation.id, prepare, org_state, runners, due)
 
     async def lines(self, org_state: OrgState) -> list[RunnerLine]:
         """Returns a line for each runner."""
+        runners = await self._reader.runners(org_state)
 
-        async def load() -> list[RunnerLine]:
-            runners = await self._reader.runners(org_state)
+        async def prepare() -> list[RunnerLine]:
             return lines(org_state.view, runners.values(), self._clock())
 
-        return await self._lines.read(org_state.installation.id, load)
+        return await self._lines.read(org_state.installation.id, prepare, org_state, runners)
 
     async def runner(self, org_state: OrgState, runner_id: int) -> Evidence | None:
         """Returns the evidence of one runner; None if it is unknown."""
@@ -227,6 +251,3 @@ class PageData:
     def _forget(self, org_state: OrgState) -> None:
         for name in org_state.installation.own:
             self._reader.forget(name)
-        self._fleets.forget(org_state.installation.id)
-        self._lines.forget(org_state.installation.id)
-        self._overviews.forget(org_state.installation.id)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
+from operator import attrgetter
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import PoolMatcher
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State, judge
 from ghapp.report.documents import is_healed
@@ -20,6 +21,9 @@ LONGEST_FILTER = 200
 HIGHEST_PAGE = 9_999_999
 
 CURRENT, EVERY, HEALED = "", "all", "healed"
+GONE = ("retired", HEALED)
+"""States of runners that do not count now."""
+
 STATES = (*(state.value for state in State), HEALED)
 SORTS = ("name", "state", "since", "pool")
 STATE_ORDER = {
@@ -123,26 +127,23 @@ def read_query(given: Mapping[str, str]) -> RunnerQuery:
 
 
 def lines(view: OrgView, runners: Iterable[Evidence], now: float) -> list[RunnerLine]:
-    """Returns all runners that were ever registered. Runners with equal labels are matched to their pool once."""
-    pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
-    found = []
+    """Returns all runners that were ever registered."""
+    matcher, found = PoolMatcher(view.rules), []
     for each in runners:
         if not each.registered:
             continue
-        labels = (each.labels, each.custom_labels)
-        if (pool := pools.get(labels)) is None:
-            pool = pools[labels] = pool_of(*labels, view.rules)
         verdict = judge(each, view.survey, now, view.limits)
-        state = HEALED if is_healed(each, verdict) else verdict.state.value
-        reason, shown = verdict.reason.value, each.custom_labels or each.labels
-        busy = each.busy and verdict.state is State.HEALTHY
-        found.append(RunnerLine(each.id, each.name, pool, state, reason, verdict.since, shown, busy))
+        state, shown = str(verdict.state), each.custom_labels or each.labels
+        if verdict.state is State.INVALIDATED and is_healed(each, verdict):
+            state = HEALED
+        reason, busy = str(verdict.reason), each.busy and verdict.state is State.HEALTHY
+        found.append(RunnerLine(each.id, each.name, matcher.pool(each), state, reason, verdict.since, shown, busy))
     return found
 
 
 def runners_page(known: Sequence[RunnerLine], query: RunnerQuery, now: float) -> RunnersPageView:
     """Returns one page of the runners that match."""
-    matching = [each for each in known if _matches(each, query)]
+    matching = _matching(known, query)
     _sort(matching, query)
     pages = max(1, ceil(len(matching) / PAGE_SIZE))
     page = min(max(query.page, 1), pages)
@@ -164,22 +165,25 @@ def runners_page(known: Sequence[RunnerLine], query: RunnerQuery, now: float) ->
     )
 
 
-def _matches(line: RunnerLine, query: RunnerQuery) -> bool:
+def _matching(known: Iterable[RunnerLine], query: RunnerQuery) -> list[RunnerLine]:
+    """Returns the lines that match, one condition after the other: each is skipped for all lines at once."""
     if query.state == CURRENT:
-        if line.state in ("retired", HEALED):
-            return False
-    elif query.state not in (EVERY, line.state):
-        return False
-    if query.pool and line.pool != query.pool:
-        return False
-    if query.label and query.label.lower() not in (label.lower() for label in line.labels):
-        return False
-    return not query.text or query.text.lower() in line.name.lower() or query.text == str(line.id)
+        found = [each for each in known if each.state not in GONE]
+    else:
+        found = [each for each in known if query.state in (EVERY, each.state)]
+    if query.pool:
+        found = [each for each in found if each.pool == query.pool]
+    if label := query.label.lower():
+        fits = {labels: label in map(str.lower, labels) for labels in {each.labels for each in found}}
+        found = [each for each in found if fits[each.labels]]
+    if text := query.text.lower():
+        found = [each for each in found if text in each.name.lower() or text == str(each.id)]
+    return found
 
 
 def _sort(found: list[RunnerLine], query: RunnerQuery) -> None:
     """Sorts by name, then by the chosen column: equal values stay in the order of names."""
-    found.sort(key=lambda each: (each.name, each.id))
+    found.sort(key=attrgetter("name", "id"))
     match query.sort:
         case "state":
             last = len(STATE_ORDER)
