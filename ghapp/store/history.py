@@ -13,7 +13,9 @@ count. A death is counted under the cause that was recorded first.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from math import ceil
 from typing import Any
 
 from redis.asyncio import Redis
@@ -167,23 +169,40 @@ class HistoryStore:
             end: epoch seconds.
             width: 300 or 3600.
         """
-        span = BUCKET_SECONDS[width]
-        buckets = range(step_of(begin, span) // span, step_of(end, span) // span + 1)
-        named = [keys.history_steps(installation, width, bucket, pool) for bucket in buckets]
+        return (await self.steps_of_pools(installation, [pool], begin, end, width))[pool]
+
+    async def steps_of_pools(
+        self, installation: int, pools: Sequence[str], begin: float, end: float, width: int
+    ) -> dict[str, dict[int, HistoryStep]]:
+        """Returns the stored steps of several pools as `steps` does, by pool; in one round trip."""
+        first = step_of(begin, width) if begin % width == 0 else step_of(begin, width) + width
+        found: dict[str, dict[int, HistoryStep]] = {pool: {} for pool in pools}
+        asked = [
+            (pool, keys.history_steps(installation, width, bucket, pool), steps)
+            for bucket, steps in _buckets(range(first, ceil(end), width), BUCKET_SECONDS[width])
+            for pool in pools
+        ]
+        if not asked:
+            return found
         async with self._redis.pipeline(transaction=False) as pipe:
-            for key in named:
-                pipe.hgetall(key)
+            for _, key, steps in asked:
+                pipe.hmget(key, [str(at) for at in steps])
             answers = await pipe.execute()
-        found: dict[int, HistoryStep] = {}
-        for key, answer in zip(named, answers, strict=True):
-            rows = {int(at): row for at, row in answer.items() if at.isdigit() and begin <= int(at) < end}
-            found |= await self._read.many(key, rows)
-        return dict(sorted(found.items()))
+        for (pool, key, steps), answer in zip(asked, answers, strict=True):
+            rows = {at: row for at, row in zip(steps, answer, strict=True) if row is not None}
+            found[pool] |= await self._read.many(key, rows)
+        return found
 
     async def pools(self, installation: int) -> list[str]:
         """Returns the pools with a history of their own, by name."""
         rows: Any = await self._redis.hkeys(keys.history_pools(installation))
         return sorted(name.decode(errors="replace") for name in rows)
+
+
+def _buckets(steps: Iterable[int], span: int) -> Iterator[tuple[int, list[int]]]:
+    """Yields the number of each bucket, and its steps."""
+    for bucket, those in groupby(steps, lambda at: at // span):
+        yield bucket, [*those]
 
 
 def _with_own_history(seen: HistorySample, known: Mapping[str, int]) -> set[str]:

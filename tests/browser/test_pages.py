@@ -28,6 +28,7 @@ PAGES = {
     "runners": "/orgs/acme/runners",
     "runner": "/orgs/acme/runners/{runner}",
     "github": "/orgs/acme/github",
+    "history": "/orgs/acme/history",
     "system": "/system",
     "pause": "/orgs/acme/pause",
     "not found": "/orgs/nothing",
@@ -51,7 +52,7 @@ class Site:
 
 
 @contextmanager
-def site(folder):
+def site(folder, **environ):
     policy = folder / "ghapp.toml"
     policy.write_text(POLICY)
     config = SandboxConfig(orgs=(OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=12),)),), quiet=True)
@@ -66,6 +67,7 @@ def site(folder):
             "GHAPP_WEBHOOK_SECRET": github.webhook_secret,
             "GHAPP_CLIENT_ID": github.client_id,
             "GHAPP_CLIENT_SECRET": github.app.client_secret,
+            **environ,
         }
         with running(github, folder, free_port(), more=more) as app:
             shown = Site(github, app)

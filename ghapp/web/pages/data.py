@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
 from ghapp.health.deaths.death import Death
+from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance
@@ -28,6 +29,8 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
+from ghapp.web.pages.views.charts import Sparkline
+from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
 
@@ -116,6 +119,7 @@ class PageData:
         self._installations, self._schedule = stores.installations, stores.schedule
         self._deaths, self._demand, self._budget = stores.deaths, stores.demand, stores.budget
         self._inbox, self._heartbeats = stores.inbox, stores.heartbeats
+        self._history = stores.history
         self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
         self._due: Cache[int, DueTimes] = Cache(MOST_ORGS, MOST_ORGS)
         self._lines: Prepared[list[RunnerLine]] = Prepared()
@@ -175,6 +179,22 @@ class PageData:
             return lines(org_state.view, runners.values(), self._clock())
 
         return await self._lines.read(org_state.installation.id, prepare, org_state, runners)
+
+    async def history_pools(self, org_state: OrgState) -> list[str]:
+        """Returns the pools with a history, by name."""
+        return await self._history.pools(org_state.installation.id)
+
+    async def history(self, org_state: OrgState, pool: str, span: ChartSpan) -> dict[int, HistoryStep]:
+        """Returns the stored steps of a span, by their begin; of an empty pool those of all."""
+        now, installation = self._clock(), org_state.installation.id
+        return await self._history.steps(installation, pool or WHOLE_ORG, span.begin(now), span.end(now), span.stored)
+
+    async def sparklines(self, org_state: OrgState, pools: Sequence[str]) -> dict[str, Sparkline]:
+        """Returns a line of the last 24 hours for each of these pools."""
+        now = self._clock()
+        begin = step_of(now, HOUR_SECONDS) - (SPARK_STEPS - 1) * HOUR_SECONDS
+        found = await self._history.steps_of_pools(org_state.installation.id, pools, begin, now, HOUR_SECONDS)
+        return {pool: pool_sparkline(steps, now) for pool, steps in found.items()}
 
     async def runner(self, org_state: OrgState, runner_id: int) -> Evidence | None:
         """Returns the evidence of one runner; None if it is unknown."""

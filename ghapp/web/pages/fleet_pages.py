@@ -21,6 +21,7 @@ from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
 from ghapp.web.pages.shell import NOTICES, PageShell, navigation
 from ghapp.web.pages.views.github_status import github_page
+from ghapp.web.pages.views.history import history_page, pool_asked, span_named
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
 from ghapp.web.pages.views.system import MOST_ENTRIES, audit_lines, system_page
@@ -168,6 +169,7 @@ class FleetPages:
             "/orgs/{org}/runners": self._runners,
             "/orgs/{org}/runners/{runner_id}": self._runner,
             "/orgs/{org}/github": self._github,
+            "/orgs/{org}/history": self._history,
             "/system": self._system,
         }
         return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
@@ -195,6 +197,7 @@ class FleetPages:
         installation, now = visit.org_state.installation, host.clock()
         page = await host.data.overview(visit.org_state)
         entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
+        sparklines = await host.data.sparklines(visit.org_state, [pool.name for pool in page.pools])
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
         base = _base(shell, installation)
         return host.render(
@@ -203,6 +206,7 @@ class FleetPages:
             "overview.html",
             shell=shell,
             page=page,
+            sparklines=sparklines,
             entries=entries,
             rights=visit.rights,
             base=base,
@@ -258,6 +262,20 @@ class FleetPages:
         base = _base(shell, installation)
         return host.render(
             request, visit.visitor, "github.html", shell=shell, page=page, rights=visit.rights, base=base
+        )
+
+    async def _history(self, request: Request) -> Response:
+        """Charts over time. Not live: a chart that is being read must not be drawn again each second."""
+        host, given = self._host, request.query_params
+        if isinstance(visit := await host.visit(request), Response):
+            return visit
+        pools, span = await host.data.history_pools(visit.org_state), span_named(given.get("span", ""))
+        pool = pool_asked(given.get("pool", ""), pools)
+        page = history_page(await host.data.history(visit.org_state, pool, span), pool, pools, span, host.clock())
+        installation = visit.org_state.installation
+        shell = host.shell(request, visit.visitor, installation.org, "History")
+        return host.render(
+            request, visit.visitor, "history.html", shell=shell, page=page, base=_base(shell, installation)
         )
 
     async def _system(self, request: Request) -> Response:

@@ -65,6 +65,7 @@ def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, .
     return (
         NavigationLink("Overview", base),
         NavigationLink("Runners", f"{base}/runners"),
+        NavigationLink("History", f"{base}/history"),
         NavigationLink("GitHub", f"{base}/github"),
         *system,
     )

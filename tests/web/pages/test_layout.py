@@ -80,6 +80,9 @@ def test_each_static_file_of_others_has_its_licence_and_a_notice():
     assert "htmx.min.js" in notice
     assert "htmx.LICENSE" in notice
     assert (STATIC / "htmx.LICENSE").read_text().startswith("Zero-Clause BSD")
+    assert "uplot.min.js" in notice
+    assert "uplot.LICENSE" in notice
+    assert (STATIC / "uplot.LICENSE").read_text().startswith("The MIT License")
 
 
 def test_the_distribution_has_all_templates_and_static_files():

@@ -31,7 +31,7 @@ async def with_job(redis, installation, repository):
     await Deaths(redis, lambda: NOW).record(installation, death)
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/history"])
 async def test_every_page_is_a_whole_page_under_a_strict_policy_and_is_not_kept(local, path):
     answer = await local.get(path)
     assert answer.status_code == 200

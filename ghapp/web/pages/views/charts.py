@@ -1,0 +1,114 @@
+"""Charts over time as pages show them: series of one value per step, a summary in words, and the same numbers in rows.
+
+Pure. A page places one with `{{ chart(root, view) }}` of `charts.html`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+Value = int | float | None
+"""None: a gap."""
+
+
+class ChartKind(StrEnum):
+    """How the series are drawn."""
+
+    STACK = "stack"
+    """Areas on top of each other."""
+    LINES = "lines"
+    BARS = "bars"
+    """Bars; of two series the second one is drawn downwards."""
+    STACKED_BARS = "stacked-bars"
+
+
+class ChartSeries(NamedTuple):
+    """A series: its name, its colour (`--chart-…` of the stylesheet), and a value for each step."""
+
+    name: str
+    colour: str
+    values: tuple[Value, ...]
+
+
+class ChartView(NamedTuple):
+    """A chart.
+
+    Attributes:
+        id: unique on its page.
+        title: its heading.
+        summary: what it shows, in one or two sentences.
+        kind: how it is drawn.
+        begin: of the first step (epoch seconds).
+        step: its length in seconds.
+        series: those to show; empty: nothing was recorded.
+        unit: of all values: `s`, or empty for numbers.
+        missing: what is shown where there is no value.
+    """
+
+    id: str
+    title: str
+    summary: str
+    kind: ChartKind
+    begin: int
+    step: int
+    series: tuple[ChartSeries, ...]
+    unit: str = ""
+    missing: str = "gap"
+
+    @property
+    def data(self) -> str:
+        """What `charts.js` draws, as JSON."""
+        series = [{"name": each.name, "colour": each.colour, "values": each.values} for each in self.series]
+        drawn = {"kind": self.kind, "begin": self.begin, "step": self.step, "unit": self.unit}
+        drawn |= {"missing": self.missing, "series": series}
+        return json.dumps(drawn, separators=(",", ":"))
+
+    @property
+    def rows(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The time of each step in UTC, and the values as texts; the latest first, as tables are read from the top."""
+        columns = zip(*(each.values for each in self.series), strict=True)
+        rows = [
+            (
+                _time(self.begin + at * self.step),
+                tuple(self.missing if value is None else f"{value:,.1f}".removesuffix(".0") for value in row),
+            )
+            for at, row in enumerate(columns)
+        ]
+        return rows[::-1]
+
+
+class Sparkline(NamedTuple):
+    """A small line without axes: its paths in a box of 96 by 20, the places of marks, and what it shows in words."""
+
+    line: str
+    marks: tuple[float, ...]
+    label: str
+
+
+SPARK_WIDTH, SPARK_TOP, SPARK_BOTTOM = 93.0, 2.0, 14.0
+"""Of the line; marks are below it."""
+
+
+def sparkline(values: Sequence[Value], marked: Sequence[bool], label: str) -> Sparkline:
+    """Returns the line of some values; gaps interrupt it. The scale begins at zero."""
+    highest = max((value for value in values if value is not None), default=0) or 1
+    pitch = SPARK_WIDTH / max(1, len(values) - 1)
+    parts, begins = [], True
+    for at, value in enumerate(values):
+        if value is None:
+            begins = True
+            continue
+        y = SPARK_BOTTOM - (SPARK_BOTTOM - SPARK_TOP) * value / highest
+        is_alone = begins and (at + 1 == len(values) or values[at + 1] is None)
+        parts.append(f"{'M' if begins else 'L'}{at * pitch:.1f} {y:.1f}" + ("h.1" if is_alone else ""))
+        begins = False
+    marks = tuple(round(at * pitch, 1) for at, is_marked in enumerate(marked) if is_marked)
+    return Sparkline("".join(parts), marks, label)
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%b %d, %H:%M")

@@ -1,0 +1,178 @@
+"""The history in a real browser: charts of each span, gaps, without JavaScript, narrow, dark; and a live page in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+
+from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
+from ghapp.store.connect import connect
+from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.history import HistoryStore
+from tests.browser.test_pages import AXE, open_page, site  # noqa: F401 - open_page is a fixture
+from tests.stories.test_up import wait_for
+from tests.support.local_redis import embedded_redis
+
+POOL = "linux-4vcpu"
+DAY = 86_400
+SPANS = {"day": 96, "week": 168, "month": 180}
+LIVE_MILLISECONDS = 2_000
+"""The promise: an event is on an open page within two seconds."""
+
+
+def in_a_thread(work):
+    """Runs a coroutine while Playwright's event loop owns this thread."""
+    failures = []
+
+    def run():
+        try:
+            asyncio.run(work)
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+async def fill(url, installation):
+    """A month by hours and a day by five minutes, but for an hour yesterday that no sweep covers."""
+    redis, now = connect(url), time.time()
+    history, gap = HistoryStore(redis), step_of(now - DAY / 2, HOUR_SECONDS)
+    hours = [now - 30 * DAY + hour * HOUR_SECONDS for hour in range(29 * 24)]
+    for at in [*hours, *(now - DAY + step * STEP_SECONDS for step in range(DAY // STEP_SECONDS))]:
+        if not gap <= at < gap + HOUR_SECONDS:
+            lost = int(at // STEP_SECONDS) % 50 == 0
+            gauges = {"healthy": 12 - lost, "busy": 5, "queued": int(at // HOUR_SECONDS) % 7, "invalidated": int(lost)}
+            counts = {
+                "lost": int(lost),
+                "healed": int(lost),
+                "heal_seconds": 90 * lost,
+                "jobs": 3,
+                "waited_seconds": 45,
+            }
+            counts |= {"death:host-oom": int(lost), "death:clean-exit": 2, "calls": 4}
+            pools = (POOL, WHOLE_ORG)
+            seen = HistorySample(at, dict.fromkeys(pools, gauges), {(pool, step_of(at)): counts for pool in pools})
+            await history.record(installation, seen, at)
+    await redis.aclose()
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory, chromium):
+    folder = tmp_path_factory.mktemp("history")
+    with embedded_redis(folder / "redis", durable=False) as url, site(folder, GHAPP_REDIS_URL=url) as shown:
+        shown.redis_url, shown.installation = url, shown.github.installation_id("acme")
+        in_a_thread(fill(url, shown.installation))
+        yield shown
+
+
+def charts(page):
+    """Waits until all charts are drawn; what they were drawn from, by their id."""
+    page.locator("[data-chart] canvas").first.wait_for()
+    page.locator("[data-chart]:not(:has(canvas))").first.wait_for(state="detached")
+    found = page.evaluate(
+        "[...document.querySelectorAll('.chart:has([data-chart])')].map(each => [each.id, each.querySelector('[data-chart]').dataset.chart])"
+    )
+    return {name: json.loads(data) for name, data in found}
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("span", SPANS)
+def test_each_span_is_drawn_without_a_flaw_that_axe_finds(open_page, fleet, span, width, scheme):  # noqa: F811
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900}, bypass_csp=True)
+    page.goto(f"{fleet.base}/orgs/acme/history?span={span}")
+    drawn = charts(page)
+    assert list(drawn) == [
+        f"chart-{name}" for name in ("runners", "losses", "heal-seconds", "queued", "wait", "deaths", "calls")
+    ]
+    assert {len(each["values"]) for chart in drawn.values() for each in chart["series"]} == {SPANS[span]}
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]] == []
+
+
+@pytest.mark.xdist_group("up")
+def test_charts_are_drawn_under_the_policy_of_the_page_and_again_when_the_colours_change(open_page, fleet):  # noqa: F811
+    page = open_page(color_scheme="light")
+    page.goto(f"{fleet.base}/orgs/acme")
+    page.get_by_role("link", name="History", exact=True).click()
+    drawn = charts(page)
+    marker = "getComputedStyle(document.querySelectorAll('#chart-runners .u-marker')[1]).backgroundColor"
+    before = page.evaluate(marker)
+    page.emulate_media(color_scheme="dark")
+    assert wait_for(lambda: page.evaluate(marker) != before, 5)
+    assert charts(page) == drawn
+
+
+@pytest.mark.xdist_group("up")
+def test_a_gap_is_drawn_as_a_gap_and_named_in_the_numbers(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme/history")
+    values = charts(page)["chart-runners"]["series"][0]["values"]
+    assert values.count(None) in (4, 5), "an hour of a quarter each, and perhaps the first step"
+    page.locator("#chart-runners summary").click()
+    rows = page.locator("#chart-runners tbody tr").filter(has_text="gap")
+    assert rows.count() == values.count(None)
+
+
+@pytest.mark.xdist_group("up")
+def test_a_pool_is_chosen_and_has_no_calls(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme/history?span=week")
+    page.get_by_label("Pool", exact=True).select_option(POOL)
+    page.get_by_role("button", name="Show").click()
+    assert "chart-calls" not in charts(page)
+    assert "span=week" in page.url
+    page.get_by_role("link", name="30 days").click()
+    assert page.get_by_label("Pool", exact=True).input_value() == POOL
+    assert page.locator(".segments [aria-current]").inner_text() == "30 days"
+
+
+@pytest.mark.xdist_group("up")
+def test_without_javascript_the_same_numbers_are_in_tables_and_no_empty_place_is_left(open_page, fleet):  # noqa: F811
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{fleet.base}/orgs/acme/history?span=week")
+    assert page.locator("[data-chart]").first.is_hidden()
+    data = json.loads(page.locator("#chart-runners [data-chart]").get_attribute("data-chart"))
+    page.locator("#chart-runners summary").click()
+    table = page.locator("#chart-runners table")
+    assert table.is_visible()
+    rows = [row.split("\t") for row in table.locator("tbody").inner_text().strip().split("\n")]
+    shown = [row[1] for row in rows][::-1]
+    assert shown == ["gap" if value is None else f"{value:g}" for value in data["series"][0]["values"]]
+
+
+@pytest.mark.xdist_group("up")
+def test_the_overview_has_a_line_of_the_last_day_for_each_pool(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme")
+    line = page.get_by_role("img", name="Healthy runners in 24 hours")
+    assert line.bounding_box()["width"] > 50
+    assert line.locator("path").bounding_box()["width"] > 50
+    assert line.locator("rect").count() > 0
+
+
+@pytest.mark.xdist_group("up")
+def test_an_open_page_shows_an_event_within_two_seconds_of_its_record(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme")
+    for number in range(5):
+        page.wait_for_timeout(137 * number)  # events come at any time between two polls
+
+        async def pause(why):
+            redis = connect(fleet.redis_url)
+            await Fuses(redis).unpause(fleet.installation, POOL)
+            await Fuses(redis).pause(fleet.installation, POOL, Pause("mona", why, time.time()))
+            await redis.aclose()
+
+        in_a_thread(pause(f"reason {number}"))
+        page.get_by_text(f"reason {number}").wait_for(timeout=LIVE_MILLISECONDS)
