@@ -44,6 +44,21 @@ COUNTS = ("jobs", "waited_seconds", "calls", "lost", "healed", "heal_seconds")
 count against its hourly limit; runners that were lost; losses whose successor came online, and the sum of the times
 that it took."""
 
+CAUSES = (
+    "clean-exit",
+    "terminated",
+    "host-oom",
+    "guest-oom-or-kill",
+    "vanished",
+    "lost-communication",
+    "external-teardown",
+    "crash",
+    "deleted-registration",
+    "version-deprecated",
+    "unknown",
+)
+"""Positions of the causes of death; only ever appended. As texts they would double the size of a step."""
+
 OBSERVED = ("lost", "healed", "heal_seconds")
 """Counts that only sweeps find: unknown in a gap."""
 
@@ -67,7 +82,7 @@ class HistoryStep(NamedTuple):
         total: sums over the samples, by `GAUGES`.
         peak: the highest of the samples, by `GAUGES`.
         counts: by `COUNTS`.
-        deaths: cause and number of the deaths that were recorded, by cause.
+        deaths: number of the deaths that were recorded, by `CAUSES`.
     """
 
     samples: int = 0
@@ -76,11 +91,15 @@ class HistoryStep(NamedTuple):
     total: tuple[int, ...] = ()
     peak: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
-    deaths: tuple[tuple[str, int], ...] = ()
+    deaths: tuple[int, ...] = ()
 
     def count(self, name: str) -> int:
         """Returns one of `COUNTS`."""
         return _at(self.counts, COUNTS.index(name))
+
+    def died_of(self, cause: str) -> int:
+        """Returns the number of deaths by one of `CAUSES`."""
+        return _at(self.deaths, CAUSES.index(cause))
 
     def last_of(self, gauge: str) -> int:
         """Returns the last sample of a gauge."""
@@ -115,13 +134,12 @@ def sampled(gauges: Gauges, at: float) -> HistoryStep:
 
 def counted(counts: Counted) -> HistoryStep:
     """Returns a step with these counts and no sample."""
-    deaths = ((name.removeprefix(DEATH_PREFIX), n) for name, n in counts.items() if name.startswith(DEATH_PREFIX) and n)
-    return HistoryStep(counts=_trimmed(counts.get(name, 0) for name in COUNTS), deaths=tuple(sorted(deaths)))
+    deaths = _trimmed(counts.get(f"{DEATH_PREFIX}{cause}", 0) for cause in CAUSES)
+    return HistoryStep(counts=_trimmed(counts.get(name, 0) for name in COUNTS), deaths=deaths)
 
 
 def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
     """Returns both steps as one. Of two last samples at the same second the greater one counts."""
-    deaths = Counter(dict(one.deaths)) + Counter(dict(other.deaths))
     return HistoryStep(
         samples=one.samples + other.samples,
         at=max(one.at, other.at),
@@ -129,7 +147,7 @@ def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
         total=_added(one.total, other.total),
         peak=_highest(one.peak, other.peak),
         counts=_added(one.counts, other.counts),
-        deaths=tuple(sorted(deaths.items())),
+        deaths=_added(one.deaths, other.deaths),
     )
 
 
@@ -139,8 +157,7 @@ def at_least(step: HistoryStep, counts: Counted) -> HistoryStep:
     A count that was given before and is lower now, because records were deleted since, stays.
     """
     given = counted(counts)
-    deaths = Counter(dict(step.deaths)) | Counter(dict(given.deaths))
-    raised = step._replace(counts=_highest(step.counts, given.counts), deaths=tuple(sorted(deaths.items())))
+    raised = step._replace(counts=_highest(step.counts, given.counts), deaths=_highest(step.deaths, given.deaths))
     return step if raised == step else raised
 
 

@@ -6,9 +6,11 @@ All columns have one value for each step from `begin` to before `end`. A gap is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypedDict
 
 from ghapp.health.history import (
+    CAUSES,
     HOUR_SECONDS,
     KEPT_SECONDS,
     OBSERVED,
@@ -103,17 +105,13 @@ def gauge_columns(steps: Sequence[HistoryStep | None], gauge: str) -> GaugeColum
 
 def count_column(steps: Sequence[HistoryStep | None], name: str) -> list[int | None]:
     """Returns the column of a count. In a gap it is null, unless it is one that also deliveries and processes find."""
-    return _column(steps, lambda step: step.count(name), only_sampled=name in OBSERVED)
+    return _column(steps, partial(HistoryStep.count, name=name), only_sampled=name in OBSERVED)
 
 
 def death_columns(steps: Sequence[HistoryStep | None]) -> dict[str, list[int | None]]:
-    """Returns a column for each cause of death that occurs, by cause."""
-    causes = sorted({cause for step in steps if step for cause, _ in step.deaths})
-    return {cause: _deaths_by(steps, cause) for cause in causes}
-
-
-def _deaths_by(steps: Sequence[HistoryStep | None], cause: str) -> list[int | None]:
-    return _column(steps, lambda step: dict(step.deaths).get(cause, 0), only_sampled=False)
+    """Returns a column for each cause of death that occurs."""
+    causes = [cause for cause in CAUSES if any(step is not None and step.died_of(cause) for step in steps)]
+    return {cause: _column(steps, partial(HistoryStep.died_of, cause=cause), only_sampled=False) for cause in causes}
 
 
 def _column(

@@ -19,13 +19,14 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import deliveries, healing, pages, reads, steady, sweeps
+from tests.bench import deliveries, healing, history, pages, reads, steady, sweeps
 from tests.bench.figure import Figure
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "deliveries": deliveries.measure,
     "reads": reads.measure_reads,
     "pages": pages.measure,
+    "history": history.measure,
     "sweep": sweeps.measure,
     "healing": healing.measure,
     "steady": steady.measure,

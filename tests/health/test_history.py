@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.history import (
+    CAUSES,
     COUNTS,
     GAUGES,
     HOUR_SECONDS,
@@ -95,10 +96,11 @@ def test_a_step_has_the_last_the_mean_and_the_peak_of_its_samples(seen):
 @given(steps, steps)
 def test_no_join_is_negative_and_none_loses_a_count(one, other):
     both = joined(one, other)
-    assert min([0, *both.last, *both.total, *both.peak, *both.counts, *dict(both.deaths).values()]) == 0
+    assert min([0, *both.last, *both.total, *both.peak, *both.counts, *both.deaths]) == 0
     for name in COUNTS:
         assert both.count(name) == one.count(name) + other.count(name)
-    assert sum(dict(both.deaths).values()) == sum(dict(one.deaths).values()) + sum(dict(other.deaths).values())
+    for cause in CAUSES:
+        assert both.died_of(cause) == one.died_of(cause) + other.died_of(cause)
 
 
 @given(steps, counts)
@@ -198,6 +200,10 @@ def test_a_job_is_in_the_pool_of_its_runner_and_without_one_in_that_of_its_label
     assert pool_of_job(job(), gpu, RULES) == "gpu"
     assert pool_of_job(job(), gpu._replace(registered=False), RULES) == POOL
     assert pool_of_job(job(), None, RULES) == POOL
+
+
+def test_every_cause_of_death_has_its_place():
+    assert sorted(CAUSES) == sorted(each.value for each in Cause)
 
 
 def test_the_widths_divide_an_hour():

@@ -13,6 +13,7 @@ from ghapp.health.history import (
     STEP_SECONDS,
     WHOLE_ORG,
     HistorySample,
+    counted,
     step_of,
 )
 from ghapp.health.job import Job
@@ -107,8 +108,10 @@ async def test_a_death_is_counted_once_by_its_cause(redis):
     assert await deaths.record(ORG, death)
     assert not await deaths.record(ORG, death)
     await HistoryStore(redis).record(ORG, seen(), NOW)
-    assert (await five_minutes(redis))[STEP].deaths == ((death.cause.value, 1),)
-    assert (await hours(redis, WHOLE_ORG))[step_of(NOW, HOUR_SECONDS)].deaths == ((death.cause.value, 1),)
+    assert (await five_minutes(redis))[STEP].deaths == counted({f"death:{death.cause.value}": 1}).deaths
+    assert (await hours(redis, WHOLE_ORG))[step_of(NOW, HOUR_SECONDS)].deaths == counted(
+        {f"death:{death.cause.value}": 1}
+    ).deaths
 
 
 def answer(used, reset=NOW + 600):

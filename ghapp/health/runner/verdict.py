@@ -105,7 +105,8 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
         return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, evidence.retired_at)
     if not evidence.registered:
         return verdict(*_known_from_deliveries(evidence, stale=stale))
-    if is_absent(evidence):
+    absent = is_absent(evidence)
+    if absent:
         hanging = is_zombie(evidence)
         if evidence.reregistered_as is not None:
             return verdict(State.RETIRED, Reason.REREGISTERED, missing_since(evidence))
@@ -122,10 +123,10 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
             return verdict(State.INVALIDATED, reason, evidence.confirmed_at)
     if stale:
         return verdict(State.UNKNOWN, why_stale(survey), observed)
-    may_start = is_absent(evidence) or not evidence.was_online
+    may_start = absent or not evidence.was_online
     if may_start and covered_seconds(survey, evidence.first_seen, now) < limits.startup_seconds:
         return verdict(State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen)
-    if is_absent(evidence):
+    if absent:
         return verdict(State.SUSPECT, Reason.AWAITING_CONFIRMATION, missing_since(evidence))
     return verdict(*_present(evidence, survey, now, limits))
 
