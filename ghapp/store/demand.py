@@ -106,8 +106,9 @@ class Demand:
             listed = job.ended_at is not None and not was_hosted(job)
             status = "waiting" if job.waiting else job.status
             args += [str(job.id), status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
-            pool, waited = pools.get(job.id), max(0.0, (job.started_at or job.queued_at) - job.queued_at)
-            args += ["" if pool is None else str(round(waited))]
+            # One batch may have the delivery of a job's creation, too, which has no start.
+            pool = None if job.started_at is None or job.runner_id is None else pools.get(job.id)
+            args += ["" if pool is None else str(round(max(0.0, (job.started_at or 0.0) - job.queued_at)))]
             for name in ("jobs", "waited_seconds"):
                 args += [field(now, name, pool or ""), other_field(now, name)]
         if args:

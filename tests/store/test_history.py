@@ -71,6 +71,7 @@ async def test_what_is_counted_in_a_gap_is_kept_and_the_step_stays_one(redis):
     assert (step.samples, step.count("jobs")) == (0, 1)
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "apart"])
 @pytest.mark.parametrize(
     "deliveries",
     [
@@ -83,10 +84,9 @@ async def test_what_is_counted_in_a_gap_is_kept_and_the_step_stays_one(redis):
     ],
     ids=["a start", "a start twice", "queued, then a start", "a start and an end", "an end, then a start", "ends"],
 )
-async def test_a_job_is_counted_once_however_its_deliveries_arrive(redis, deliveries):
-    for each in deliveries:
-        pools = {} if each.started_at is None else {each.id: POOL}
-        await Demand(redis).record(ORG, [each], pools, NOW)
+async def test_a_job_is_counted_once_however_its_deliveries_arrive(redis, deliveries, together):
+    for batch in [deliveries] if together else [[each] for each in deliveries]:
+        await Demand(redis).record(ORG, batch, {JOB.id: POOL}, NOW)
     history = HistoryStore(redis)
     for _ in range(2):
         await history.record(ORG, seen(), NOW)

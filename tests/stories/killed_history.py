@@ -1,0 +1,55 @@
+"""`killed_history.py METHOD WHEN WORK INSTALLATION SECONDS` works in this process, and is killed (kill -9) at a method.
+
+METHOD is a class of a store and its method, such as `Demand.record`; WHEN is before or after its first call; WORK is
+`sweep` or `drain`. SECONDS is how far the story's clock is ahead. Locks are short: the killed process gives none back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from ghapp.settings import Settings
+from ghapp.store import locks
+from ghapp.store.demand import Demand
+from ghapp.store.history import HistoryStore
+from ghapp.store.inbox import Inbox
+from ghapp.store.schedule import Schedule
+from jobs.context import open_context
+from jobs.deliveries.inbox import drain_inbox
+from jobs.runners import sweep
+
+STORES = {each.__name__: each for each in (Demand, HistoryStore, Inbox, Schedule)}
+LOCK_SECONDS = 1.0
+
+
+def die_at(method: str, when: str) -> None:
+    """This process is killed there."""
+    store, name = method.split(".")
+    original = getattr(STORES[store], name)
+
+    async def dying(self: Any, *args: Any) -> Any:
+        if when == "after":
+            await original(self, *args)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(STORES[store], name, dying)
+
+
+async def main(work: str, installation: int, ahead: float) -> None:
+    locks.Locks.__init__.__defaults__ = (LOCK_SECONDS,)
+    sweep.OUTLIVING_SECONDS = LOCK_SECONDS  # type: ignore[attr-defined]
+    async with open_context(Settings.read(os.environ), lambda: time.time() + ahead) as context:
+        if work == "sweep":
+            await sweep.sweep_installation(context, installation)
+        else:
+            await drain_inbox(context)
+
+
+if __name__ == "__main__":
+    die_at(sys.argv[1], sys.argv[2])
+    asyncio.run(main(sys.argv[3], int(sys.argv[4]), float(sys.argv[5])))
