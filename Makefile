@@ -18,8 +18,8 @@ run: setup          ## a simulated GitHub, a living fleet, an incident and its r
 test: setup         ## the whole suite, in parallel, without a network
 	$(BIN)/pytest -n auto --dist loadgroup
 
-picture: setup      ## the terminal in the README, from a real run
-	$(BIN)/python -m tests.picture docs/terminal.svg
+picture: setup      ## the terminal and the page in the README, from a real run; needs chromium
+	$(BIN)/python -m tests.picture docs
 
 bench: setup        ## what it must reach, measured here in some four minutes; STRICT=1 fails when it does not
 	@$(BIN)/python -m tests.bench $(if $(STRICT),--strict)

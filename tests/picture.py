@@ -1,12 +1,16 @@
-"""The picture in the README: the terminal at work, drawn from a real run. `make picture` makes it."""
+"""The pictures in the README: the terminal and the page at work, from one real run. `make picture` makes them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from playwright.async_api import Page, async_playwright
 from rich.console import Console, Group
 
 from ghapp.local.dashboard import INCIDENT_RUNNERS, frames
@@ -18,27 +22,69 @@ from ghapp.store.runners import Runners
 WIDTH = 118
 PATIENCE_SECONDS = 120
 CALM_FRAMES = 20
+SCREEN = (1200, 700)
+SCHEMES = ("light", "dark")
+MOST_BYTES = 200_000
 
 
 def take(site: Site) -> None:
-    """Watch until the incident has healed, and write what the terminal showed then."""
-    frame = asyncio.run(asyncio.wait_for(_healed(site), PATIENCE_SECONDS))
+    """Watches until the incident has healed; writes the page amid the incident, and what the terminal showed then."""
+    folder = Path(sys.argv[1])
+    frame = asyncio.run(asyncio.wait_for(_healed(site, folder), PATIENCE_SECONDS))
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True, color_system="truecolor")
         console.print(frame)  # the lines to paste are not of it: they bear a token
-    Path(sys.argv[1]).write_text(console.export_svg(title="ghapp up --sandbox"))
+    (folder / "terminal.svg").write_text(console.export_svg(title="ghapp up --sandbox"))
 
 
-async def _healed(site: Site) -> Group:
+async def _healed(site: Site, folder: Path) -> Group:
     redis = connect(site.settings.redis_url or "")
-    calm = 0
-    async for frame in frames(site):
-        for installation in await Installations(redis).all():
-            runners = (await Runners(redis).all(installation.id)).values()
-            calm += sum(each.replaced_at is not None for each in runners) == INCIDENT_RUNNERS
-        if calm == CALM_FRAMES:  # by then the replacements are online
-            return frame
-    raise AssertionError("frames never end")
+    calm, shots = 0, dict[str, bytes]()
+    async with _pages(site) as pages:
+        async for now in frames(site):
+            if len(shots) < len(SCHEMES):
+                shots = await _incident(pages)
+            for installation in await Installations(redis).all():
+                runners = (await Runners(redis).all(installation.id)).values()
+                calm += sum(each.replaced_at is not None for each in runners) == INCIDENT_RUNNERS
+            if calm == CALM_FRAMES:  # by then the replacements are online
+                frame = now
+                break
+    await redis.aclose()
+    if len(shots) < len(SCHEMES):
+        raise AssertionError("the page never showed the incident")
+    for scheme, shot in shots.items():
+        if len(shot) > MOST_BYTES:
+            raise AssertionError(f"the picture of the page in {scheme} has {len(shot)} bytes")
+        (folder / f"page-{scheme}.png").write_bytes(shot)
+    return frame
+
+
+@asynccontextmanager
+async def _pages(site: Site) -> AsyncIterator[Mapping[str, Page]]:
+    """Yields a tab of each colour scheme."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        raise SystemExit("there is no chromium on PATH; install it to draw the page")
+    host, port = site.settings.listen
+    size = {"width": SCREEN[0], "height": SCREEN[1]}
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        pages = {each: await browser.new_page(color_scheme=each, viewport=size) for each in SCHEMES}
+        for page in pages.values():
+            await page.goto(f"http://{host}:{port}/orgs/acme")
+        yield pages
+        await browser.close()
+
+
+async def _incident(pages: Mapping[str, Page]) -> dict[str, bytes]:
+    """Returns a picture of each tab if all of them show the incident; else none."""
+    for page in pages.values():
+        if not await page.locator("[data-live]").count():  # there is no organization before the first discovery
+            await page.reload()
+        if not await page.get_by_text("runners are lost").count():
+            return {}
+    return {scheme: await page.screenshot() for scheme, page in pages.items()}
 
 
 if __name__ == "__main__":

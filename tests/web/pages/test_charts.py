@@ -144,14 +144,14 @@ def test_a_sparkline_begins_at_zero_reaches_the_highest_and_is_interrupted_by_a_
     pitch = SPARK_WIDTH / 5
     middle = (SPARK_TOP + SPARK_BOTTOM) / 2
     assert line == (
-        f"M0.0 {SPARK_BOTTOM}L{pitch:.1f} {SPARK_TOP}M{3 * pitch:.1f} {middle}h.1M{5 * pitch:.1f} {SPARK_TOP}h.1"
+        f"M0.0 {SPARK_BOTTOM}L{pitch:.1f} {SPARK_TOP}M{3 * pitch:.1f} {middle}h1M{5 * pitch:.1f} {SPARK_TOP}h1"
     )
     assert sparkline([1, 1], [False, True], "").marks == (SPARK_WIDTH,)
 
 
 def test_a_line_of_nothing_is_empty():
     assert sparkline([None, None], [], "").line == ""
-    assert sparkline([0], [], "").line == f"M0.0 {SPARK_BOTTOM}h.1"
+    assert sparkline([0], [], "").line == f"M0.0 {SPARK_BOTTOM}h1"
 
 
 def test_the_line_of_a_pool_has_its_last_24_hours_and_marks_the_hour_of_a_loss():

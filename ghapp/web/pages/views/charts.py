@@ -104,7 +104,7 @@ def sparkline(values: Sequence[Value], marked: Sequence[bool], label: str) -> Sp
             continue
         y = SPARK_BOTTOM - (SPARK_BOTTOM - SPARK_TOP) * value / highest
         is_alone = begins and (at + 1 == len(values) or values[at + 1] is None)
-        parts.append(f"{'M' if begins else 'L'}{at * pitch:.1f} {y:.1f}" + ("h.1" if is_alone else ""))
+        parts.append(f"{'M' if begins else 'L'}{at * pitch:.1f} {y:.1f}" + ("h1" if is_alone else ""))
         begins = False
     marks = tuple(round(at * pitch, 1) for at, is_marked in enumerate(marked) if is_marked)
     return Sparkline("".join(parts), marks, label)
