@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
 from ghapp.health.deaths.death import Death
-from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
+from ghapp.health.history import HOUR_SECONDS, OTHER_POOL, HistoryStep, step_of
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance
@@ -29,8 +29,8 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
-from ghapp.web.pages.views.charts import Sparkline
-from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline
+from ghapp.web.pages.views.charts import ChartView, Sparkline
+from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, deaths_chart, pool_sparkline, wait_chart
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
 
@@ -124,6 +124,7 @@ class PageData:
         self._due: Cache[int, DueTimes] = Cache(MOST_ORGS, MOST_ORGS)
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
+        self._sparklines: Prepared[dict[str, Sparkline]] = Prepared()
 
     async def installations(self) -> list[Installation]:
         """Returns all installations, by name."""
@@ -189,12 +190,30 @@ class PageData:
         now, installation = self._clock(), org_state.installation.id
         return await self._history.steps(installation, pool or WHOLE_ORG, span.begin(now), span.end(now), span.stored)
 
-    async def sparklines(self, org_state: OrgState, pools: Sequence[str]) -> dict[str, Sparkline]:
-        """Returns a line of the last 24 hours for each of these pools."""
+    async def wait_chart(self, org_state: OrgState, span: ChartSpan) -> ChartView:
+        """Returns the waits of jobs by pool, for a page that shows jobs."""
+        now, installation = self._clock(), org_state.installation.id
+        pools = [*await self._history.pools(installation), OTHER_POOL]
+        begin, end = span.begin(now), span.end(now)
+        return wait_chart(await self._history.steps_of_pools(installation, pools, begin, end, span.stored), span, now)
+
+    async def deaths_chart(self, org_state: OrgState, span: ChartSpan) -> ChartView:
+        """Returns deaths by cause, for a page that shows deaths."""
+        return deaths_chart(await self.history(org_state, "", span), span, self._clock())
+
+    async def sparklines(self, org_state: OrgState, page: OverviewPage) -> dict[str, Sparkline]:
+        """Returns a line of the last 24 hours for each pool of the overview."""
         now = self._clock()
-        begin = step_of(now, HOUR_SECONDS) - (SPARK_STEPS - 1) * HOUR_SECONDS
-        found = await self._history.steps_of_pools(org_state.installation.id, pools, begin, now, HOUR_SECONDS)
-        return {pool: pool_sparkline(steps, now) for pool, steps in found.items()}
+
+        async def prepare() -> dict[str, Sparkline]:
+            begin, pools = (
+                step_of(now, HOUR_SECONDS) - (SPARK_STEPS - 1) * HOUR_SECONDS,
+                [each.name for each in page.pools],
+            )
+            found = await self._history.steps_of_pools(org_state.installation.id, pools, begin, now, HOUR_SECONDS)
+            return {pool: pool_sparkline(steps, now) for pool, steps in found.items()}
+
+        return await self._sparklines.read(org_state.installation.id, prepare, page)
 
     async def runner(self, org_state: OrgState, runner_id: int) -> Evidence | None:
         """Returns the evidence of one runner; None if it is unknown."""

@@ -197,7 +197,7 @@ class FleetPages:
         installation, now = visit.org_state.installation, host.clock()
         page = await host.data.overview(visit.org_state)
         entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
-        sparklines = await host.data.sparklines(visit.org_state, [pool.name for pool in page.pools])
+        sparklines = await host.data.sparklines(visit.org_state, page)
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
         base = _base(shell, installation)
         return host.render(

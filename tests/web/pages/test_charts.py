@@ -8,7 +8,16 @@ from html import unescape
 
 import pytest
 
-from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, at_least, sampled, step_of
+from ghapp.health.history import (
+    CAUSES,
+    HOUR_SECONDS,
+    STEP_SECONDS,
+    WHOLE_ORG,
+    HistorySample,
+    at_least,
+    sampled,
+    step_of,
+)
 from ghapp.store.history import HistoryStore
 from ghapp.web.pages.views.charts import (
     SPARK_BOTTOM,
@@ -21,12 +30,14 @@ from ghapp.web.pages.views.charts import (
 )
 from ghapp.web.pages.views.history import (
     CAUSE_COLOURS,
+    MOST_LINES,
     SPANS,
-    cause_series,
+    deaths_chart,
     history_page,
     pool_asked,
     pool_sparkline,
     span_named,
+    wait_chart,
 )
 from tests.web.conftest import NOW
 
@@ -134,9 +145,22 @@ def test_rows_have_the_drawn_numbers_and_the_latest_is_first():
     assert json.loads(shown.data)["series"][0] == {"name": "a", "colour": "line-1", "values": [1, None, 2.5]}
 
 
-def test_causes_have_colours_in_the_order_of_their_names_and_begin_again_when_they_run_out():
-    series = cause_series({f"cause {at}": [at] for at in range(CAUSE_COLOURS + 1)})
-    assert [each.colour for each in series[-2:]] == [f"cause-{CAUSE_COLOURS}", "cause-1"]
+def test_a_cause_has_the_same_colour_in_every_chart():
+    alone = deaths_chart({step_of(NOW): step(counts={"death:crash": 1})}, DAY, NOW)
+    counts = {f"death:{each}": 1 for each in CAUSES}
+    every = deaths_chart({step_of(NOW): step(counts=counts)}, DAY, NOW)
+    colours = {each.name: each.colour for each in every.series}
+    assert list(colours) == list(CAUSES)
+    assert len(set(colours.values())) == CAUSE_COLOURS
+    assert [each.colour for each in alone.series] == [colours["crash"]]
+
+
+def test_waits_are_drawn_for_the_pools_with_the_most_jobs():
+    by_pool = {f"pool-{at}": {step_of(NOW): step(counts={"jobs": at, "waited_seconds": 30 * at})} for at in range(12)}
+    shown = wait_chart(by_pool, DAY, NOW)
+    assert [each.name for each in shown.series] == [f"pool-{at}" for at in range(11, 11 - MOST_LINES, -1)]
+    assert {each.values[-1] for each in shown.series} == {30}
+    assert wait_chart({"pool": {step_of(NOW): step(counts={})}}, DAY, NOW).series == ()
 
 
 def test_a_sparkline_begins_at_zero_reaches_the_highest_and_is_interrupted_by_a_gap():
@@ -172,7 +196,7 @@ async def record(redis, installation, at=NOW - 60, pool="linux-4vcpu"):
 async def test_the_page_shows_summaries_and_numbers_of_its_organization_alone(local, redis, fleet):
     await record(redis, fleet["acme"])
     text = unescape((await local.get("/orgs/acme/history")).text)
-    assert "2 runners lost, 1 healed." in text
+    assert "2 runners lost; the successors of 1 came online." in text
     assert "Latest: 2 healthy runners. At most 1 lost at once." in text
     assert "1 death: 1 crash." in text
     assert len(re.findall("data-chart=", text)) == 7
@@ -195,8 +219,11 @@ async def test_a_pool_s_name_is_escaped_in_charts_and_choices(local, redis, flee
     assert "&lt;b&gt;&#34;&#39;" in text
 
 
-async def test_the_overview_has_a_line_for_each_pool_also_without_a_history(local, redis, fleet):
+async def test_the_overview_says_that_a_pool_has_no_history_yet(local):
     assert "No history of the last 24 hours yet" in (await local.get("/orgs/acme")).text
+
+
+async def test_the_overview_has_a_line_for_each_pool(local, redis, fleet):
     await record(redis, fleet["acme"])
     assert "Healthy runners in 24 hours, by the hour: 2 to 2; 2 lost" in (await local.get("/orgs/acme")).text
 

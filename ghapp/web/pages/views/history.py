@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded, step_of
+from ghapp.health.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded, step_of
 from ghapp.health.runner.verdict import State
 from ghapp.report.history import count_column, death_columns
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
@@ -17,6 +17,9 @@ STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, Sta
 
 CAUSE_COLOURS = 8
 """Colours `--chart-cause-1` and on; more causes use them again."""
+
+MOST_LINES = 8
+"""Pools in one chart."""
 
 SPARK_STEPS = 24
 
@@ -82,16 +85,13 @@ def history_page(
         span: what is shown.
         now: epoch seconds.
     """
-    begin = span.begin(now)
-    steps = folded(stored, span.width)
-    found = [steps.get(begin + at * span.width) for at in range(span.steps)]
     return HistoryPageView(
         pool=pool,
         pools=tuple(pools),
         span=span,
         spans=tuple(SpanLink(each.title, _address(each, pool), each is span) for each in SPANS),
         resolution=duration(span.width),
-        charts=tuple(_charts(found, begin, span.width, with_calls=not pool)),
+        charts=tuple(_charts(stored, span, now, with_calls=not pool)),
     )
 
 
@@ -100,49 +100,80 @@ def _address(span: ChartSpan, pool: str) -> str:
     return "?" + urlencode({**asked, **({"pool": pool} if pool else {})})
 
 
-def _charts(steps: Sequence[HistoryStep | None], begin: int, width: int, *, with_calls: bool) -> Iterator[ChartView]:
-    def chart(name: str, title: str, summary: str, kind: ChartKind, *series: ChartSeries, unit: str = "") -> ChartView:
-        has_values = any(value is not None for each in series for value in each.values)
-        missing = "none" if unit else "gap"  # without a loss or a job in a step there is no mean time
-        return ChartView(name, title, summary, kind, begin, width, series if has_values else (), unit, missing)
+def wait_chart(by_pool: Mapping[str, Mapping[int, HistoryStep]], span: ChartSpan, now: float) -> ChartView:
+    """Returns the mean wait of the jobs of each pool, of the `MOST_LINES` pools with the most jobs."""
+    found = {pool: _steps(stored, span, now) for pool, stored in by_pool.items()}
+    jobs = {pool: sum(step.count("jobs") for step in steps if step) for pool, steps in found.items()}
+    shown = sorted((pool for pool in jobs if jobs[pool]), key=lambda pool: (-jobs[pool], pool))[:MOST_LINES]
+    lines = [
+        ChartSeries(pool, f"cause-{at % CAUSE_COLOURS + 1}", _per(found[pool], "waited_seconds", "jobs"))
+        for at, pool in enumerate(shown)
+    ]
+    every = [step for pool in shown for step in found[pool]]
+    return _chart("wait", "Wait by pool", _wait_summary(every), ChartKind.LINES, span, now, *lines, unit="s")
 
+
+def deaths_chart(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> ChartView:
+    """Returns the deaths of a span by cause."""
+    deaths = death_columns(_steps(stored, span, now))
+    summary = _deaths_summary({cause: _sum(values) for cause, values in deaths.items()})
+    causes = [ChartSeries(each, _colour_of(each), tuple(deaths[each])) for each in deaths]
+    return _chart("deaths", "Deaths by cause", summary, ChartKind.STACKED_BARS, span, now, *causes)
+
+
+def _charts(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float, *, with_calls: bool) -> Iterator[ChartView]:
+    steps = _steps(stored, span, now)
     sampled = [step if step and step.samples else None for step in steps]
     names = {State.INVALIDATED: "lost"}
     states = [
         ChartSeries(names.get(each, each.value), each.value, _means(sampled, each.value)) for each in STATES_SHOWN
     ]
-    yield chart("runners", "Runners by state", _runners_summary(sampled), ChartKind.STACK, *states)
+    yield _chart("runners", "Runners by state", _runners_summary(sampled), ChartKind.STACK, span, now, *states)
     lost, healed = count_column(steps, "lost"), count_column(steps, "healed")
-    times = _per(steps, "heal_seconds", "healed")
-    summary = f"{counted(_sum(lost), 'runner')} lost, {_sum(healed):,} healed."
+    summary = f"{counted(_sum(lost), 'runner')} lost; the successors of {_sum(healed):,} came online."
     losses = ChartSeries("lost", "invalidated", tuple(lost)), ChartSeries("healed", "healthy", tuple(healed))
-    yield chart("losses", "Lost and healed", summary, ChartKind.BARS, *losses)
+    yield _chart("losses", "Lost and healed", summary, ChartKind.BARS, span, now, *losses)
+    heal = ChartSeries("mean time to heal", "line-1", _per(steps, "heal_seconds", "healed"))
     summary = _time_summary(steps, "heal_seconds", "healed", "From the loss of a runner to its successor online")
-    heal = ChartSeries("mean time to heal", "line-1", times)
-    yield chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, heal, unit="s")
+    yield _chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, span, now, heal, unit="s")
     mean, peak = _means(sampled, "queued"), tuple(None if each is None else each.highest("queued") for each in sampled)
-    highest = max((value for value in peak if value is not None), default=0)
+    summary = f"At most {counted(max((value or 0 for value in peak), default=0), 'job')} at once."
     queued = ChartSeries("highest", "line-2", peak), ChartSeries("mean", "line-1", mean)
-    yield chart("queued", "Queued jobs", f"At most {counted(highest, 'job')} at once.", ChartKind.LINES, *queued)
-    waits = ChartSeries("mean wait", "line-1", _per(steps, "waited_seconds", "jobs"))
-    summary = _time_summary(steps, "waited_seconds", "jobs", "From a job's creation to a runner that takes it")
-    yield chart("wait", "Wait in the queue", summary, ChartKind.LINES, waits, unit="s")
-    deaths = death_columns(steps)
-    summary = _deaths_summary({cause: _sum(values) for cause, values in deaths.items()})
-    yield chart("deaths", "Deaths by cause", summary, ChartKind.STACKED_BARS, *cause_series(deaths))
+    yield _chart("queued", "Queued jobs", summary, ChartKind.LINES, span, now, *queued)
+    wait = ChartSeries("mean wait", "line-1", _per(steps, "waited_seconds", "jobs"))
+    yield _chart("wait", "Wait in the queue", _wait_summary(steps), ChartKind.LINES, span, now, wait, unit="s")
+    yield deaths_chart(stored, span, now)
     if with_calls:
         calls = count_column(steps, "calls")
         summary = f"{counted(_sum(calls), 'call')} to GitHub that count against its hourly limit."
-        series = ChartSeries("calls", "line-1", tuple(calls))
-        yield chart("calls", "Calls spent", summary, ChartKind.BARS, series)
+        spent = ChartSeries("calls", "line-1", tuple(calls))
+        yield _chart("calls", "Calls spent", summary, ChartKind.BARS, span, now, spent)
 
 
-def cause_series(deaths: Mapping[str, Sequence[Value]]) -> list[ChartSeries]:
-    """Returns a series for each cause of death, in the order of their names."""
-    return [
-        ChartSeries(cause, f"cause-{at % CAUSE_COLOURS + 1}", tuple(deaths[cause]))
-        for at, cause in enumerate(sorted(deaths))
-    ]
+def _chart(
+    name: str,
+    title: str,
+    summary: str,
+    kind: ChartKind,
+    span: ChartSpan,
+    now: float,
+    *series: ChartSeries,
+    unit: str = "",
+) -> ChartView:
+    has_values = any(value is not None for each in series for value in each.values)
+    missing = "none" if unit else "gap"  # without a loss or a job in a step there is no mean time
+    shown = series if has_values else ()
+    return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing)
+
+
+def _steps(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> list[HistoryStep | None]:
+    """Returns the drawn steps of a span; None for those of which nothing is stored."""
+    steps, begin = folded(stored, span.width), span.begin(now)
+    return [steps.get(begin + at * span.width) for at in range(span.steps)]
+
+
+def _colour_of(cause: str) -> str:
+    return f"cause-{CAUSES.index(cause) % CAUSE_COLOURS + 1}"
 
 
 def pool_sparkline(stored: Mapping[int, HistoryStep], now: float) -> Sparkline:
@@ -190,6 +221,10 @@ NOTHING = "Nothing was recorded in this time."
 def _time_summary(steps: Sequence[HistoryStep | None], total: str, number: str, what: str) -> str:
     seconds, count = (sum(step.count(name) for step in steps if step) for name in (total, number))
     return f"{what}: {duration(seconds / count)} on average." if count else f"{what}. {NOTHING}"
+
+
+def _wait_summary(steps: Sequence[HistoryStep | None]) -> str:
+    return _time_summary(steps, "waited_seconds", "jobs", "From a job's creation to a runner that takes it")
 
 
 def _deaths_summary(deaths: Mapping[str, int]) -> str:
