@@ -22,7 +22,7 @@ from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_suspicious
 from jobs.deliveries.installations import installation_changed
-from jobs.deliveries.job_times import count_job_times, history_pools
+from jobs.deliveries.job_times import count_job_times, history_pools, taken_jobs
 
 log = logger(__name__)
 
@@ -93,13 +93,25 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
             jobs[installation.id].append(_job(delivery, delivery.workflow_job, now))
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, told in by_installation.items():
-        runners = await context.runners.revise(installation_id, _folds(told, now))
-        pools = await history_pools(context, installation_id, jobs[installation_id], runners)
-        await context.demand.record(installation_id, jobs[installation_id], pools, now)
-        await count_job_times(context, installation_id, jobs[installation_id], runners)
-        await enqueue_suspicious(context, installation_id, jobs[installation_id], runners)
+        await _jobs_take_effect(context, installation_id, told, jobs[installation_id], now)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
+
+
+async def _jobs_take_effect(
+    context: JobContext, installation_id: int, told: Sequence[WorkflowJob], jobs: Sequence[Job], now: float
+) -> None:
+    """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs."""
+    runners = await context.runners.revise(installation_id, _folds(told, now))
+    taken = taken_jobs(jobs)
+    installation = await context.installations.one(installation_id) if taken else None
+    pools: dict[int, str] = {}
+    if installation is not None:
+        pools = history_pools(taken, runners, context.settings.pools_of(installation.org))
+    await context.demand.record(installation_id, jobs, pools, now)
+    if installation is not None:
+        await count_job_times(context, installation, taken, runners)
+    await enqueue_suspicious(context, installation_id, jobs, runners)
 
 
 async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[str, Delivery]]) -> None:

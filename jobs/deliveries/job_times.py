@@ -7,9 +7,10 @@ configured pools have a label of their own: labels of jobs and runners could mak
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ghapp.health.history import pool_of_job
+from ghapp.health.installation import Installation
 from ghapp.health.job import Job, was_hosted
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.runner.evidence import Evidence
@@ -24,21 +25,22 @@ OTHER = "other"
 """The pool of all jobs that no configured pool took."""
 
 
+def taken_jobs(jobs: Iterable[Job]) -> list[Job]:
+    """Returns the jobs that a self-hosted runner took."""
+    return [job for job in jobs if job.runner_id is not None and job.started_at is not None and not was_hosted(job)]
+
+
 async def count_job_times(
-    context: JobContext, installation_id: int, jobs: Iterable[Job], runners: Mapping[int, Evidence]
+    context: JobContext, installation: Installation, taken: Iterable[Job], runners: Mapping[int, Evidence]
 ) -> None:
     """Counts the waits of jobs that started, and the durations of jobs that ended.
 
     Args:
         context: the stores.
-        installation_id: of the jobs.
-        jobs: as delivered.
+        installation: of the jobs.
+        taken: by `taken_jobs`.
         runners: the records of their runners, by id.
     """
-    taken = [job for job in jobs if job.runner_id is not None and job.started_at is not None and not was_hosted(job)]
-    installation = await context.installations.one(installation_id) if taken else None
-    if installation is None:
-        return
     rules = context.settings.pools_of(installation.org)
     waits: dict[str, list[float]] = defaultdict(list)
     runs: dict[str, list[float]] = defaultdict(list)
@@ -56,15 +58,10 @@ async def count_job_times(
         await context.counters.observe("ghapp_job_run_seconds", values, RUN_BUCKETS, **labels)
 
 
-async def history_pools(
-    context: JobContext, installation_id: int, jobs: Iterable[Job], runners: Mapping[int, Evidence]
+def history_pools(
+    taken: Iterable[Job], runners: Mapping[int, Evidence], rules: Sequence[PoolSettings]
 ) -> dict[int, str]:
-    """Returns the pool of each job that a self-hosted runner took, by the job's id; see `Demand.record`."""
-    taken = [job for job in jobs if job.runner_id is not None and job.started_at is not None and not was_hosted(job)]
-    installation = await context.installations.one(installation_id) if taken else None
-    if installation is None:
-        return {}
-    rules = context.settings.pools_of(installation.org)
+    """Returns the pools under which the history counts these jobs, by job id; see `Demand.record`."""
     return {job.id: pool_of_job(job, runners.get(job.runner_id or 0), rules) for job in taken}
 
 
