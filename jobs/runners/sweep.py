@@ -13,6 +13,7 @@ from ghapp.errors import (
     NotFoundError,
     PermissionMissingError,
     RateLimitedError,
+    StoreRefusedError,
     UnauthorizedError,
 )
 from ghapp.health.history import HistorySample, sample
@@ -111,8 +112,8 @@ async def sweep_installation(
             )
             await context.runners.save_survey(installation_id, absence.survey_after_failure(survey, reason, began))
             swept = SweepResult(installation.org, 0, 0, 0, 0, (context.clock() - began) * 1000, flaw=reason)
-        await context.history.record(installation_id, seen, began)
         swept = await _finish(context, installation, swept, began)
+        await _record_history(context, installation, seen, began)
     if act:
         for due in swept.confirm_at:
             key = f"confirm-{installation_id}-{int(due)}"
@@ -263,6 +264,16 @@ async def _finish(context: JobContext, installation: Installation, swept: SweepR
     }
     await context.counters.add_all(costs, org=org)
     return swept
+
+
+async def _record_history(
+    context: JobContext, installation: Installation, seen: HistorySample | None, began: float
+) -> None:
+    """Records the sample in the history; what Redis refuses is logged, because confirmations and remediation follow."""
+    try:
+        await context.history.record(installation.id, seen, began)
+    except StoreRefusedError as error:
+        log.warning("history not recorded", installation=installation.id, org=installation.org, why=error.why)
 
 
 def _public(swept: SweepResult) -> dict[str, object]:

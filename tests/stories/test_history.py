@@ -13,6 +13,7 @@ import pytest
 
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded
+from ghapp.store import keys
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation
 from tests.manifests.rendered import ROOT
@@ -72,6 +73,7 @@ async def test_a_loss_and_its_healing_are_counted_once_however_many_sweeps_follo
         ("HistoryStore._rows", "after"),
         ("HistoryStore.record", "after"),
         ("Schedule.due_at", "before"),
+        ("Schedule.due_at", "after"),
     ],
 )
 async def test_a_loss_and_a_job_are_counted_once_though_a_sweep_is_killed(story, method, when):
@@ -130,3 +132,15 @@ async def test_a_time_in_which_sweeps_fail_is_a_gap_and_jobs_of_it_are_counted(s
         await sweep_installation(app.context, app.installation)
         steps = await app.context.history.steps(app.installation, POOL, before - 590, before + 600, STEP_SECONDS)
         assert [(step.samples, step.count("jobs")) for step in steps.values()] == [(0, 1)]
+
+
+@pytest.mark.parametrize("key", [keys.history_counts, keys.history_pools])
+async def test_a_history_that_redis_refuses_to_change_delays_no_replacement(story, key):
+    async with story() as app:
+        await app.live_through_an_interval()
+        await app.pass_(300)
+        await app.context.redis.delete(key(app.installation))
+        await app.context.redis.set(key(app.installation), "of another type")
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await app.live_through_an_interval()
+        assert await app.replacements() == [lost]
