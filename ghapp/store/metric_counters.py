@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,10 +30,9 @@ class MetricCounters:
                 raise
             await self._restart({series: amount})
 
-    async def add_all(self, amounts: Mapping[str, float], **labels: str) -> None:
-        """Adds to several counters with the same labels, by metric, in one round trip."""
-        added = {_series(metric, labels): amount for metric, amount in amounts.items()}
-        await self._add(added)
+    def batch(self) -> CounterBatch:
+        """Returns a batch of additions that are sent in one round trip."""
+        return CounterBatch(self._add)
 
     async def observe(self, metric: str, values: Iterable[float], buckets: Sequence[float], **labels: str) -> None:
         """Adds values to a histogram: a counter for each bucket (cumulative), for the sum and for the count.
@@ -82,6 +81,23 @@ class MetricCounters:
         await self._redis.hset(keys.COUNTERS, mapping=restarted)
         unreadable = {series: row for series, row in zip(counted, rows, strict=True) if row is not None}
         await Quarantine(self._redis).set_aside("counter", keys.COUNTERS, unreadable)
+
+
+class CounterBatch:
+    """Additions to several counters. `send` sends them."""
+
+    def __init__(self, send: Callable[[Mapping[str, float]], Awaitable[None]]) -> None:
+        self._send = send
+        self._added: dict[str, float] = {}
+
+    def add(self, metric: str, amount: float = 1, **labels: str) -> None:
+        """Adds to a counter when the batch is sent; labels as of `MetricCounters.add`."""
+        series = _series(metric, labels)
+        self._added[series] = self._added.get(series, 0.0) + amount
+
+    async def send(self) -> None:
+        """Sends what was added, in one round trip."""
+        await self._send(self._added)
 
 
 def _number(row: bytes) -> float | None:

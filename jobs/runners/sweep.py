@@ -256,13 +256,12 @@ async def _finish(context: JobContext, installation: Installation, swept: SweepR
     await context.schedule.due_at(installation.id, began + wait)
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **_public(swept))
-    await context.counters.add("ghapp_sweeps_total", org=org, outcome=swept.flaw or "complete")
-    costs = {
-        "ghapp_sweep_calls_total": swept.calls,
-        "ghapp_sweep_billable_calls_total": swept.billable,
-        "ghapp_sweep_seconds_total": swept.milliseconds / 1000,
-    }
-    await context.counters.add_all(costs, org=org)
+    counters = context.counters.batch()
+    counters.add("ghapp_sweeps_total", org=org, outcome=swept.flaw or "complete")
+    counters.add("ghapp_sweep_calls_total", swept.calls, org=org)
+    counters.add("ghapp_sweep_billable_calls_total", swept.billable, org=org)
+    counters.add("ghapp_sweep_seconds_total", swept.milliseconds / 1000, org=org)
+    await counters.send()
     return swept
 
 

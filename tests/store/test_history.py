@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from redis.asyncio.connection import AbstractConnection
 
 from ghapp.health.history import (
     HOUR_SECONDS,
@@ -268,3 +269,19 @@ async def test_steps_of_several_days_are_read_in_order_from_the_first_to_before_
         await history.record(ORG, seen(STEP + day * 86_400), STEP + day * 86_400)
     found = await history.steps(ORG, POOL, STEP, STEP + 2 * 86_400, STEP_SECONDS)
     assert list(found) == [STEP, STEP + 86_400]
+
+
+@pytest.mark.parametrize(("pools", "trips"), [(1, 3), (MOST_POOLS, 3)])
+async def test_a_sweep_records_any_number_of_pools_in_three_round_trips(redis, monkeypatch, pools, trips):
+    gauges = {f"pool-{number}": {"healthy": 1} for number in range(pools)}
+    history, sent = HistoryStore(redis), []
+    await history.record(ORG, HistorySample(NOW, gauges, {}), NOW)
+    send = AbstractConnection.send_packed_command
+
+    async def counted_send(self, *args, **options):
+        sent.append(args)
+        return await send(self, *args, **options)
+
+    monkeypatch.setattr(AbstractConnection, "send_packed_command", counted_send)
+    await history.record(ORG, HistorySample(NOW, gauges, {}), NOW)
+    assert len(sent) == trips

@@ -208,3 +208,18 @@ def test_a_sentinel_url_names_hosts_service_and_database():
 def test_a_sentinel_url_that_cannot_be_is_refused(url):
     with pytest.raises(ConfigurationError, match="GHAPP_REDIS_URL"):
         connect(url)
+
+
+async def test_a_batch_of_counters_is_added_at_once_and_an_unreadable_one_starts_again(redis):
+    counters = MetricCounters(redis)
+    await counters.add("ghapp_sweeps_total", org="acme")
+    await redis.hset(keys.COUNTERS, 'ghapp_sweep_calls_total{org="acme"}', b"garbage")
+    batch = counters.batch()
+    batch.add("ghapp_sweeps_total", org="acme")
+    batch.add("ghapp_sweeps_total", 2, org="acme")
+    batch.add("ghapp_sweep_calls_total", 3, org="acme")
+    assert (await redis.hgetall(keys.COUNTERS))[b'ghapp_sweeps_total{org="acme"}'] == b"1"
+    await batch.send()
+    counted = await counters.all()
+    assert counted['ghapp_sweeps_total{org="acme"}'] == 4
+    assert counted['ghapp_sweep_calls_total{org="acme"}'] == 3
