@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
@@ -87,3 +87,19 @@ def pause_after(failures: int, chance: Callable[[], float] = random.random) -> f
     """Returns the seconds to wait after so many failures in a row: exponential backoff with jitter."""
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
     return longest * (0.5 + chance() / 2)
+
+
+AGAIN_SECONDS = 0.5
+
+
+async def cancel_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancels tasks until all have ended; ignores their errors.
+
+    One cancellation may not suffice: anyio, below the client, swallows a cancellation at the very moment at which a
+    connection was made, and the task would run forever.
+    """
+    left: Collection[asyncio.Task[Any]] = tasks
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=AGAIN_SECONDS)

@@ -15,7 +15,36 @@ from typing import NamedTuple, Protocol
 
 from ghapp.health.gate.active_shard import Deploy
 from ghapp.health.gate.judgement import Gate, held_for
-from ghapp.health.gate.stability import Stability, stability_after
+
+
+class Stability(NamedTuple):
+    """How long a shard has passed without a gap, in the time of the lists.
+
+    Two evaluations of one list count once; the time between two requests does not count.
+
+    Attributes:
+        since: time of the first list of the pass (epoch seconds); None before the first pass.
+        until: time of its last list.
+    """
+
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def held(self) -> float:
+        """The length of the pass in seconds."""
+        return 0.0 if self.since is None or self.until is None else self.until - self.since
+
+
+def stability_after(before: Stability, gate: Gate) -> Stability:
+    """Adds one evaluation. A failure restarts the time, and so does a clock that went back."""
+    at = gate.observed_at
+    if not gate.passed or at is None:
+        return Stability()
+    if before.since is None or before.until is None or at < before.until:
+        return Stability(at, at)
+    return Stability(before.since, at)
+
 
 GIVE_UP_SECONDS = 3600.0
 """A shard that does not pass within this time has failed."""

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.gate_checks import commit_of
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
-from ghapp.health.gate.known_shards import unknown_shard
+from ghapp.health.gate.shard_checks import unknown_shard
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import gate_document

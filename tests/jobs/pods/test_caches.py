@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace, watch
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.sandbox.cluster.rbac import RbacRule

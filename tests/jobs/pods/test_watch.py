@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.health.deaths.cause import Cause
