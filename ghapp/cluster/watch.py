@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
+from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.errors import ClusterError, ClusterUnavailableError, ResourceVersionExpiredError
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 
@@ -37,7 +37,7 @@ Lists = Callable[[], Awaitable[Listed[T]]]
 Watches = Callable[[str], AsyncGenerator[WatchChange[T], None]]
 
 
-def follow(cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[Sight[Pod], None]:
+def follow(cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[WatchEvent[Pod], None]:
     """Follows a namespace's pods; never ends. Close it (`aclosing`).
 
     Args:
@@ -55,13 +55,13 @@ def follow(cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep) -> As
 
 def follow_objects(
     cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep
-) -> AsyncGenerator[Sight[EphemeralRunner], None]:
+) -> AsyncGenerator[WatchEvent[EphemeralRunner], None]:
     """Follows EphemeralRunners, like `follow`. With permission to list but not to watch, each attempt lists them."""
     lists, watches = partial(cluster.ephemeral_runners, namespace), partial(cluster.watch_ephemeral_runners, namespace)
     return _follow(lists, watches, sleep)
 
 
-async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGenerator[Sight[T], None]:
+async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGenerator[WatchEvent[T], None]:
     version, failures, watched = "", 0, 0
     while True:
         try:

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Generic, TypeVar
 
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
-from ghapp.cluster.watch_events import Sight
+from ghapp.cluster.watch_events import WatchEvent
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError, StoreUnavailableError
 from ghapp.log import logger, redact
 from ghapp.store.stores import Stores
@@ -52,7 +52,7 @@ class DegradedView:
         self.log("watch failed", str(error))
         if isinstance(error, ClusterForbiddenError | ResourceMissingError):
             self._may_be_recorded = True
-            await self._sources.say(self._place, redact(str(error)))
+            await self._sources.record(self._place, redact(str(error)))
 
     async def over(self) -> None:
         """Records that the view has no failure any more.
@@ -95,8 +95,8 @@ class ClusterClock:
         """Returns by how many seconds it is ahead of our clock now; 0 if it reports no time."""
         if self._reported is None:
             return 0.0
-        reported_at, heard_at = self._reported
-        return reported_at + (self._monotonic() - heard_at) - self._clock()
+        reported_at, received_at = self._reported
+        return reported_at + (self._monotonic() - received_at) - self._clock()
 
 
 class NamespaceCache(ABC, Generic[T]):
@@ -133,19 +133,19 @@ class NamespaceCache(ABC, Generic[T]):
             StoreUnavailableError: start again from the last record.
         """
         await self._begin()
-        async with aclosing(self._follow()) as sights:
-            async for sight in sights:
+        async with aclosing(self._follow()) as events:
+            async for event in events:
                 if not self._leads():
                     return
-                await self.see(sight)
+                await self.see(event)
 
     async def _begin(self) -> None:
         """Reads the last record, for kinds that need it."""
 
     @abstractmethod
-    def _follow(self) -> AsyncGenerator[Sight[T], None]:
+    def _follow(self) -> AsyncGenerator[WatchEvent[T], None]:
         """Yields the events of the watch."""
 
     @abstractmethod
-    async def see(self, sight: Sight[T]) -> None:
+    async def see(self, event: WatchEvent[T]) -> None:
         """Records one event of the watch."""

@@ -150,8 +150,8 @@ class Pages(Told):
 
 
 def job_of_run(number, **changes):
-    told = {"id": number, "labels": ["linux"], "runner_id": 3, "runner_name": "linux-3", "status": "in_progress"}
-    return told | {"created_at": "2026-11-20T12:00:00Z", "started_at": "2026-11-20T12:00:03Z"} | changes
+    result = {"id": number, "labels": ["linux"], "runner_id": 3, "runner_name": "linux-3", "status": "in_progress"}
+    return result | {"created_at": "2026-11-20T12:00:00Z", "started_at": "2026-11-20T12:00:03Z"} | changes
 
 
 async def test_all_jobs_of_a_run_are_read_of_every_attempt():

@@ -98,14 +98,14 @@ class Calls:
             yield from self.settle()
         for runner_id in ids:
             try:
-                said = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
-                if said is None:
+                text = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+                if text is None:
                     self.audit.said_404(runner_id)
-                answers[runner_id] = GetResult(said, self.clock())
+                answers[runner_id] = GetResult(text, self.clock())
                 self.audit.heard_of(runner_id)
             except NoAnswer as error:
                 self.unanswered(answers, runner_id)
-                self.engine.say("no answer", runner=runner_id, why=error.reason.value)
+                self.engine.trace("no answer", runner=runner_id, why=error.reason.value)
         return answers
 
     def settle(self) -> Steps:

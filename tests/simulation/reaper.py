@@ -52,7 +52,7 @@ class Reaper(Calls):
         try:
             yield from self._tick(self.store.reaper_memory)
         except Unreachable:
-            self.engine.say("the API server gives no answer")
+            self.engine.trace("the API server gives no answer")
         self.store.release(me, "reap")
 
     def _tick(self, memory: TickMemory) -> Steps:
@@ -66,7 +66,7 @@ class Reaper(Calls):
         yield STEP
         self.store.reaper_memory = reaping.memory
         if self.engine.tracing:
-            self.engine.say("reaper", reap=_names(reaping.reap), **_kept(reaping))
+            self.engine.trace("reaper", reap=_names(reaping.reap), **_kept(reaping))
         if reaping.skipped is not None:
             return
         self.engine.pod_audit.judged(reaping)
@@ -164,8 +164,8 @@ class Reaper(Calls):
 
     def _ask_for_runners(self, at: Snapshot, waiting: Sequence[Pod], names: Mapping[str, str], enough: int) -> Steps:
         heard, bearers = at.look.runners, at.known.runners_by_name
-        told = {name: word._replace(busy=None) for name, word in heard.items()}
-        told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
+        result = {name: word._replace(busy=None) for name, word in heard.items()}
+        result |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
         worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
         left = sorted(worth, key=lambda pod: (pod.created_at, pod.uid))
         asked = 0
@@ -179,11 +179,11 @@ class Reaper(Calls):
                     if not found:
                         found = yield from self._get(without_proof(bearers.get(name, ())))
                     words[name] = with_answer(heard[name], bearers.get(name, ()), found)
-                told |= words
+                result |= words
                 enough -= sum(word.has_session is False for word in words.values())
         except (NoAnswer, NotFound):
-            return GitHubStatus(told)
-        return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
+            return GitHubStatus(result)
+        return GitHubStatus(result, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
 
     def _get(self, records: Sequence[Evidence]) -> Steps:
         found = []
@@ -205,14 +205,17 @@ class Reaper(Calls):
             return first, at._replace(look=blind)
         by_list = guards.leaks(at.look, self.clock(), self.limits, memory)
         found = {
-            pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))
+            pod.uid
+            for pod in (*by_list.reap, *by_list.would_reap, *by_list.deferred, *(pod for pod, _ in by_list.held))
         }
         unknown = {pod.uid for pod in _unknown(by_list)}
         waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
-        may_go = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
+        may_go = {pod.uid for pod in (*by_list.reap, *by_list.would_reap)} - {
+            pod.uid for pod in (*first.reap, *first.would_reap)
+        }
         enough = len(may_go)
         if unknown and not by_list.held:
-            enough = self.limits.per_tick - len(first.reap) - len(first.told)
+            enough = self.limits.per_tick - len(first.reap) - len(first.would_reap)
         names = first.memory.names
         asked = yield from self._ask_for_runners(at, waiting, names, enough)
         kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
@@ -239,7 +242,7 @@ class Reaper(Calls):
             try:
                 yield from self._reap(pod, reaping.memory, at)
             except Conflict:
-                self.engine.say("the pod has changed", pod=pod.name)
+                self.engine.trace("the pod has changed", pod=pod.name)
             except Unreachable:
                 return
 
@@ -251,7 +254,7 @@ class Reaper(Calls):
             return
         found = yield from self._judge_again(fresh, pods_at, memory, at)
         if found is None:
-            self.engine.say("pod kept", pod=pod.name)
+            self.engine.trace("pod kept", pod=pod.name)
             return
         yield STEP
         self.store.begun[found.uid] = found
@@ -261,7 +264,9 @@ class Reaper(Calls):
         except Conflict:
             self.store.begun.pop(found.uid, None)
             raise
-        self.engine.say("DELETE", pod=pod.name, runner=found.runner_name, evidence=[each[2] for each in found.evidence])
+        self.engine.trace(
+            "DELETE", pod=pod.name, runner=found.runner_name, evidence=[each[2] for each in found.evidence]
+        )
         yield STEP
         yield from self._finish(found)
 

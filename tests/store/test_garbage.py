@@ -57,7 +57,7 @@ async def write(redis):
     await Heartbeats(redis).beat("watch", "watch-0", NOW)
     await Schedule(redis).add(ORG, NOW)
     await Schedule(redis).discover_at(NOW)
-    await DegradedSources(redis).say("runners", "no answer")
+    await DegradedSources(redis).record("runners", "no answer")
     await PodLocations(redis).seen(ORG, [("linux", NAMESPACE)], NOW)
     await leaks.reaped(ORG, samples.filled(Orphan), NOW)
     taken = samples.filled(samples.Job)._replace(id=JOB + 1, status="running", started_at=NOW)

@@ -90,8 +90,8 @@ async def test_the_view_is_as_old_as_its_older_half(redis):
 async def test_a_late_event_does_not_undo_a_later_one(redis, version, taken):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod()], [runner()], NOW)
-    for told in (pod(version=version, phase="Failed"), runner(version=version, phase="Failed")):
-        assert await pods.put(NS, told) is taken
+    for result in (pod(version=version, phase="Failed"), runner(version=version, phase="Failed")):
+        assert await pods.put(NS, result) is taken
     view = await pods.all(NS)
     assert (view.pods["a"].phase == "Failed") is (view.objects["a"].phase == "Failed") is taken
 
@@ -100,8 +100,8 @@ async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod("a"), pod("b")], [runner("a")], NOW)
     changed, added = pod("a", version="101", phase="Running"), pod("c")
-    for told in (changed, added):
-        assert await pods.put(NS, told) is True
+    for result in (changed, added):
+        assert await pods.put(NS, result) is True
     assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW, 0.0, True)
 
 

@@ -183,15 +183,15 @@ async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes
         look = app.look()
         await look()
         (tmp_path / "active").write_text("pink\n")
-        said = []
+        text = []
         for seconds in (14.9, 0.1, -60.0):
             app.clock.pass_(seconds)
-            said.append(check(await look(), "role").said)
+            text.append(check(await look(), "role").said)
             if seconds == 0.1:
                 (tmp_path / "active").write_text("green\n")
     reported = [
         next(shard for shard in ("purple", "pink", "green") if f"says that {shard} is active (" in each)
-        for each in said
+        for each in text
     ]
     assert reported == ["purple", "pink", "green"]
 

@@ -156,7 +156,7 @@ def open_gate_checks(
         last = known.get(place_of(pool.name, deploy.shard))
         is_new = last is None or not _is_of(last, deploy, sha, pool.deploy_repository)
         if last is None or is_new:
-            last = GateCheck(sha, deploy.deployed_at, pool.deploy_repository, deploy.told_at)
+            last = GateCheck(sha, deploy.deployed_at, pool.deploy_repository, deploy.reported_at)
         gate_check = last._replace(began_at=min(last.began_at, now))  # guards against a clock that jumped
         is_moot = is_new and is_forgotten(gate_check, now)
         if not (gate_check.over or is_moot):

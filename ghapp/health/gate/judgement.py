@@ -214,7 +214,7 @@ def _of_the_shard(
         return [Check("online", passed=False, said="unknown while GitHub does not answer")]
     checks = [shard_checks.online(question.min_online, mine, shards)]
     deploy = active_shard.last_deploy(sources.deploys, mine.shard)
-    if deploy is not None and deploy.first_told_at:
+    if deploy is not None and deploy.first_reported_at:
         checks.insert(0, shard_checks.since_deploy(known.survey, deploy))
     if question.version is not None:
         checks.append(shard_checks.version(question.min_online, question.version, mine))

@@ -46,7 +46,7 @@ def github(survey: Survey, limits: Limits, now: float) -> Check:
 def since_deploy(survey: Survey, deploy: Deploy) -> Check:
     """Passes if the last list of runners was begun after the deploy was reported: an older list shows the old state."""
     of = f"the deploy of {deploy.ref or deploy.shard}"
-    if survey.swept_at is not None and survey.swept_at >= deploy.first_told_at:
+    if survey.swept_at is not None and survey.swept_at >= deploy.first_reported_at:
         return Check(SINCE_DEPLOY, passed=True, said=f"the runners have been listed since {of}")
     return Check(SINCE_DEPLOY, passed=False, said=f"the runners have not been listed since {of}")
 

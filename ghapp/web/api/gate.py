@@ -159,5 +159,5 @@ def _deploy(last: Deploy | None, shard: str, report: DeployBody, at: float | Non
         at = last.deployed_at if last is not None and last.ref == ref else now
     first = now
     if last is not None and (last.deployed_at, last.ref) == (at, ref):
-        first = min(last.first_told_at, now)  # the clock may have jumped back
+        first = min(last.first_reported_at, now)  # the clock may have jumped back
     return Deploy(shard, Role(report.role), at, now, ref, by, first)

@@ -76,8 +76,8 @@ async def test_pools_of_one_repository_are_distinguished_by_name(shards):  # noq
     async with shards(rows=f"{HERE}\n{another}{HERE}") as app:
         sha = app.sandbox.control.head("acme", repository="infra")
         await app.tell("pink", "inactive", sha)
-        told = Deploy("blue", Role.INACTIVE, app.clock(), app.clock(), sha)
-        await Shards(app.context.redis).record(app.installation, "mac", lambda _: told)
+        found = Deploy("blue", Role.INACTIVE, app.clock(), app.clock(), sha)
+        await Shards(app.context.redis).record(app.installation, "mac", lambda _: found)
         assert len(await report_gates_of(app.context, app.installation)) == 2
         posted = app.sandbox.world.orgs["acme"].repositories["infra"].check_runs.values()
     assert {each["name"] for each in posted} == {"Runner gate: linux-4vcpu", "Runner gate: mac"}
