@@ -32,7 +32,7 @@ NOW = 1_790_000_000.0
 HOME = "ghapp"
 ARC = PoolSettings("acme", "linux", replacer="arc", namespace="runners")
 PODS = PoolSettings("acme", "gpu", replacer="pods", namespace="runners")
-TOLD = PoolSettings("acme", "mac", replacer="none", namespace="runners")
+LOCATED = PoolSettings("acme", "mac", replacer="none", namespace="runners")
 NOWHERE = PoolSettings("acme", "win")
 
 
@@ -261,7 +261,7 @@ async def test_where_no_pool_has_a_namespace_nothing_is_asked(api, looked):
 
 @pytest.mark.parametrize(
     ("pools", "status"),
-    [([ARC], "wrong"), ([NOWHERE, PODS], "wrong"), ([TOLD], "warning"), ([NOWHERE], None), ([], None)],
+    [([ARC], "wrong"), ([NOWHERE, PODS], "wrong"), ([LOCATED], "warning"), ([NOWHERE], None), ([], None)],
     ids=["arc", "pods", "only seen", "no namespace", "no pool"],
 )
 def test_without_a_cluster_what_needs_one_is_reported(pools, status):
@@ -324,7 +324,7 @@ def test_one_process_leads(holder, alive, status, expected):
 
 
 def test_each_role_is_asked_for_what_it_needs_where_it_works():
-    needed = needs([ARC, PODS, TOLD, NOWHERE])
+    needed = needs([ARC, PODS, LOCATED, NOWHERE])
     assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners")}
     assert {each.rbac_resource for each in needs([PODS])[RbacPlace("worker", "runners")]} == {
         "pods",

@@ -104,14 +104,14 @@ class Acting(Calls):
             answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
             self.audit.looked_again(runner_id, answer)
             yield STEP
-            bearers = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
-            match steps.step_after(evidence, answer, bearers):
+            same_name = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
+            match steps.step_after(evidence, answer, same_name):
                 case RemediationStep.RECORD_RETURN:
-                    back = steps.present(evidence, answer, bearers)
+                    back = steps.present(evidence, answer, same_name)
                     self.fold(runner_id, absence.folds_of_get(back, self.clock()))
                     return
                 case RemediationStep.RECORD_SUCCESSOR:
-                    successor = steps.successor_of(evidence, bearers) or 0
+                    successor = steps.successor_of(evidence, same_name) or 0
                     self.fold(runner_id, if_known(partial(observations.reregistered, as_id=successor)))
                     return
                 case RemediationStep.CALL_OFF:

@@ -168,7 +168,7 @@ class Driver(Acting):
         listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
         asked = yield from self.ask_each(each.id for each in absence.needs_own_get(suspects.values(), control))
         for runner_id, result in listed.items():
-            self.audit.heard_of(runner_id, result.at)
+            self.audit.answered(runner_id, result.at)
         yield STEP
         self.store.revise({each: absence.confirmed(*result) for each, result in (listed | asked).items()})
         self.engine.trace("confirmed", gone=[each for each, result in asked.items() if result.registration is None])
@@ -203,7 +203,7 @@ class Driver(Acting):
                     )
                     folds[each.id] = if_known(fold)
                     if end.completed_at is not None:
-                        self.audit.heard_of(each.id, end.completed_at)
+                        self.audit.answered(each.id, end.completed_at)
             except (NoAnswer, NotFound):
                 continue
         return self.store.revise(folds)
@@ -242,14 +242,14 @@ class Driver(Acting):
 
         self.fold(delivery.runner_id, fold)
         self.engine.trace("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)
-        self.audit.heard_of(delivery.runner_id, delivery.at)
+        self.audit.answered(delivery.runner_id, delivery.at)
         over_at = delivery.at - self.engine.fleet.clock_offset if delivery.over else None
         self.audit.delivered(delivery.runner_id, delivery.job_id, over_at)
 
     def check(self, runner_id: int) -> None:
         """`POST …/check`: one GET on behalf of a controller, recorded at once."""
         answer = self.github.runner(runner_id, self.store.installation.org)  # it is back
-        self.audit.heard_of(runner_id)
+        self.audit.answered(runner_id)
         self.fold(runner_id, absence.folds_of_get(answer, self.clock()))
 
     def controller_says_removed(self, runner_id: int) -> None:

@@ -187,7 +187,7 @@ class Engine:
                 spent = int(HOURLY_LIMIT * self.scenario.config.budget.share) - self.random.randint(0, 30)
                 others = max(0, spent - self.github.used)
                 self.github.used += others
-                self.github.unheard += others
+                self.github.unanswered += others
             case Lie.CLOCK:
                 self._jump(jump_of(window))
         self._tell_of_installation()

@@ -58,7 +58,7 @@ class GitHub:
         self.lies: dict[Lie, Weather] = {}
         self.on_delete: Callable[[Machine], None] = lambda _machine: None
         self.login = "acme"
-        self.used, self.unheard, self.hour = 0, 0, 0
+        self.used, self.unanswered, self.hour = 0, 0, 0
         """Calls this hour; and those of them of whose cost no header told."""
         self.wait_requested_at = self.wait_until = 0.0
 
@@ -143,7 +143,7 @@ class GitHub:
         """Count the call; then refuse it, lose it, or let it through."""
         now = self._clock()
         if int(now // 3600) != self.hour:
-            self.hour, self.used, self.unheard = int(now // 3600), 0, 0
+            self.hour, self.used, self.unanswered = int(now // 3600), 0, 0
         self.used += 1
         if now < self.wait_until or self.used > HOURLY_LIMIT:
             raise NoAnswer(Reason.RATE_LIMITED, after_seconds=max(1.0, self.wait_until - now))
@@ -151,9 +151,9 @@ class GitHub:
             wait = self._random.choice((5.0, 60.0, 240.0))
             self.wait_requested_at, self.wait_until = now, now + wait
             raise NoAnswer(Reason.RATE_LIMITED, after_seconds=wait)
-        self.unheard += 1
+        self.unanswered += 1
         self._maybe_silent()
-        self.unheard -= 1
+        self.unanswered -= 1
         if Lie.FORBIDDEN in self.lies or Lie.SUSPENDED in self.lies:
             raise NoAnswer(Reason.PERMISSION_MISSING)
         if Lie.UNINSTALLED in self.lies:

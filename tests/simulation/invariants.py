@@ -60,7 +60,7 @@ class Audit:
         self._engine = engine
         self._looks: dict[int, tuple[bool, Registration | None]] = {}
         self._events: dict[tuple[int, int], set[str]] = defaultdict(set)
-        self._heard: dict[int, float] = {}
+        self._answers: dict[int, float] = {}
         self._losses: dict[int, Loss] = {}
         self._batches = Batches(engine)
         self._fair_since = engine.now
@@ -124,7 +124,7 @@ class Audit:
 
     def looked_again(self, runner_id: int, answer: Registration | None) -> None:
         self._looks[runner_id] = (self._engine.world.machines[runner_id].registered, answer)
-        self.heard_of(runner_id)
+        self.answered(runner_id)
 
     def deleting(self, machine: Machine) -> None:
         """DELETE is about to take a registration that exists."""
@@ -334,7 +334,7 @@ class Audit:
         if self.is_skewed:
             return  # our clock's error is the budget's
         share = SHARES.get(purpose, engine.scenario.config.budget.share)
-        spent = github.used - github.unheard
+        spent = github.used - github.unanswered
         self.require(spent <= HOURLY_LIMIT * share + 1, f"{github.used} calls are spent, of {share:.0%} for {purpose}")
         found = github.wait_requested_at < sent_at and engine.now < github.wait_until
         self.require(not found, "GitHub is called while it told us to stay away")
@@ -379,30 +379,30 @@ class Audit:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
-        heard = {*look.runners}
+        words = {*look.runners}
         if look.flaw is None:
-            missed = (each for each in self._engine.store.runners.values() if each.id not in heard)
-            heard |= {
+            missed = (each for each in self._engine.store.runners.values() if each.id not in words)
+            words |= {
                 each.id for each in missed if not look.churned or each.absent_since or each.missing_from_partial_list_at
             }
-        for runner_id in heard:
-            self.heard_of(runner_id, at)
+        for runner_id in words:
+            self.answered(runner_id, at)
 
-    def heard_of(self, runner_id: int, at: float | None = None) -> None:
+    def answered(self, runner_id: int, at: float | None = None) -> None:
         """GitHub said something of this runner."""
         at = self._engine.driver.clock() if at is None else at
-        self._heard[runner_id] = max(at, self._heard.get(runner_id, at))
+        self._answers[runner_id] = max(at, self._answers.get(runner_id, at))
 
     def skipped(self, seconds: float) -> None:
         """Sweeps were left out that would have heard of everyone again, and would have been complete."""
         interval, (last, complete) = self._engine.scenario.config.interval, self._swept[-1]
         self._swept += [(last + interval * (1 + each), complete) for each in range(int(seconds / interval))]
-        for runner_id in self._heard:
-            self._heard[runner_id] += seconds
+        for runner_id in self._answers:
+            self._answers[runner_id] += seconds
 
     def _fresh(self, evidence: Evidence, state: State, now: float) -> None:
         self.require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")
         if state in (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT):
-            age = now - self._heard.get(evidence.id, 0.0)
+            age = now - self._answers.get(evidence.id, 0.0)
             limit = self._engine.scenario.config.evidence.stale_seconds + 1.0
             self.require(age <= limit, f"runner {evidence.id} is {state}, by what is {age:.0f} s old")

@@ -19,7 +19,7 @@ class Fate(StrEnum):
     LOST = "lost"
     VANISHED = "vanished for a while"
     SPENT = "gone when its one job was over"
-    CONFIGURED_ANEW = "configured anew under its name"
+    CONFIGURED_AGAIN = "configured anew under its name"
     SCALED_DOWN = "removed by its controller"
     DELETED = "deleted by us"
 
@@ -121,14 +121,14 @@ class World:
         if not online:
             machine.go_offline(now)
         for earlier in [each for each in self.registered() if each.name == name]:
-            self.leave(earlier, Fate.CONFIGURED_ANEW, now)
+            self.leave(earlier, Fate.CONFIGURED_AGAIN, now)
             earlier.successor, machine.is_successor = machine, True
         self.machines[machine.id] = self.recent[machine.id] = machine
         return machine
 
     def configure_again(self, machine: Machine, now: float) -> None:
         """The same machine gets a new registration under its name."""
-        self.leave(machine, Fate.CONFIGURED_ANEW, now)
+        self.leave(machine, Fate.CONFIGURED_AGAIN, now)
         machine.successor = self.register(machine.pool, now, machine.name)
         machine.successor.is_successor = True
 

@@ -104,7 +104,7 @@ async def read(redis):
     await Runners(redis).ids_of(ORG, [samples.EVIDENCE.name])
     await pods.seen_at(NAMESPACE)
     await pods.some(NAMESPACE, [samples.POD_NAME])
-    await pods.bearers(NAMESPACE, samples.TEXT)
+    await pods.objects_of_runner(NAMESPACE, samples.TEXT)
     await PodClaims(redis, lambda: NOW).stored(ORG)
 
 

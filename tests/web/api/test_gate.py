@@ -174,7 +174,7 @@ async def test_a_first_word_without_a_time_is_a_deploy_of_now(http, redis):
     assert (deploy.deployed_at, deploy.ref) == (NOW, "")
 
 
-async def tell(http, redis, **found):
+async def report_deploy(http, redis, **found):
     assert (await http.put(PINK, json={"role": "inactive", **found})).status_code == 204
     (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
     return deploy
@@ -182,27 +182,27 @@ async def tell(http, redis, **found):
 
 async def test_another_ref_is_another_deploy_of_now_unless_it_says_when(http, redis, times):
     """Else a canary of the last deploy would count for this one."""
-    await tell(http, redis, ref="v41", deployed_at="2027-01-15T07:50:00Z")
+    await report_deploy(http, redis, ref="v41", deployed_at="2027-01-15T07:50:00Z")
     times[0] += 60
-    assert (await tell(http, redis)).deployed_at == NOW - 600, "the same, told of again"
-    assert (await tell(http, redis, ref="v41")).deployed_at == NOW - 600
-    assert (await tell(http, redis, ref="v42")).deployed_at == NOW + 60
-    assert (await tell(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
+    assert (await report_deploy(http, redis)).deployed_at == NOW - 600, "the same, told of again"
+    assert (await report_deploy(http, redis, ref="v41")).deployed_at == NOW - 600
+    assert (await report_deploy(http, redis, ref="v42")).deployed_at == NOW + 60
+    assert (await report_deploy(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
 
 
 async def test_the_first_time_of_a_deploy_stays_when_it_is_reported_again(http, redis, times):
-    assert (await tell(http, redis, ref="v41")).first_reported_at == NOW
+    assert (await report_deploy(http, redis, ref="v41")).first_reported_at == NOW
     times[0] += 60
-    again = await tell(http, redis, role="active")
+    again = await report_deploy(http, redis, role="active")
     assert (again.reported_at, again.first_reported_at) == (NOW + 60, NOW)
     times[0] -= 120
-    assert (await tell(http, redis)).first_reported_at == NOW - 60, "of a clock that had jumped"
+    assert (await report_deploy(http, redis)).first_reported_at == NOW - 60, "of a clock that had jumped"
     times[0] += 180
-    assert (await tell(http, redis, ref="v42")).first_reported_at == NOW + 120
+    assert (await report_deploy(http, redis, ref="v42")).first_reported_at == NOW + 120
 
 
 async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, times):
-    await tell(http, redis, ref="v42")
+    await report_deploy(http, redis, ref="v42")
     answer = (await http.get(GATE)).json()
     assert (answer["passed"], [each["step"] for each in answer["next"]]) == (
         False,
