@@ -76,6 +76,11 @@ def names(installation: int) -> str:
     return f"ghapp:{installation}:names"
 
 
+def runner_changes(installation: int) -> str:
+    """stream: the ids of runners whose records were changed by one write. Bounded; expires when it is not read."""
+    return f"ghapp:{installation}:changes"
+
+
 def survey(installation: int) -> str:
     """string: the installation's Survey."""
     return f"ghapp:{installation}:survey"

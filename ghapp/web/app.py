@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from redis.asyncio import Redis
@@ -17,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
@@ -26,6 +28,7 @@ from ghapp.store.stores import stores_over
 from ghapp.web.api.claims import ClaimEndpoints
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.events import EventStream
+from ghapp.web.api.fast_health import FastHealth
 from ghapp.web.api.gate import GateEndpoints
 from ghapp.web.api.health import Clock, Enqueue, HealthEndpoints
 from ghapp.web.api.jobs import JobEndpoints
@@ -44,6 +47,29 @@ from ghapp.web.pages.fleet_pages import FleetPages, PageHost
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
 from ghapp.web.problems import problem
+
+WEBHOOK = "/webhook"
+
+
+class WebApplication(Starlette):
+    """Starlette behind the two most frequent requests, which are answered before it.
+
+    Args:
+        webhook: of GitHub.
+        health: reads of controllers.
+        options: of Starlette.
+    """
+
+    def __init__(self, webhook: Webhook, health: FastHealth, **options: Any) -> None:
+        super().__init__(routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")], **options)
+        self._webhook, self._health = webhook, health
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] == "http" and scope["path"] == WEBHOOK and scope["method"] == "POST":
+            await self._webhook(scope, receive, send)
+        elif not await self._health.answer(scope, send):
+            await super().__call__(scope, receive, send)
 
 
 def build(
@@ -82,9 +108,10 @@ def build(
         yield
         await redis.aclose()
 
-    application = Starlette(
+    application = WebApplication(
+        Webhook(stores.inbox, setup.webhook_secrets),
+        FastHealth(reader, authenticator, clock),
         routes=[
-            Route("/webhook", Webhook(stores.inbox, setup.webhook_secrets).receive, methods=["POST"]),
             *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
             *JobEndpoints(reader, authenticator, clock).routes(),
             *setup.routes(),

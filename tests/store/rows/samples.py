@@ -8,6 +8,8 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
@@ -68,6 +70,8 @@ def filled(kind: Any) -> Any:
     if origin is Literal:
         return args[0]
     if origin is UnionType or type(kind).__name__ == "_UnionGenericAlias":
+        if msgspec.UnsetType in args:
+            return msgspec.UNSET  # a part of a payload that is not stored
         return filled(next(each for each in args if each is not NoneType))
     if origin is tuple:
         return (filled(args[0]),) if args[-1] is Ellipsis else tuple(map(filled, args))
