@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from math import ceil
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
 
@@ -40,7 +41,9 @@ class Cache(Generic[K, V]):
     """
 
     def __init__(self, most_fresh: int, most_known: int, longest_seconds: float | None = None) -> None:
-        self._fresh: TTLCache[K, tuple[V | None]] = TTLCache(most_fresh, FRESH_SECONDS)
+        # A plain dict, oldest first: a TTLCache takes several times as long to look up, on the way of each health read.
+        self._fresh: dict[K, tuple[float, V | None]] = {}
+        self._most_fresh = most_fresh
         self._last: LRUCache[K, V] = LRUCache(most_known)
         self._loading: dict[K, asyncio.Task[V | None]] = {}
         self._longest_seconds = longest_seconds
@@ -51,10 +54,9 @@ class Cache(Generic[K, V]):
         Raises:
             NoCachedValueError: Redis is unavailable, and no value is known.
         """
-        try:
-            return self._fresh[key][0]  # `get` would do the lookup, and read the clock, twice
-        except KeyError:
-            pass
+        fresh = self._fresh.get(key)
+        if fresh is not None and monotonic() < fresh[0]:
+            return fresh[1]
         if (loading := self._loading.get(key)) is None:
             self._loading[key] = loading = asyncio.create_task(load())
             loading.add_done_callback(partial(self._loaded, key))
@@ -64,15 +66,13 @@ class Cache(Generic[K, V]):
         except (StoreUnavailableError, TimeoutError) as error:
             if last is None:
                 raise _unknown(error, longest) from error
-            self._fresh[key] = (last,)  # limits the load on a failing Redis to one attempt a second
+            self._keep_fresh(key, last)  # limits the load on a failing Redis to one attempt a second
             return last
 
     def fresh(self, key: K) -> V | None:
         """Returns a value that is at most a second old, without waiting; None if there is none."""
-        try:
-            return self._fresh[key][0]
-        except KeyError:
-            return None
+        fresh = self._fresh.get(key)
+        return fresh[1] if fresh is not None and monotonic() < fresh[0] else None
 
     def last(self, key: K) -> V | None:
         """Returns the value that the last read of the key found, however old."""
@@ -94,11 +94,17 @@ class Cache(Generic[K, V]):
         self._keep(key, loading.result())
 
     def _keep(self, key: K, value: V | None) -> None:
-        self._fresh[key] = (value,)
+        self._keep_fresh(key, value)
         if value is None:
             self._last.pop(key, None)
         else:
             self._last[key] = value
+
+    def _keep_fresh(self, key: K, value: V | None) -> None:
+        self._fresh.pop(key, None)
+        if len(self._fresh) >= self._most_fresh:
+            del self._fresh[next(iter(self._fresh))]
+        self._fresh[key] = (monotonic() + FRESH_SECONDS, value)
 
 
 async def _answer(loading: asyncio.Future[T], seconds: float) -> T:
