@@ -196,7 +196,7 @@ class FleetPages:
         page = await host.data.overview(visit.org_state)
         entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
-        base = _base(shell, installation)
+        base = base_of(shell, installation)
         return host.render(
             request,
             visit.visitor,
@@ -215,7 +215,7 @@ class FleetPages:
         query = read_query(request.query_params)
         page = runners_page(await host.data.lines(visit.org_state), query, host.clock())
         shell = host.shell(request, visit.visitor, visit.org_state.installation.org, "Runners", live=True)
-        base = _base(shell, visit.org_state.installation)
+        base = base_of(shell, visit.org_state.installation)
         return host.render(request, visit.visitor, "runners.html", shell=shell, page=page, base=base)
 
     async def _runner(self, request: Request) -> Response:
@@ -241,7 +241,7 @@ class FleetPages:
             shell=shell,
             page=page,
             rights=visit.rights,
-            base=_base(shell, installation),
+            base=base_of(shell, installation),
             at_github=at_github,
             web_url=host.settings.web_url,
         )
@@ -255,7 +255,7 @@ class FleetPages:
         allowance = await host.data.allowance(visit.org_state)
         page = github_page(fleet, installation, allowance, policy.budget, policy.sweep.interval_seconds, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "GitHub", live=True)
-        base = _base(shell, installation)
+        base = base_of(shell, installation)
         return host.render(
             request, visit.visitor, "github.html", shell=shell, page=page, rights=visit.rights, base=base
         )
@@ -277,6 +277,6 @@ class FleetPages:
         return host.render(request, visitor, "system.html", shell=shell, page=page)
 
 
-def _base(shell: PageShell, installation: Installation) -> str:
+def base_of(shell: PageShell, installation: Installation) -> str:
     """Returns the relative address of an organization's pages."""
     return f"{shell.root}orgs/{quote(installation.org, safe='')}"

@@ -1,0 +1,270 @@
+"""One incident: its losses and its fuses as one time line, and its runners. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from ghapp.health.incidents.incident import FuseStep, LossIncident
+from ghapp.health.incidents.loss import LossEnd, RunnerLoss
+from ghapp.health.remediation.fuse import FuseReason, Position
+from ghapp.health.runner.verdict import Reason
+from ghapp.report.incidents import ENDS, FUSE_REASONS, PROOFS
+from ghapp.web.pages.views.incidents import (
+    CodedCount,
+    ends_of,
+    fuse_name,
+    fuse_of,
+    heal_seconds,
+    proofs_of,
+    state_of,
+    title_of,
+    typical_heal,
+)
+from ghapp.web.pages.views.wording import Moment, counted, duration, moment
+
+TOGETHER_SECONDS = 30.0
+"""Events of one kind that follow each other within this time are one entry of the time line."""
+
+MOST_NAMED = 8
+"""Runners named in one entry."""
+
+MOST_ROWS = 200
+
+Names = Mapping[int, str]
+"""The names of runners, by id."""
+
+
+class IncidentRunner(NamedTuple):
+    """A runner; `known` is False if its record was deleted, so that it has no page."""
+
+    id: int
+    name: str
+    known: bool
+
+
+class IncidentEntry(NamedTuple):
+    """One entry of the time line: when (`to`: of its last event, if that is later), what kind, text, code, runners."""
+
+    at: Moment | None
+    to: Moment | None
+    kind: str
+    text: str
+    code: str
+    runners: tuple[IncidentRunner, ...]
+    more: int
+
+
+class IncidentRow(NamedTuple):
+    """One lost runner: how it was proved, how its loss ended, after how long, and its successor."""
+
+    runner: IncidentRunner
+    pool: str
+    proof: str
+    proof_words: str
+    end: str
+    end_words: str
+    lasted: str
+    successor: IncidentRunner | None
+
+
+class IncidentPageView(NamedTuple):
+    """The page's content. `heal`: the median time to heal, `longest_heal` the longest; empty before the first."""
+
+    id: str
+    title: str
+    state: str
+    sentence: str
+    began: Moment | None
+    ended: Moment | None
+    lasted: str
+    pools: tuple[str, ...]
+    lost: int
+    still_lost: int
+    healed: int
+    batches: int
+    heal: str
+    longest_heal: str
+    fuse: str
+    fuse_words: str
+    fuse_code: str
+    proofs: tuple[CodedCount, ...]
+    ends: tuple[CodedCount, ...]
+    entries: tuple[IncidentEntry, ...]
+    rows: tuple[IncidentRow, ...]
+    more_rows: int
+
+
+class _Event(NamedTuple):
+    at: float
+    kind: str
+    runner: int
+    detail: str = ""
+
+
+def incident_page(incident: LossIncident, names: Names, now: float) -> IncidentPageView:
+    """Returns the page of an incident; `names` are those of all runners that have a page."""
+    losses = incident.losses
+    heals = heal_seconds(losses)
+    last_step = next((each for each in reversed(incident.steps) if each.position.value == fuse_of(incident)), None)
+    return IncidentPageView(
+        id=incident.id,
+        title=title_of(incident),
+        state=state_of(incident),
+        sentence=_sentence(incident, now),
+        began=moment(incident.began, now),
+        ended=moment(incident.ended, now),
+        lasted=duration((now if incident.ended is None else incident.ended) - incident.began),
+        pools=tuple(sorted({each.pool for each in losses})),
+        lost=len(losses),
+        still_lost=sum(each.is_open for each in losses),
+        healed=len(heals),
+        batches=sum(each.position is Position.PROVING for each in incident.steps),
+        heal=typical_heal(losses),
+        longest_heal=duration(heals[-1]) if heals else "",
+        fuse=fuse_of(incident),
+        fuse_words="" if last_step is None else FUSE_REASONS[last_step.reason],
+        fuse_code="" if last_step is None else last_step.reason.value,
+        proofs=proofs_of(losses),
+        ends=ends_of(losses),
+        entries=tuple(_entries(incident, names, now)),
+        rows=tuple(_row(each, names, now) for each in _open_first(losses)[:MOST_ROWS]),
+        more_rows=max(0, len(losses) - MOST_ROWS),
+    )
+
+
+def _sentence(incident: LossIncident, now: float) -> str:
+    lost = counted(len(incident.losses), "runner")
+    were = "was" if len(incident.losses) == 1 else "were"
+    waiting = sum(each.is_open for each in incident.losses)
+    if incident.ended is not None:
+        word = "healed" if state_of(incident) == "healed" else "over"
+        return f"{lost} {were} lost; {word} after {duration(incident.ended - incident.began)}."
+    since = f"for {duration(now - incident.began)}"
+    if state_of(incident) == "stopped":
+        return f"{lost} {were} lost {since}; {waiting:,} wait, and a stopped fuse holds their replacement."
+    if not waiting:
+        return f"{lost} {were} lost, and none waits; the fuse is not closed yet."
+    return f"{lost} {were} lost, and {waiting:,} of them {'is' if waiting == 1 else 'are'} not replaced yet, {since}."
+
+
+def _entries(incident: LossIncident, names: Names, now: float) -> Iterator[IncidentEntry]:
+    """Yields the time line, the oldest first."""
+    lost = {each.runner_id: each.name for each in incident.losses}
+    dated = [(group[0].at, _entry(group, lost, names, now)) for group in _groups(incident.losses)]
+    for step in incident.steps:
+        entry = IncidentEntry(
+            moment(step.at, now), None, f"fuse-{step.position.value}", _of_fuse(step), step.reason.value, (), 0
+        )
+        dated.append((step.at, entry))
+    for _, each in sorted(dated, key=lambda one: one[0]):
+        yield each
+    if incident.ended is not None:
+        word = "Healed" if state_of(incident) == "healed" else "Over"
+        text = f"{word} after {duration(incident.ended - incident.began)}"
+        yield IncidentEntry(moment(incident.ended, now), None, "over", text, "", (), 0)
+
+
+def _entry(group: Sequence[_Event], lost: Names, names: Names, now: float) -> IncidentEntry:
+    when, until = moment(group[0].at, now), moment(group[-1].at, now)
+    later = until if until is not None and when is not None and until.text != when.text else None
+    runners = tuple(_runner(each.runner, lost, names) for each in group[:MOST_NAMED])
+    text, code = _words(group[0], len(group))
+    return IncidentEntry(when, later, group[0].kind, text, code, runners, max(0, len(group) - MOST_NAMED))
+
+
+def _groups(losses: Sequence[RunnerLoss]) -> Iterator[list[_Event]]:
+    """Yields the events of one kind that follow each other closely."""
+    by_kind: dict[tuple[str, str], list[_Event]] = defaultdict(list)
+    for each in chain.from_iterable(map(_events, losses)):
+        by_kind[each.kind, each.detail].append(each)
+    for events in by_kind.values():
+        events.sort(key=lambda each: (each.at, each.runner))
+        group = [events[0]]
+        for each in events[1:]:
+            if each.at - group[-1].at > TOGETHER_SECONDS:
+                yield group
+                group = []
+            group.append(each)
+        yield group
+
+
+def _events(loss: RunnerLoss) -> Iterator[_Event]:
+    runner, offline = loss.runner_id, loss.proof is Reason.REPLACED_WHILE_OFFLINE
+    yield _Event(loss.first_at, "first", runner, "offline" if offline else "")
+    if loss.missing_at is not None and loss.confirmed_at is not None and loss.missing_at != loss.first_at:
+        yield _Event(loss.missing_at, "missing", runner)
+    if loss.confirmed_at is not None:
+        yield _Event(loss.confirmed_at, "confirmed", runner, loss.proof.value)
+    if loss.granted_at is not None:
+        yield _Event(loss.granted_at, "granted", runner)
+    if loss.accepted_at is not None:
+        yield _Event(loss.accepted_at, "accepted", runner)
+    if loss.ended_at is not None and loss.end is LossEnd.SUCCESSOR_ONLINE and loss.successor is not None:
+        yield _Event(loss.ended_at, "online", loss.successor)
+    elif loss.ended_at is not None:
+        yield _Event(loss.ended_at, "end", runner, loss.end.value)
+
+
+def _words(event: _Event, count: int) -> tuple[str, str]:
+    """Returns the text of an entry, and its code."""
+    runners = counted(count, "runner")
+    match event.kind:
+        case "first" if event.detail:
+            return f"{runners} went offline", ""
+        case "first":
+            return f"{runners} first missing: not in GitHub's list, or not found", ""
+        case "missing":
+            return f"GitHub answered 404 for {runners}: confirmation began", ""
+        case "confirmed":
+            words = PROOFS.get(Reason(event.detail), "")
+            return f"{runners} confirmed as lost by a second 404: {words}", event.detail
+        case "granted":
+            return f"Replacement granted for {runners}", ""
+        case "accepted":
+            return f"Replacement request accepted for {runners}", ""
+        case "online":
+            return f"{counted(count, 'successor')} online", LossEnd.SUCCESSOR_ONLINE.value
+    return f"{runners}: {ENDS[LossEnd(event.detail)]}", event.detail
+
+
+def _of_fuse(step: FuseStep) -> str:
+    """Returns what a fuse did, and why."""
+    name, reason = fuse_name(step.pool), FUSE_REASONS[step.reason]
+    by = f" ({step.by})" if step.by else ""
+    why = f": {reason}{by}" if reason else ""
+    lost = f" ({step.lost:,} of {step.expected:,})" if step.lost and step.expected else ""
+    batch = f"; {counted(step.batch, 'runner')} may be replaced" if step.batch else ""
+    match step.position:
+        case Position.CLOSED:
+            return f"{name} closed{why}"
+        case Position.STOPPED:
+            return f"{name} stopped{why}; nothing more is replaced until an admin resumes it"
+    if step.reason is FuseReason.BATCH_ONLINE:
+        return f"Next batch{why}{batch}"
+    return f"{name} tripped{why}{lost}{batch}" if not step.by else f"{name} proves again{why}{batch}"
+
+
+def _open_first(losses: Sequence[RunnerLoss]) -> list[RunnerLoss]:
+    return sorted(losses, key=lambda each: (not each.is_open, each.first_at, each.runner_id))
+
+
+def _row(loss: RunnerLoss, names: Names, now: float) -> IncidentRow:
+    end_at = now if loss.ended_at is None else loss.ended_at
+    return IncidentRow(
+        _runner(loss.runner_id, {loss.runner_id: loss.name}, names),
+        loss.pool,
+        loss.proof.value,
+        PROOFS.get(loss.proof, ""),
+        loss.end.value,
+        ENDS[loss.end],
+        duration(end_at - loss.first_at),
+        None if loss.successor is None else _runner(loss.successor, {}, names),
+    )
+
+
+def _runner(runner_id: int, lost: Names, names: Names) -> IncidentRunner:
+    name = names.get(runner_id) or lost.get(runner_id) or str(runner_id)
+    return IncidentRunner(runner_id, name, runner_id in names)
