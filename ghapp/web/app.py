@@ -41,6 +41,7 @@ from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
+from ghapp.web.pages.gate_page import GatePages
 from ghapp.web.pages.incident_pages import IncidentPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
@@ -100,6 +101,7 @@ def build(
             *SignInEndpoints(settings, access, clock).routes(),
             *FleetPages(host).routes(),
             *IncidentPages(host).routes(),
+            *GatePages(host).routes(),
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={

@@ -30,6 +30,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
+from ghapp.web.gates import PoolGates, load_gates
 from ghapp.web.pages.views.incidents import open_incidents
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
@@ -105,6 +106,9 @@ class PageData:
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
         self._known_incidents: Prepared[IncidentsById] = Prepared()
+        self._stores = stores
+        self._gates: Prepared[list[PoolGates]] = Prepared()
+        self._gates_without_repositories: Prepared[list[PoolGates]] = Prepared()
 
     async def installations(self) -> list[Installation]:
         """Returns all installations, by name."""
@@ -161,6 +165,20 @@ class PageData:
             return observed(recorded, found, runners, [(view.fuses, {})], now)
 
         return await self._known_incidents.read(installation, load)
+
+    async def gates(self, org_state: OrgState, *, with_repositories: bool) -> list[PoolGates]:
+        """Returns the gates of all blue/green pools, with or without the names of repositories."""
+        installation = org_state.installation
+
+        async def load() -> list[PoolGates]:
+            now = self._clock()
+            return await load_gates(
+                self._stores, installation, self._settings, now, with_repositories=with_repositories
+            )
+
+        return await (self._gates if with_repositories else self._gates_without_repositories).read(
+            installation.id, load
+        )
 
     async def names(self, org_state: OrgState) -> dict[int, str]:
         """Returns the names of all runners that have a page, by id."""

@@ -66,6 +66,7 @@ def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, .
         NavigationLink("Overview", base),
         NavigationLink("Incidents", f"{base}/incidents"),
         NavigationLink("Runners", f"{base}/runners"),
+        NavigationLink("Gate", f"{base}/gate"),
         NavigationLink("GitHub", f"{base}/github"),
         *system,
     )
