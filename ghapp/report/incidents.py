@@ -28,22 +28,22 @@ FUSE_REASONS = {
 
 ENDS = {
     LossEnd.OPEN: "not replaced yet",
-    LossEnd.SUCCESSOR_ONLINE: "its successor is online",
-    LossEnd.RETURNED: "it returned",
-    LossEnd.REREGISTERED: "the same machine registered again",
-    LossEnd.JOB_COMPLETED: "its only job was over: it was retired, not lost",
-    LossEnd.REMOVED_BY_CONTROLLER: "its controller had removed it: it was retired, not lost",
-    LossEnd.NOT_NEEDED: "it was not needed any more: no job waited for it",
-    LossEnd.NO_SUCCESSOR: "its replacement was accepted, and no successor was seen within an hour",
-    LossEnd.AGED_OUT: "its record was deleted without a replacement",
-    LossEnd.UNKNOWN: "it ended in a way that this version of ghapp does not know",
+    LossEnd.SUCCESSOR_ONLINE: "successor online",
+    LossEnd.RETURNED: "returned",
+    LossEnd.REREGISTERED: "registered again by the same machine",
+    LossEnd.JOB_COMPLETED: "retired, not lost: the only job was over",
+    LossEnd.REMOVED_BY_CONTROLLER: "retired, not lost: removed by the controller",
+    LossEnd.NOT_NEEDED: "written off: not needed any more, for no job waited",
+    LossEnd.NO_SUCCESSOR: "replacement accepted, and no successor seen within an hour",
+    LossEnd.AGED_OUT: "record deleted without a replacement",
+    LossEnd.UNKNOWN: "ended in a way that this version of ghapp does not know",
 }
 """How a loss ended, in words."""
 
 PROOFS = {
-    Reason.REGISTRATION_INVALIDATED: "GitHub has deleted its registration",
-    Reason.HANGS_AFTER_JOB: "its job and its registration were over, and its container ran on",
-    Reason.REPLACED_WHILE_OFFLINE: "it was offline for longer than its pool allows",
+    Reason.REGISTRATION_INVALIDATED: "registration deleted by GitHub",
+    Reason.HANGS_AFTER_JOB: "container running on after the end of job and registration",
+    Reason.REPLACED_WHILE_OFFLINE: "offline for longer than the pool allows",
 }
 """How a loss was proved, in words."""
 

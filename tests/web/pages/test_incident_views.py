@@ -101,7 +101,7 @@ def test_a_line_has_the_counts_and_how_the_losses_ended():
     (line,) = listed(incident(healed(1, 40), healed(2, 20), loss(3, LossEnd.RETURNED, 50))).over
     assert (line.title, line.state, line.lost, line.still_lost) == (f"3 runners lost in {POOL}", "healed", 3, 0)
     assert [(each.losses, each.code) for each in line.ends] == [(2, "SuccessorOnline"), (1, "Returned")]
-    assert (line.lasted, line.typical_heal, line.fuse) == ("1 min", "1 min", "")
+    assert (line.lasted, line.typical_heal, line.fuse) == ("1 min 20 s", "1 min 10 s", "")
 
 
 def test_an_incident_that_was_merged_is_not_listed():
@@ -142,7 +142,7 @@ def test_the_time_line_of_a_loss_goes_from_its_first_evidence_to_its_successor()
         ("missing", "GitHub answered 404 for 1 runner: confirmation began", ""),
         (
             "confirmed",
-            "1 runner confirmed as lost by a second 404: GitHub has deleted its registration",
+            "1 runner confirmed as lost by a second 404: registration deleted by GitHub",
             "RegistrationInvalidated",
         ),
         ("granted", "Replacement granted for 1 runner", ""),
@@ -195,8 +195,52 @@ def test_events_that_follow_each_other_closely_are_one_entry(apart, entries):
 
 
 def test_an_entry_names_only_so_many_runners_and_counts_the_others():
-    first, *_ = incident_page(incident(*map(loss, range(MOST_NAMED + 3))), {}, NOW).entries
-    assert (len(first.runners), first.more) == (MOST_NAMED, 3)
+    one = incident(*map(loss, range(MOST_NAMED + 3)), loss(99, first_at=NOW - 200))
+    _, first, *_ = incident_page(one, {}, NOW).entries
+    assert (first.kind, len(first.runners), first.more) == ("first", MOST_NAMED, 3)
+
+
+def test_an_entry_of_all_lost_runners_names_none_and_successors_are_named():
+    page = incident_page(incident(healed(1), healed(2)), {1001: "linux-new"}, NOW)
+    named = {each.kind: [runner.name for runner in each.runners] for each in page.entries}
+    assert (named["first"], named["online"]) == ([], ["linux-new", "1002"])
+
+
+def test_the_batches_of_a_fuse_are_entries_of_their_own_after_its_change():
+    batch = step(55, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
+    trip = TRIP._replace(at=NOW - 60)
+    page = incident_page(incident(loss(1), loss(2, granted_at=NOW - 55), steps=[trip, batch]), {}, NOW)
+    kinds = [each.kind for each in page.entries]
+    assert kinds[3:] == ["fuse-proving", "granted", "fuse-proving", "granted", "accepted"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "after"),
+    [
+        (0, ""),
+        (0.9, ""),
+        (1, "1 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (899, "14 min 59 s"),
+        (900, "15 min"),
+        (7260, "2 h 1 min"),
+    ],
+)
+def test_an_entry_has_its_clock_and_its_time_after_the_first_evidence(seconds, after):
+    began = NOW - 10_000
+    one = incident(
+        loss(1, first_at=began, missing_at=None, confirmed_at=began + seconds, granted_at=None, accepted_at=None)
+    )
+    _, confirmed = incident_page(one, {}, NOW).entries
+    assert confirmed.after == after
+    assert confirmed.clock == confirmed.iso.replace("T", " ").replace("Z", " UTC")
+
+
+def test_an_entry_of_several_events_has_its_first_and_its_last_time():
+    first, *_ = incident_page(incident(loss(1), loss(2, first_at=NOW - 80)), {}, NOW).entries
+    assert first.after == "0 s to 20 s"
 
 
 def test_a_runner_whose_record_was_deleted_has_no_link():
@@ -214,7 +258,7 @@ def test_open_losses_are_the_first_rows_and_only_so_many_are_shown():
 def test_the_cards_have_the_counts_and_the_times_to_heal():
     page = incident_page(incident(healed(1, 90), healed(2, 40), healed(3, 30), loss(4), steps=[TRIP]), {}, NOW)
     assert (page.lost, page.still_lost, page.healed, page.batches) == (4, 1, 3, 1)
-    assert (page.heal, page.longest_heal) == ("1 min", "1 min")
+    assert (page.heal, page.longest_heal) == ("1 min", "1 min 10 s")
     assert (page.fuse, page.fuse_code) == ("proving", "MassLoss")
     assert page.sentence == "4 runners were lost, and 1 of them is not replaced yet, for 1 min."
 

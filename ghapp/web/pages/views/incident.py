@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -11,6 +12,7 @@ from ghapp.health.incidents.incident import FuseStep, LossIncident
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.remediation.fuse import FuseReason, Position
 from ghapp.health.runner.verdict import Reason
+from ghapp.report.documents import timestamp
 from ghapp.report.incidents import ENDS, FUSE_REASONS, PROOFS
 from ghapp.web.pages.views.incidents import (
     CodedCount,
@@ -23,7 +25,7 @@ from ghapp.web.pages.views.incidents import (
     title_of,
     typical_heal,
 )
-from ghapp.web.pages.views.wording import Moment, counted, duration, moment
+from ghapp.web.pages.views.wording import Moment, counted, duration, exact, moment
 
 TOGETHER_SECONDS = 30.0
 """Events of one kind that follow each other within this time are one entry of the time line."""
@@ -32,6 +34,9 @@ MOST_NAMED = 8
 """Runners named in one entry."""
 
 MOST_ROWS = 200
+
+ORDER = ("first", "missing", "confirmed", "fuse", "granted", "accepted", "online", "end")
+"""Kinds of entries, in their order at the same time."""
 
 Names = Mapping[int, str]
 """The names of runners, by id."""
@@ -46,10 +51,22 @@ class IncidentRunner(NamedTuple):
 
 
 class IncidentEntry(NamedTuple):
-    """One entry of the time line: when (`to`: of its last event, if that is later), what kind, text, code, runners."""
+    """One entry of the time line.
 
-    at: Moment | None
-    to: Moment | None
+    Attributes:
+        iso: its time for machines.
+        clock: the same for people, in UTC.
+        after: how long after the first evidence, and until when if it has several events; empty for the first.
+        kind: of the entry; its class.
+        text: what happened.
+        code: the constant behind the words; empty for none.
+        runners: those concerned, if they are not all lost ones.
+        more: how many runners are not named.
+    """
+
+    iso: str
+    clock: str
+    after: str
     kind: str
     text: str
     code: str
@@ -79,7 +96,6 @@ class IncidentPageView(NamedTuple):
     sentence: str
     began: Moment | None
     ended: Moment | None
-    lasted: str
     pools: tuple[str, ...]
     lost: int
     still_lost: int
@@ -116,20 +132,19 @@ def incident_page(incident: LossIncident, names: Names, now: float) -> IncidentP
         sentence=_sentence(incident, now),
         began=moment(incident.began, now),
         ended=moment(incident.ended, now),
-        lasted=duration((now if incident.ended is None else incident.ended) - incident.began),
         pools=tuple(sorted({each.pool for each in losses})),
         lost=len(losses),
         still_lost=sum(each.is_open for each in losses),
         healed=len(heals),
         batches=sum(each.position is Position.PROVING for each in incident.steps),
         heal=typical_heal(losses),
-        longest_heal=duration(heals[-1]) if heals else "",
+        longest_heal=exact(heals[-1]) if heals else "",
         fuse=fuse_of(incident),
         fuse_words="" if last_step is None else FUSE_REASONS[last_step.reason],
         fuse_code="" if last_step is None else last_step.reason.value,
         proofs=proofs_of(losses),
         ends=ends_of(losses),
-        entries=tuple(_entries(incident, names, now)),
+        entries=tuple(_entries(incident, names)),
         rows=tuple(_row(each, names, now) for each in _open_first(losses)[:MOST_ROWS]),
         more_rows=max(0, len(losses) - MOST_ROWS),
     )
@@ -141,7 +156,7 @@ def _sentence(incident: LossIncident, now: float) -> str:
     waiting = sum(each.is_open for each in incident.losses)
     if incident.ended is not None:
         word = "healed" if state_of(incident) == "healed" else "over"
-        return f"{lost} {were} lost; {word} after {duration(incident.ended - incident.began)}."
+        return f"{lost} {were} lost; {word} after {exact(incident.ended - incident.began)}."
     since = f"for {duration(now - incident.began)}"
     if state_of(incident) == "stopped":
         return f"{lost} {were} lost {since}; {waiting:,} wait, and a stopped fuse holds their replacement."
@@ -150,41 +165,55 @@ def _sentence(incident: LossIncident, now: float) -> str:
     return f"{lost} {were} lost, and {waiting:,} of them {'is' if waiting == 1 else 'are'} not replaced yet, {since}."
 
 
-def _entries(incident: LossIncident, names: Names, now: float) -> Iterator[IncidentEntry]:
+def _entries(incident: LossIncident, names: Names) -> Iterator[IncidentEntry]:
     """Yields the time line, the oldest first."""
-    lost = {each.runner_id: each.name for each in incident.losses}
-    dated = [(group[0].at, _entry(group, lost, names, now)) for group in _groups(incident.losses)]
+    dated = [
+        (group[0].at, ORDER.index(group[0].kind), _of_group(group, incident, names)) for group in _groups(incident)
+    ]
     for step in incident.steps:
-        entry = IncidentEntry(
-            moment(step.at, now), None, f"fuse-{step.position.value}", _of_fuse(step), step.reason.value, (), 0
-        )
-        dated.append((step.at, entry))
-    for _, each in sorted(dated, key=lambda one: one[0]):
+        kind = f"fuse-{step.position.value}"
+        entry = _entry(incident, (step.at, step.at), kind, _of_fuse(step), step.reason.value)
+        dated.append((step.at, ORDER.index("fuse"), entry))
+    for _, _, each in sorted(dated, key=lambda one: one[:2]):
         yield each
     if incident.ended is not None:
         word = "Healed" if state_of(incident) == "healed" else "Over"
-        text = f"{word} after {duration(incident.ended - incident.began)}"
-        yield IncidentEntry(moment(incident.ended, now), None, "over", text, "", (), 0)
+        text = f"{word} after {exact(incident.ended - incident.began)}"
+        yield _entry(incident, (incident.ended, incident.ended), "over", text, "")
 
 
-def _entry(group: Sequence[_Event], lost: Names, names: Names, now: float) -> IncidentEntry:
-    when, until = moment(group[0].at, now), moment(group[-1].at, now)
-    later = until if until is not None and when is not None and until.text != when.text else None
-    runners = tuple(_runner(each.runner, lost, names) for each in group[:MOST_NAMED])
+def _of_group(group: Sequence[_Event], incident: LossIncident, names: Names) -> IncidentEntry:
     text, code = _words(group[0], len(group))
-    return IncidentEntry(when, later, group[0].kind, text, code, runners, max(0, len(group) - MOST_NAMED))
+    entry = _entry(incident, (group[0].at, group[-1].at), group[0].kind, text, code)
+    if group[0].kind != "online" and len(group) == len(incident.losses):
+        return entry
+    lost = {each.runner_id: each.name for each in incident.losses}
+    runners = tuple(_runner(each.runner, lost, names) for each in group[:MOST_NAMED])
+    return entry._replace(runners=runners, more=max(0, len(group) - MOST_NAMED))
 
 
-def _groups(losses: Sequence[RunnerLoss]) -> Iterator[list[_Event]]:
-    """Yields the events of one kind that follow each other closely."""
+def _entry(incident: LossIncident, at: tuple[float, float], kind: str, text: str, code: str) -> IncidentEntry:
+    """Returns an entry of events between two times."""
+    first, last = (exact(each - incident.began) for each in at)
+    after = first if last == first else f"{first} to {last}"
+    iso = timestamp(float(int(at[0])))
+    return IncidentEntry(
+        iso, f"{iso[:10]} {iso[11:19]} UTC", "" if after == exact(0.0) else after, kind, text, code, (), 0
+    )
+
+
+def _groups(incident: LossIncident) -> Iterator[list[_Event]]:
+    """Yields the events of one kind that follow each other closely, without a change of a fuse in between."""
+    turns = sorted(each.at for each in incident.steps)
     by_kind: dict[tuple[str, str], list[_Event]] = defaultdict(list)
-    for each in chain.from_iterable(map(_events, losses)):
+    for each in chain.from_iterable(map(_events, incident.losses)):
         by_kind[each.kind, each.detail].append(each)
     for events in by_kind.values():
         events.sort(key=lambda each: (each.at, each.runner))
         group = [events[0]]
         for each in events[1:]:
-            if each.at - group[-1].at > TOGETHER_SECONDS:
+            is_turned = bisect_right(turns, group[-1].at) != bisect_right(turns, each.at)
+            if is_turned or each.at - group[-1].at > TOGETHER_SECONDS:
                 yield group
                 group = []
             group.append(each)
@@ -252,7 +281,6 @@ def _open_first(losses: Sequence[RunnerLoss]) -> list[RunnerLoss]:
 
 
 def _row(loss: RunnerLoss, names: Names, now: float) -> IncidentRow:
-    end_at = now if loss.ended_at is None else loss.ended_at
     return IncidentRow(
         _runner(loss.runner_id, {loss.runner_id: loss.name}, names),
         loss.pool,
@@ -260,7 +288,7 @@ def _row(loss: RunnerLoss, names: Names, now: float) -> IncidentRow:
         PROOFS.get(loss.proof, ""),
         loss.end.value,
         ENDS[loss.end],
-        duration(end_at - loss.first_at),
+        duration(now - loss.first_at) if loss.ended_at is None else exact(loss.ended_at - loss.first_at),
         None if loss.successor is None else _runner(loss.successor, {}, names),
     )
 

@@ -11,7 +11,7 @@ from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report.incidents import ENDS, PROOFS
-from ghapp.web.pages.views.wording import Moment, counted, duration, moment
+from ghapp.web.pages.views.wording import Moment, counted, duration, exact, moment
 
 PAGE_SIZE = 100
 
@@ -95,7 +95,7 @@ def incident_line(incident: LossIncident, now: float) -> IncidentLine:
         state_of(incident),
         moment(incident.began, now),
         moment(incident.ended, now),
-        duration((now if incident.ended is None else incident.ended) - incident.began),
+        duration(now - incident.began) if incident.ended is None else exact(incident.ended - incident.began),
         len(incident.losses),
         sum(each.is_open for each in incident.losses),
         ends_of(incident.losses),
@@ -152,7 +152,7 @@ def fuse_name(pool: str) -> str:
 def typical_heal(losses: Sequence[RunnerLoss]) -> str:
     """Returns the median time from the first evidence to the successor; empty if none is online yet."""
     found = heal_seconds(losses)
-    return duration(median(found)) if found else ""
+    return exact(median(found)) if found else ""
 
 
 def heal_seconds(losses: Sequence[RunnerLoss]) -> list[float]:
