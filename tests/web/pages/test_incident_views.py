@@ -9,7 +9,14 @@ from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.remediation.fuse import FuseReason, Position
 from ghapp.health.runner.verdict import Reason
 from ghapp.report.incidents import ENDS, FUSE_REASONS, PROOFS
-from ghapp.web.pages.views.incident import MOST_NAMED, MOST_ROWS, TOGETHER_SECONDS, incident_page
+from ghapp.web.pages.views.incident import (
+    MOST_ENTRIES,
+    MOST_FIRST,
+    MOST_NAMED,
+    MOST_ROWS,
+    TOGETHER_SECONDS,
+    incident_page,
+)
 from ghapp.web.pages.views.incidents import PAGE_SIZE, incidents_page, open_incidents, state_of, title_of
 from tests.web.conftest import NOW
 
@@ -241,6 +248,25 @@ def test_an_entry_has_its_clock_and_its_time_after_the_first_evidence(seconds, a
 def test_an_entry_of_several_events_has_its_first_and_its_last_time():
     first, *_ = incident_page(incident(loss(1), loss(2, first_at=NOW - 80)), {}, NOW).entries
     assert first.after == "0 s to 20 s"
+
+
+@pytest.mark.parametrize(("losses", "left_out"), [(MOST_ENTRIES, 0), (MOST_ENTRIES + 3, 3)])
+def test_of_a_very_long_time_line_the_middle_is_left_out(losses, left_out):
+    apart = [
+        loss(
+            each,
+            first_at=NOW - 90_000 + each * 60,
+            missing_at=None,
+            confirmed_at=None,
+            granted_at=None,
+            accepted_at=None,
+        )
+        for each in range(losses)
+    ]
+    entries = incident_page(incident(*apart), {}, NOW).entries
+    assert len(entries) == MOST_ENTRIES + (left_out > 0)
+    gaps = [(at, each.text) for at, each in enumerate(entries) if each.kind == "gap"]
+    assert gaps == ([(MOST_FIRST, "3 entries are left out here")] if left_out else [])
 
 
 def test_a_runner_whose_record_was_deleted_has_no_link():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from ghapp.health.incidents.incident import FuseStep, LossIncident
@@ -34,6 +33,9 @@ MOST_NAMED = 8
 """Runners named in one entry."""
 
 MOST_ROWS = 200
+
+MOST_ENTRIES, MOST_FIRST = 200, 50
+"""Entries of a time line, and how many of them are its first ones."""
 
 ORDER = ("first", "missing", "confirmed", "fuse", "granted", "accepted", "online", "end")
 """Kinds of entries, in their order at the same time."""
@@ -113,11 +115,12 @@ class IncidentPageView(NamedTuple):
     more_rows: int
 
 
-class _Event(NamedTuple):
-    at: float
+class _Group(NamedTuple):
+    """Events of one kind that are one entry: when, and of which runner, the first one first."""
+
     kind: str
-    runner: int
-    detail: str = ""
+    detail: str
+    events: list[tuple[float, int]]
 
 
 def incident_page(incident: LossIncident, names: Names, now: float) -> IncidentPageView:
@@ -166,30 +169,36 @@ def _sentence(incident: LossIncident, now: float) -> str:
 
 
 def _entries(incident: LossIncident, names: Names) -> Iterator[IncidentEntry]:
-    """Yields the time line, the oldest first."""
-    dated = [
-        (group[0].at, ORDER.index(group[0].kind), _of_group(group, incident, names)) for group in _groups(incident)
-    ]
-    for step in incident.steps:
-        kind = f"fuse-{step.position.value}"
-        entry = _entry(incident, (step.at, step.at), kind, _of_fuse(step), step.reason.value)
-        dated.append((step.at, ORDER.index("fuse"), entry))
-    for _, _, each in sorted(dated, key=lambda one: one[:2]):
-        yield each
+    """Yields the time line, the oldest first; of a very long one its beginning and its end."""
+    dated = [(group.events[0][0], ORDER.index(group.kind), group) for group in _groups(incident)]
+    steps = [(step.at, ORDER.index("fuse"), step) for step in incident.steps]
+    facts: list[tuple[float, int, _Group | FuseStep]] = sorted([*dated, *steps], key=lambda fact: fact[:2])
+    left_out = len(facts) - MOST_ENTRIES
+    lost = {each.runner_id: each.name for each in incident.losses}
+    for number, (at, _, fact) in enumerate(facts):
+        if left_out > 0 and number == MOST_FIRST:
+            yield _entry(incident, (at, at), "gap", f"{left_out:,} entries are left out here", "")
+        if left_out > 0 and MOST_FIRST <= number < MOST_FIRST + left_out:
+            continue
+        if isinstance(fact, FuseStep):
+            kind = f"fuse-{fact.position.value}"
+            yield _entry(incident, (at, at), kind, _of_fuse(fact), fact.reason.value)
+        else:
+            yield _of_group(fact, incident, lost, names)
     if incident.ended is not None:
         word = "Healed" if state_of(incident) == "healed" else "Over"
         text = f"{word} after {exact(incident.ended - incident.began)}"
         yield _entry(incident, (incident.ended, incident.ended), "over", text, "")
 
 
-def _of_group(group: Sequence[_Event], incident: LossIncident, names: Names) -> IncidentEntry:
-    text, code = _words(group[0], len(group))
-    entry = _entry(incident, (group[0].at, group[-1].at), group[0].kind, text, code)
-    if group[0].kind != "online" and len(group) == len(incident.losses):
+def _of_group(group: _Group, incident: LossIncident, lost: Names, names: Names) -> IncidentEntry:
+    events = group.events
+    text, code = _words(group.kind, group.detail, len(events))
+    entry = _entry(incident, (events[0][0], events[-1][0]), group.kind, text, code)
+    if group.kind != "online" and len(events) == len(incident.losses):
         return entry
-    lost = {each.runner_id: each.name for each in incident.losses}
-    runners = tuple(_runner(each.runner, lost, names) for each in group[:MOST_NAMED])
-    return entry._replace(runners=runners, more=max(0, len(group) - MOST_NAMED))
+    runners = tuple(_runner(runner_id, lost, names) for _, runner_id in events[:MOST_NAMED])
+    return entry._replace(runners=runners, more=max(0, len(events) - MOST_NAMED))
 
 
 def _entry(incident: LossIncident, at: tuple[float, float], kind: str, text: str, code: str) -> IncidentEntry:
@@ -202,61 +211,62 @@ def _entry(incident: LossIncident, at: tuple[float, float], kind: str, text: str
     )
 
 
-def _groups(incident: LossIncident) -> Iterator[list[_Event]]:
+def _groups(incident: LossIncident) -> Iterator[_Group]:
     """Yields the events of one kind that follow each other closely, without a change of a fuse in between."""
     turns = sorted(each.at for each in incident.steps)
-    by_kind: dict[tuple[str, str], list[_Event]] = defaultdict(list)
-    for each in chain.from_iterable(map(_events, incident.losses)):
-        by_kind[each.kind, each.detail].append(each)
-    for events in by_kind.values():
-        events.sort(key=lambda each: (each.at, each.runner))
-        group = [events[0]]
-        for each in events[1:]:
-            is_turned = bisect_right(turns, group[-1].at) != bisect_right(turns, each.at)
-            if is_turned or each.at - group[-1].at > TOGETHER_SECONDS:
-                yield group
-                group = []
-            group.append(each)
-        yield group
+    for (kind, detail), events in _events(incident.losses).items():
+        events.sort()
+        begin, last = 0, events[0][0]
+        for index, (at, _) in enumerate(events):
+            is_turned = at != last and bisect_right(turns, last) != bisect_right(turns, at)
+            if is_turned or at - last > TOGETHER_SECONDS:
+                yield _Group(kind, detail, events[begin:index])
+                begin = index
+            last = at
+        yield _Group(kind, detail, events[begin:])
 
 
-def _events(loss: RunnerLoss) -> Iterator[_Event]:
-    runner, offline = loss.runner_id, loss.proof is Reason.REPLACED_WHILE_OFFLINE
-    yield _Event(loss.first_at, "first", runner, "offline" if offline else "")
-    if loss.missing_at is not None and loss.confirmed_at is not None and loss.missing_at != loss.first_at:
-        yield _Event(loss.missing_at, "missing", runner)
-    if loss.confirmed_at is not None:
-        yield _Event(loss.confirmed_at, "confirmed", runner, loss.proof.value)
-    if loss.granted_at is not None:
-        yield _Event(loss.granted_at, "granted", runner)
-    if loss.accepted_at is not None:
-        yield _Event(loss.accepted_at, "accepted", runner)
-    if loss.ended_at is not None and loss.end is LossEnd.SUCCESSOR_ONLINE and loss.successor is not None:
-        yield _Event(loss.ended_at, "online", loss.successor)
-    elif loss.ended_at is not None:
-        yield _Event(loss.ended_at, "end", runner, loss.end.value)
+def _events(losses: Sequence[RunnerLoss]) -> dict[tuple[str, str], list[tuple[float, int]]]:
+    """Returns when which runner had an event, by its kind and its detail: the proof, or the end."""
+    found: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
+    for each in losses:
+        runner = each.runner_id
+        is_offline = each.proof is Reason.REPLACED_WHILE_OFFLINE
+        found["first", "offline" if is_offline else ""].append((each.first_at, runner))
+        if each.missing_at is not None and each.confirmed_at is not None and each.missing_at != each.first_at:
+            found["missing", ""].append((each.missing_at, runner))
+        if each.confirmed_at is not None:
+            found["confirmed", each.proof.value].append((each.confirmed_at, runner))
+        if each.granted_at is not None:
+            found["granted", ""].append((each.granted_at, runner))
+        if each.accepted_at is not None:
+            found["accepted", ""].append((each.accepted_at, runner))
+        if each.ended_at is not None and each.end is LossEnd.SUCCESSOR_ONLINE and each.successor is not None:
+            found["online", ""].append((each.ended_at, each.successor))
+        elif each.ended_at is not None:
+            found["end", each.end.value].append((each.ended_at, runner))
+    return found
 
 
-def _words(event: _Event, count: int) -> tuple[str, str]:
+def _words(kind: str, detail: str, count: int) -> tuple[str, str]:
     """Returns the text of an entry, and its code."""
     runners = counted(count, "runner")
-    match event.kind:
-        case "first" if event.detail:
+    match kind:
+        case "first" if detail:
             return f"{runners} went offline", ""
         case "first":
             return f"{runners} first missing: not in GitHub's list, or not found", ""
         case "missing":
             return f"GitHub answered 404 for {runners}: confirmation began", ""
         case "confirmed":
-            words = PROOFS.get(Reason(event.detail), "")
-            return f"{runners} confirmed as lost by a second 404: {words}", event.detail
+            return f"{runners} confirmed as lost by a second 404: {PROOFS.get(Reason(detail), '')}", detail
         case "granted":
             return f"Replacement granted for {runners}", ""
         case "accepted":
             return f"Replacement request accepted for {runners}", ""
         case "online":
             return f"{counted(count, 'successor')} online", LossEnd.SUCCESSOR_ONLINE.value
-    return f"{runners}: {ENDS[LossEnd(event.detail)]}", event.detail
+    return f"{runners}: {ENDS[LossEnd(detail)]}", detail
 
 
 def _of_fuse(step: FuseStep) -> str:
