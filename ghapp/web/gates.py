@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ghapp.health.gate.active_shard import Deploy
 from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
-from ghapp.health.gate.known_shards import known_shards
+from ghapp.health.gate.shard_checks import known_shards
 from ghapp.health.installation import Installation
 from ghapp.health.shards import has_shards
 from ghapp.settings import PoolSettings, Settings
