@@ -23,6 +23,7 @@ from ghapp.web.pages.examination import Examination
 from ghapp.web.pages.shell import NOTICES, PageShell, navigation
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page
+from ghapp.web.pages.views.incidents import last_incident
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
 from ghapp.web.pages.views.system import MOST_ENTRIES, audit_lines, system_page
@@ -233,6 +234,7 @@ class FleetPages:
         view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
         page = runner_page(view, evidence, others, job, death, visit.rights.reads, host.clock())
         installation = visit.org_state.installation
+        incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
         login = quote(installation.called, safe="")
         at_github = f"{host.settings.web_url}/organizations/{login}/settings/actions/runners/{evidence.id}"
@@ -245,6 +247,7 @@ class FleetPages:
             rights=visit.rights,
             base=base_of(shell, installation),
             at_github=at_github,
+            incident=incident,
             web_url=host.settings.web_url,
         )
 

@@ -12,12 +12,14 @@ from ghapp.health.incidents.fold import with_losses
 from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.runner.observations import succeeded_by
+from ghapp.report.links import PageLinks
 from ghapp.store.incidents import Incidents
 from ghapp.store.runners import Runners
 from tests.web.conftest import NOW
 
 LIST = "/orgs/acme/incidents"
 ONE = f"{LIST}/{int(NOW) - 100}-3"
+LINKS = PageLinks("http://127.0.0.1:8000", "acme")
 
 
 @pytest.fixture
@@ -116,3 +118,26 @@ async def test_without_redis_there_is_a_page_that_says_so(start, away, path):
     browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", database=away)
     away.away = True
     assert (await browser.get(path)).status_code == 503
+
+
+ADDRESSES = {
+    "overview": LINKS.overview,
+    "incidents": LINKS.incidents,
+    "gate": LINKS.gate,
+    "github": LINKS.github,
+    "jobs": LINKS.jobs,
+    "runner": LINKS.runner(1),
+    "death": LINKS.death("linux-1"),
+}
+ELSEWHERE_BUILT = {"jobs", "death"}
+"""Addresses of pages that come with the pages of jobs and of deaths."""
+
+
+async def test_each_address_in_check_runs_notifications_and_commands_is_that_of_a_page(local):
+    found = {name: (await local.get(address)).status_code for name, address in ADDRESSES.items()}
+    assert {name for name, status in found.items() if status != 200} <= ELSEWHERE_BUILT
+
+
+async def test_a_runner_s_page_links_to_its_incident(local, redis, fleet):
+    assert ONE in {link.replace("http://127.0.0.1:8000", "") for link in links(await local.get("/orgs/acme/runners/3"))}
+    assert "incidents/" not in (await local.get("/orgs/acme/runners/1")).text

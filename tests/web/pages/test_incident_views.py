@@ -6,9 +6,12 @@ import pytest
 
 from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.remediation.fuse import FuseReason, Position
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.verdict import Reason
+from ghapp.report.fleet import FleetView
 from ghapp.report.incidents import ENDS, FUSE_REASONS, PROOFS
+from ghapp.settings import PoolSettings
 from ghapp.web.pages.views.incident import (
     MOST_ENTRIES,
     MOST_FIRST,
@@ -18,9 +21,11 @@ from ghapp.web.pages.views.incident import (
     incident_page,
 )
 from ghapp.web.pages.views.incidents import PAGE_SIZE, incidents_page, open_incidents, state_of, title_of
+from ghapp.web.pages.views.overview import overview
 from tests.web.conftest import NOW
 
 POOL = "linux-4vcpu"
+RULES = (PoolSettings("acme", POOL, ("linux-4vcpu",)),)
 HEALED = LossEnd.SUCCESSOR_ONLINE
 
 
@@ -321,3 +326,34 @@ def test_each_code_has_its_words():
     assert set(ENDS) == set(LossEnd)
     assert all(FUSE_REASONS[each] for each in FuseReason if each)
     assert all(ENDS.values())
+
+
+@pytest.mark.parametrize(
+    ("fuse", "why"),
+    [
+        (
+            Fuse(Position.PROVING, NOW, 3, 3, reason=FuseReason.MASS_LOSS, tripped_for=FuseReason.MASS_LOSS),
+            "Tripped: too many runners were lost at once (MassLoss). A batch",
+        ),
+        (
+            Fuse(Position.STOPPED, NOW, reason=FuseReason.BATCH_NEVER_ONLINE, tripped_for=FuseReason.MASS_LOSS),
+            (
+                "Tripped: too many runners were lost at once (MassLoss). Then: no successor of the last batch came online "
+                "(BatchNeverOnline). Nothing"
+            ),
+        ),
+        (Fuse(Position.PROVING, NOW, reason=FuseReason.RESUMED, by="mona"), "Resumed by mona. A batch"),
+        (Fuse(Position.PROVING, NOW), "Tripped. A batch"),
+        (
+            Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE),
+            "Its record in Redis cannot be read (Unreadable). Nothing",
+        ),
+    ],
+    ids=["tripped", "stopped", "resumed", "unknown", "unreadable"],
+)
+def test_the_overview_says_in_words_why_a_fuse_is_not_closed_and_links_to_its_incident(fuse, why):
+    fleet = FleetView("acme", "https://github.example", (), Survey(NOW, 0), fuses={POOL: fuse}, rules=RULES)
+    page = overview(fleet, NOW, {POOL: "i"})
+    (found,) = page.incidents
+    assert found.detail.startswith(why)
+    assert found.id == "i"

@@ -87,6 +87,16 @@ def open_incidents(incidents: Mapping[str, LossIncident]) -> dict[str, str]:
     return found
 
 
+def last_incident(incidents: Mapping[str, LossIncident], runner_id: int) -> str:
+    """Returns the id of the latest incident in which a runner was lost, or was a successor; empty for none."""
+    found = [
+        each
+        for each in incidents.values()
+        if any(runner_id in (loss.runner_id, loss.successor) for loss in each.losses)
+    ]
+    return max(found, key=lambda each: each.began).id if found else ""
+
+
 def incident_line(incident: LossIncident, now: float) -> IncidentLine:
     """Returns the line of an incident."""
     return IncidentLine(

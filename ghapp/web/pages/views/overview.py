@@ -10,9 +10,10 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.health.queue.job_queue import PauseView
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
 from ghapp.health.runner.verdict import State
 from ghapp.report.fleet import FleetView, PoolView, by_pool
+from ghapp.report.incidents import FUSE_REASONS
 from ghapp.report.pools_section import fuse_history
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
@@ -240,8 +241,18 @@ def _of_fuse(what: str, fuse: Fuse, fleet: FleetView, now: float) -> Incident:
 
 
 def _history(fuse: Fuse) -> str:
-    text = fuse_history(fuse, str)
-    return f"{text[:1].upper()}{text[1:]}."
+    """Returns why a fuse is not closed, in words with the codes beside them."""
+    if fuse.reason is FuseReason.UNREADABLE:
+        text = _reason(fuse.reason)
+        return f"{text[:1].upper()}{text[1:]}."
+    first = FuseReason.RESUMED if fuse.by else fuse.tripped_for
+    begun = f"Resumed by {fuse.by}" if fuse.by else f"Tripped: {_reason(first)}" if first else "Tripped"
+    return f"{begun}." if fuse.reason in (first, FuseReason.NONE) else f"{begun}. Then: {_reason(fuse.reason)}."
+
+
+def _reason(reason: FuseReason) -> str:
+    words = FUSE_REASONS[reason]
+    return f"{words} ({reason.value})"
 
 
 def _line(fleet: FleetView, pool: PoolView, now: float) -> PoolLine:
