@@ -190,15 +190,25 @@ def _proof(evidence: Evidence) -> Reason:
     return Reason.HANGS_AFTER_JOB if is_hanging else Reason.REGISTRATION_INVALIDATED
 
 
+def _found_retired_at(evidence: Evidence, now: float) -> float:
+    """Returns when the runner was no longer published as lost; `now` if it still is."""
+    since = evidence.state_since
+    is_published = evidence.state == "" and since is not None and since >= _first_at(evidence, now)
+    return since if is_published and since is not None else now
+
+
 def _end(evidence: Evidence, verdict: Verdict, now: float) -> tuple[LossEnd, float | None]:
     if evidence.successor is not None:
-        return LossEnd.SUCCESSOR_ONLINE, evidence.healed_at if evidence.healed_at is not None else now
+        # Records of an older release have no date of the successor; it came online after the request was accepted.
+        return LossEnd.SUCCESSOR_ONLINE, next(
+            (at for at in (evidence.healed_at, evidence.replaced_at) if at is not None), now
+        )
     if verdict.state is State.RETIRED and verdict.reason in RETIRED_ENDS:
         end = RETIRED_ENDS[verdict.reason]
         dated = {LossEnd.NOT_NEEDED: evidence.not_needed_at, LossEnd.REMOVED_BY_CONTROLLER: evidence.retired_at}.get(
             end
         )
-        return end, dated if dated is not None else now
+        return end, dated if dated is not None else _found_retired_at(evidence, now)
     accepted_at = evidence.replaced_at
     if accepted_at is not None and now > accepted_at + SUCCESSOR_PATIENCE_SECONDS:
         return LossEnd.NO_SUCCESSOR, accepted_at + HEALED_WITHIN_SECONDS

@@ -79,6 +79,21 @@ def test_it_is_healed_when_its_successor_was_first_observed():
     assert (found.end, found.ended_at, found.successor) == (LossEnd.SUCCESSOR_ONLINE, NOW + 42, 9)
 
 
+def test_a_successor_that_an_older_release_recorded_came_after_the_request():
+    found = loss(replaced(lost(), NOW + 5)._replace(successor=9))
+    assert (found.end, found.ended_at) == (LossEnd.SUCCESSOR_ONLINE, NOW + 5)
+
+
+@pytest.mark.parametrize(
+    ("state", "since", "ended_at"),
+    [("", NOW + 30, NOW + 30), ("", NOW - 61, LATER), ("", None, LATER), ("invalidated", NOW + 30, LATER)],
+    ids=["published", "before the loss", "never", "not yet"],
+)
+def test_one_that_was_found_retired_ended_when_it_was_no_longer_published_as_lost(state, since, ended_at):
+    evidence = reregistered(lost(state=state, state_since=since), 9)
+    assert loss(evidence).ended_at == ended_at
+
+
 @pytest.mark.parametrize(("at", "end"), [(HOUR, LossEnd.OPEN), (HOUR + 0.001, LossEnd.NO_SUCCESSOR)])
 def test_a_replacement_without_a_successor_ends_an_hour_after_it_was_accepted(at, end):
     found = loss(replaced(lost(), NOW), NOW + at)
