@@ -135,6 +135,15 @@ def test_the_gate_shows_each_shard_and_the_system_page_what_to_fix(open_page, fl
 
 
 @pytest.mark.xdist_group("up")
+def test_the_terminal_of_up_begins_with_the_address_of_the_page(open_page, fleet):  # noqa: F811
+    first = fleet.app.terminal_output().strip().splitlines()[0]
+    assert first.startswith("The page: ")
+    page = open_page()
+    page.goto(first.removeprefix("The page: ").strip())
+    assert page.url == f"{fleet.base}/orgs/acme"
+
+
+@pytest.mark.xdist_group("up")
 def test_an_incident_that_begins_appears_without_a_reload(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/incidents")

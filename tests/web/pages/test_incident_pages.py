@@ -67,11 +67,11 @@ async def test_an_incident_that_another_one_took_over_leads_there(local, over):
     assert urljoin(str(answer.url), answer.headers["location"]).endswith(over)
 
 
-@pytest.mark.parametrize("path", ["/", "/orgs/acme", LIST, ONE, "over"])
+@pytest.mark.parametrize("path", ["/", "/orgs/acme", LIST, ONE, "over", "/orgs/acme/gate", "/system", "/setup"])
 async def test_no_link_of_a_page_leads_to_a_page_that_is_gone(local, over, path):
     page = await local.get(over if path == "over" else path, follow_redirects=True)
     found = links(page)
-    assert len(found) > 5
+    assert any(each in found for each in ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/system"))
     for each in found:
         answer = await local.get(each)
         assert answer.status_code in (200, 303), each
