@@ -170,3 +170,18 @@ async def test_a_quiet_sweep_does_not_ask_for_incidents_also_after_one_is_over(s
 
         monkeypatch.setattr(Incidents, "all", asked)
         await settled(app)
+
+
+async def test_a_scale_down_by_another_actor_ends_as_not_needed(story):
+    async with story(runners=40, ephemeral=False) as app:
+        app.listen()
+        await settled(app)
+        app.sandbox.control.queue("acme", labels=[POOL], count=1)
+        await app.receive_all()
+        app.sandbox.control.barren_controller()
+        app.sandbox.control.lose("acme", count=30)
+        over = await until_over(app)
+        ends = {each.end for each in over.losses}
+        assert LossEnd.NOT_NEEDED in ends
+        assert ends <= {LossEnd.NOT_NEEDED, LossEnd.NO_SUCCESSOR, LossEnd.SUCCESSOR_ONLINE}
+        assert over.steps[-1].reason is FuseReason.NOT_NEEDED

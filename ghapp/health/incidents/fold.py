@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from ghapp.health.incidents.fuse_steps import recorded_steps, unrecorded_steps
 from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of, spans
-from ghapp.health.incidents.loss import RunnerLoss, Span, returned
+from ghapp.health.incidents.loss import LossEnd, RunnerLoss, Span, returned
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, Position
 from ghapp.health.runner.evidence import Evidence
 
@@ -150,7 +150,12 @@ def _by_runner(loss: RunnerLoss) -> tuple[int, float]:
 
 
 def _updated(known: RunnerLoss, seen: RunnerLoss) -> RunnerLoss:
-    """Returns a loss as it is now. The first record decides its pool, its beginning, and the time of its end."""
+    """Returns a loss as it is now. The first record decides its pool, its beginning, and the time of its end.
+
+    A loss whose record was deleted is not open again: the observation was on its way when the record was deleted.
+    """
+    if known.end is LossEnd.AGED_OUT and seen.is_open:
+        return known
     ended_at = known.ended_at if known.end is seen.end else seen.ended_at
     return seen._replace(pool=known.pool, first_at=min(known.first_at, seen.first_at), ended_at=ended_at)
 

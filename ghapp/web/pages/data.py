@@ -159,7 +159,9 @@ class PageData:
         installation, view = org_state.installation.id, org_state.view
 
         async def load() -> IncidentsById:
-            recorded, runners = await asyncio.gather(self._incidents.all(installation), self._reader.runners(org_state))
+            # Runners first: one whose loss is over is marked after its incident has it, and shows no loss then.
+            runners = await self._reader.runners(org_state)
+            recorded = await self._incidents.all(installation)
             now = self._clock()
             found = losses_in(view, filter(is_unrecorded, runners.values()), now)
             return observed(recorded, found, runners, [(view.fuses, {})], now)

@@ -117,6 +117,13 @@ def test_a_loss_that_is_open_again_opens_its_incident():
     assert found.is_open
 
 
+def test_a_loss_whose_record_was_deleted_is_not_open_again_and_may_end_otherwise():
+    known = fold(one(1, 0)._replace(end=LossEnd.AGED_OUT, ended_at=NOW + 40))
+    assert fold(one(1, 0), known=known) == known
+    (found,) = fold(one(1, 0, 50), known=known).values()
+    assert (found.losses[0].end, found.ended) == (ENDED, NOW + 50)
+
+
 def test_the_fuse_of_the_whole_installation_makes_losses_of_all_pools_one_incident():
     pools = [one(1, 0, 100, "a"), one(2, 5, 50, "b"), one(3, 60, 90, "c")]
     trip, close = step(8, Position.PROVING), step(80, Position.CLOSED)
