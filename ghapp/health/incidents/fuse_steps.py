@@ -45,6 +45,8 @@ def unrecorded_steps(
 def _of(pool: str, recorded: Sequence[FuseStep], fuse: Fuse, counted: FuseCounts, now: float) -> Iterator[FuseStep]:
     last = recorded[-1] if recorded else None
     is_open = last is not None and last.position is not Position.CLOSED
+    if last is not None and _is_older(fuse, last):
+        return
     if fuse.position is Position.CLOSED:
         if is_open:
             yield FuseStep(now if fuse.healed_at is None else fuse.healed_at, pool, Position.CLOSED, fuse.reason)
@@ -52,50 +54,49 @@ def _of(pool: str, recorded: Sequence[FuseStep], fuse: Fuse, counted: FuseCounts
     if is_open and last is not None and fuse.healed_at is not None and fuse.healed_at > last.at:
         yield FuseStep(fuse.healed_at, pool, Position.CLOSED)  # it closed and tripped again, unrecorded
         last, is_open = None, False
-    yield from _begun(pool, last if is_open else None, recorded, fuse, counted, now)
+    last = last if is_open else None
+    if fuse.since is not None:
+        yield from _begun(pool, last, recorded, fuse, fuse.since, counted, now)
     if fuse.position is Position.STOPPED:
+        is_known = last is not None and last.position is Position.STOPPED
+        if is_known and (fuse.stopped_at is None or last is None or fuse.stopped_at <= last.at):
+            return
         at = now if fuse.stopped_at is None else fuse.stopped_at
-        if not is_open or last is None or last.position is not Position.STOPPED or at > last.at:
-            yield _step(at, pool, fuse, fuse.reason, 0, counted)
+        yield FuseStep(at, pool, Position.STOPPED, fuse.reason, 0, counted.lost, counted.expected, fuse.by)
+
+
+def _is_older(fuse: Fuse, last: FuseStep) -> bool:
+    """True if the fuse was read before the last recorded change."""
+    match fuse.position:
+        case Position.CLOSED:
+            return fuse.healed_at is not None and fuse.healed_at < last.at
+        case Position.STOPPED:
+            return fuse.stopped_at is not None and fuse.stopped_at < last.at
+        case Position.PROVING if last.position is Position.CLOSED:
+            has_returned = fuse.healed_at is not None and fuse.since is not None and fuse.healed_at >= fuse.since
+            return not has_returned and fuse.since is not None and fuse.since <= last.at
+    changed_at = fuse.since if fuse.batch_at is None else fuse.batch_at
+    return changed_at is not None and changed_at < last.at
 
 
 def _begun(
-    pool: str, last: FuseStep | None, recorded: Sequence[FuseStep], fuse: Fuse, counted: FuseCounts, now: float
+    pool: str,
+    last: FuseStep | None,
+    recorded: Sequence[FuseStep],
+    fuse: Fuse,
+    since: float,
+    counted: FuseCounts,
+    now: float,
 ) -> Iterator[FuseStep]:
     """Yields the trip or the resumption, and the present batch. `last` is None for a fuse that was closed before."""
-    since = now if fuse.since is None else fuse.since
-    is_first_batch = fuse.batch_at in (None, fuse.since)
-    batch = fuse.batch if is_first_batch else 0
-    if last is None:
-        # A fuse that trips again after registrations returned keeps the time of its first trip.
-        goes_on = fuse.healed_at is not None and fuse.healed_at >= since
-        at = now if goes_on else since
-        yield FuseStep(
-            at,
-            pool,
-            Position.PROVING,
-            _tripped_for(fuse),
-            fuse.batch if goes_on else batch,
-            counted.lost,
-            counted.expected,
-            fuse.by,
-        )
-        if goes_on:
-            return
-    elif last.at < since:
-        yield FuseStep(
-            since, pool, Position.PROVING, _tripped_for(fuse), batch, counted.lost, counted.expected, fuse.by
-        )
-    batch_at = fuse.batch_at
-    if batch_at is None or is_first_batch or any(each.at == batch_at for each in recorded):
+    reason, is_first_batch = fuse.tripped_for or fuse.reason, fuse.batch_at in (None, since)
+    if last is None and fuse.healed_at is not None and fuse.healed_at >= since:
+        # A fuse that trips again after registrations returned keeps the time of its first trip, and its batch.
+        yield FuseStep(now, pool, Position.PROVING, reason, fuse.batch, counted.lost, counted.expected, fuse.by)
         return
-    if last is None or batch_at > last.at:
-        yield FuseStep(batch_at, pool, Position.PROVING, FuseReason.BATCH_ONLINE, fuse.batch)
-
-
-def _tripped_for(fuse: Fuse) -> FuseReason:
-    return fuse.tripped_for or fuse.reason
-
-
-def _step(at: float, pool: str, fuse: Fuse, reason: FuseReason, batch: int, counted: FuseCounts) -> FuseStep:
-    return FuseStep(at, pool, fuse.position, reason, batch, counted.lost, counted.expected, fuse.by)
+    if last is None or last.at < since:
+        batch = fuse.batch if is_first_batch else 0
+        yield FuseStep(since, pool, Position.PROVING, reason, batch, counted.lost, counted.expected, fuse.by)
+    is_recorded = any(each.at == fuse.batch_at for each in recorded)
+    if fuse.batch_at is not None and not is_first_batch and not is_recorded:
+        yield FuseStep(fuse.batch_at, pool, Position.PROVING, FuseReason.BATCH_ONLINE, fuse.batch)

@@ -245,6 +245,32 @@ def test_a_fuse_that_goes_on_after_registrations_returned_trips_now():
     assert seen(known, again, at=190, found=[LOST]) == known
 
 
+def test_a_fuse_that_cannot_be_read_is_one_change():
+    unreadable = Fuse(STOPPED, reason=FuseReason.UNREADABLE)
+    known = seen({}, unreadable, at=5, found=[LOST])
+    assert steps_of(known) == [(5, STOPPED, FuseReason.UNREADABLE, 0)]
+    assert seen(known, unreadable, at=65, found=[LOST]) == known
+
+
+DOUBLED = Fuse(PROVING, NOW, 6, 9, reason=FuseReason.BATCH_ONLINE, batch_at=NOW + 60, tripped_for=TRIPPED.reason)
+STOPPED_LATER = Fuse(STOPPED, NOW, 6, 9, batch_at=NOW + 60, stopped_at=NOW + 400, reason=FuseReason.BATCH_NEVER_ONLINE)
+RESUMED = Fuse(PROVING, NOW + 500, 3, 3, reason=FuseReason.RESUMED, by="mona", batch_at=NOW + 500)
+HEALED = Fuse(healed_at=NOW + 600, reason=FuseReason.HEALED)
+AGAIN = Fuse(PROVING, NOW + 650, 3, 3, healed_at=NOW + 600, reason=FuseReason.LOSS_ON_WATCH, batch_at=NOW + 650)
+LIFE = [TRIPPED, DOUBLED, STOPPED_LATER, RESUMED, HEALED, AGAIN]
+AT = [0, 60, 400, 500, 600, 650]
+
+
+@pytest.mark.parametrize("old", range(len(LIFE) - 1))
+@pytest.mark.parametrize("new", range(1, len(LIFE)))
+def test_a_fuse_that_was_read_before_the_last_recorded_change_adds_nothing(old, new):
+    known = {}
+    for at, fuse in list(zip(AT, LIFE, strict=True))[: new + 1]:
+        known = seen(known, fuse, at=at, found=[LOST])
+    assert len(steps_of(known)) == new + 1
+    assert seen(known, LIFE[min(old, new)], at=700, found=[LOST]) == known
+
+
 # Losses that no evidence shows any more.
 
 
