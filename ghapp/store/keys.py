@@ -131,6 +131,11 @@ def fuses(installation: int) -> str:
     return f"ghapp:{installation}:fuses"
 
 
+def incidents(installation: int) -> str:
+    """hash: id → LossIncident. At most 500 and 4 MiB, of a month since their end; expires a month after the last."""
+    return f"ghapp:{installation}:incidents"
+
+
 def pauses(installation: int) -> str:
     """hash: pool, or * for the whole org → Pause."""
     return f"ghapp:{installation}:pauses"

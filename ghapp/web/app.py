@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,9 +43,13 @@ from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
+from ghapp.web.pages.examination import Examination, Examine, in_own_thread
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
+from ghapp.web.pages.gate_page import GatePages
+from ghapp.web.pages.incident_pages import IncidentPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
+from ghapp.web.pages.views.findings import FindingLike
 from ghapp.web.problems import problem
 
 WEBHOOK = "/webhook"
@@ -78,6 +82,7 @@ def build(
     enqueue_job: Enqueue,
     clock: Clock = time.time,
     read_load: ReadLoad | None = None,
+    examine: Examine | None = None,
 ) -> Starlette:
     """Builds the application.
 
@@ -87,6 +92,7 @@ def build(
         enqueue_job: enqueues a job without blocking the event loop.
         clock: epoch seconds.
         read_load: reads the queues for `/system`; None: an empty load.
+        examine: runs the doctor's checks for `/system`, in the background; None: none.
 
     Returns:
         The application; setting its `state.stopping` ends the event streams, which do not end by themselves.
@@ -124,7 +130,9 @@ def build(
             *description.routes(),
             *static_files.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
-            *FleetPages(host).routes(),
+            *FleetPages(host, Examination(examine, clock)).routes(),
+            *IncidentPages(host).routes(),
+            *GatePages(host).routes(),
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={
@@ -142,8 +150,11 @@ async def _no_load() -> Load:
     return Load(workers=0, waiting=dict.fromkeys(QUEUES, 0), failed=0)
 
 
-def serve(settings: Settings) -> None:
-    """Serves until SIGTERM; then answers the open requests, and ends event streams."""
+def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | None = None) -> None:
+    """Serves until SIGTERM; then answers the open requests, and ends event streams.
+
+    `examine` runs the doctor's checks for `/system` in a thread of its own; it has its own event loop.
+    """
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     queue_redis = connect_sync(settings.redis_url)
@@ -154,8 +165,13 @@ def serve(settings: Settings) -> None:
     async def read_load() -> Load:
         return await asyncio.to_thread(load, queue_redis)
 
+    async def examine_in_thread() -> Sequence[FindingLike]:
+        return [] if examine is None else await in_own_thread(examine)
+
     host, port = settings.listen
-    application = build(settings, connect(settings.redis_url), enqueue_job, read_load=read_load)
+    redis = connect(settings.redis_url)
+    checks = None if examine is None else examine_in_thread
+    application = build(settings, redis, enqueue_job, read_load=read_load, examine=checks)
     # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
     Server(application, host=host, port=port).run()

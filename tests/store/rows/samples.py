@@ -17,6 +17,7 @@ from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import Rerun
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
@@ -37,6 +38,7 @@ from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.inbox import Inbox
+from ghapp.store.incidents import Incidents
 from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
@@ -148,6 +150,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await sessions.update(TEXT, session, NOW)
     await sessions.begin(TEXT, filled(SignInAttempt))
     await AuditLog(redis).record(ORG, filled(AuditEntry))
+    await Incidents(redis).revise(ORG, lambda _: {TEXT: filled(LossIncident)}, NOW)
     return {
         "installation": installation,
         "installation-state": state,
@@ -180,6 +183,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "session": session,
         "sign-in": filled(SignInAttempt),
         "audit-entry": filled(AuditEntry),
+        "incident": filled(LossIncident),
         "delivery": delivery,
         "notified": filled(Notified),
         "pending-notification": filled(PendingNotification),
@@ -227,6 +231,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "session": await Sessions(redis, PRIVATE_KEY).find(TEXT, NOW),
         "sign-in": await Sessions(redis, PRIVATE_KEY).take(TEXT),
         "audit-entry": _first(await AuditLog(redis).latest(ORG, 10)),
+        "incident": _first((await Incidents(redis).all(ORG)).values()),
     }
 
 
